@@ -1,4 +1,4 @@
-// The same as a library, for a program that brings its own subject.
+// The worker as a library, for a program that brings its own subject.
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) try {
   shardproof::Program program = shardproof::worker_program();
-  // Who it is it says by the name of the program, as any program does.
+  // The name of the program gives the subject's name, as in every program.
   const std::string_view path = argc > 0 ? argv[0] : "";
   const bool is_pytorch = path.substr(path.rfind('/') + 1) == shardproof::pytorch_worker_program;
   const std::string_view own_name = is_pytorch ? shardproof::pytorch_subject : std::string_view();

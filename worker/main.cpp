@@ -1,4 +1,4 @@
-// The program that a rank runs.
+// The worker program, which each rank runs.
 #include "worker/program.hpp"
 
 int main(int argc, char** argv) { return shardproof::rank_main(argc, argv, shardproof::worker_program()); }

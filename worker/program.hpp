@@ -1,5 +1,5 @@
-// What the worker brings: the suites' texts, the engines, the faults. The one place that knows the harness, the suites, the engines and the
-// faults.
+// The worker's program: the suites' texts, the engines and the faults. It is the only place that knows the harness, the
+// suites, the engines and the faults.
 #pragma once
 
 #include "harness/runner/rank_main.hpp"

@@ -7,11 +7,11 @@
 
 namespace shardproof {
 
-/// The candidate that is least unlike `asked`. Empty if more than half of `asked` would have to change for each candidate.
+/// The candidate that differs least from `asked`. Empty if every candidate differs in more than half of `asked`.
 std::string closest(const std::set<std::string>& candidates, std::string_view asked);
 
-/// For the end of a refusal: `closest is "layer"`, or else the names that exist, the first few of them: `there are "head", "layer"`.
-/// `there is none` without any candidate.
+/// The end of an error message: `closest is "layer"`, or else the first few existing names:
+/// `there are "head", "layer"`. Without any candidate: `there is none`.
 std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked);
 
 }  // namespace shardproof

@@ -20,7 +20,8 @@ class FileDescriptor {
     if (number_ >= 0) ::close(number_);
   }
 
-  /// For files whose close says whether all that was written has arrived; as ::close, whose errno it leaves.
+  /// For files whose close reports whether all written bytes have arrived. Returns the result of ::close and leaves its
+  /// errno.
   int close() { return ::close(std::exchange(number_, -1)); }
 
   int get() const { return number_; }

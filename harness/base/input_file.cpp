@@ -22,12 +22,12 @@ namespace {
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-/// Reads from a descriptor that does not wait, and waits for it where a signal is not kept waiting.
+/// Reads from a non-blocking descriptor. While it waits for more bytes, no signal is blocked.
 class PipeBuffer : public std::streambuf {
  public:
   explicit PipeBuffer(FileDescriptor pipe) : pipe_(std::move(pipe)) {}
 
-  /// False: it is at its end already.
+  /// Returns false at the end of the pipe.
   bool has_writer_or_text() {
     const ssize_t got = take();
     return got > 0 || (got < 0 && is_to_wait());
@@ -96,7 +96,7 @@ std::unique_ptr<std::istream> open_input(const std::filesystem::path& file) {
 std::string read_input(const std::filesystem::path& file) {
   const std::unique_ptr<std::istream> in = open_input(file);
   std::ostringstream text;
-  // An empty file leaves the target stream failed, not this one.
+  // For an empty file the target stream fails, and `in` does not.
   text << in->rdbuf();
   if (in->bad()) throw UnreadableFile(file, last_error());
   return std::move(text).str();

@@ -1,4 +1,5 @@
-// Reading what somebody named, or left behind, who may have left anything: a pipe that nobody writes to would hold up its reader for ever.
+// Reads files that a user names or leaves, which may be of any kind. A pipe without a writer must not block its reader
+// for ever.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,7 @@
 
 namespace shardproof {
 
-/// Why something cannot be read: `cannot read /whole/path: No such file or directory`.
+/// The reason why a file cannot be read: `cannot read /whole/path: No such file or directory`.
 class UnreadableFile : public std::runtime_error {
  public:
   UnreadableFile(const std::filesystem::path& file, const std::string& why);
@@ -19,11 +20,12 @@ class UnreadableFile : public std::runtime_error {
   std::string why_;
 };
 
-/// From its beginning: a regular file, or a pipe that somebody writes to, whom its reader waits for; a signal that ends processes ends this
-/// one meanwhile, be it blocked elsewhere. Throws UnreadableFile.
+/// Opens a regular file, or a pipe that has a writer, at its beginning. The reader waits for the pipe's writer. A
+/// signal that ends processes ends this process during that wait, even where the signal is blocked otherwise. Throws
+/// UnreadableFile.
 std::unique_ptr<std::istream> open_input(const std::filesystem::path& file);
 
-/// All of it. Throws UnreadableFile.
+/// Reads the whole file. Throws UnreadableFile.
 std::string read_input(const std::filesystem::path& file);
 
 }  // namespace shardproof

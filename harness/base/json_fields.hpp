@@ -1,5 +1,5 @@
-// Strict readers of the JSON that launcher, ranks and reports exchange. A field exists with its type, or the error names the field.
-// For .cpp files only: this header includes the whole JSON library.
+// Strict readers of the JSON that launcher, ranks and reports exchange. A field exists with its type, or the error
+// names the field. For .cpp files only: this header includes the whole JSON library.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,7 @@
 
 namespace shardproof {
 
-/// A short form of a value for error messages: at most 60 bytes and an ellipsis, in valid UTF-8 whatever came in.
+/// A short form of a value for error messages: at most 60 bytes and an ellipsis, always in valid UTF-8.
 std::string shown(const nlohmann::ordered_json& value);
 
 /// Throws std::invalid_argument: "WHERE: expected EXPECTED, found …".
@@ -26,7 +26,7 @@ std::string shown(const nlohmann::ordered_json& value);
 
 [[noreturn]] void refuse_integer(std::string_view where, std::int64_t least, std::uint64_t most, const nlohmann::ordered_json& found);
 
-/// An integer that fits T. A number with a fraction or an exponent is refused.
+/// Reads an integer that fits T. It refuses a number with a fraction or an exponent.
 template <std::integral T>
 T read_integer(const nlohmann::ordered_json& value, std::string_view where) {
   using Limits = std::numeric_limits<T>;
@@ -44,15 +44,16 @@ const std::string& read_text(const nlohmann::ordered_json& value, std::string_vi
 std::vector<std::string> read_texts(const nlohmann::ordered_json& value, std::string_view where);
 std::map<std::string, std::string> read_text_map(const nlohmann::ordered_json& value, std::string_view where);
 
-/// Reads one JSON object. Errors name the object and the field: `case ended: "position": expected an integer …, found "x"`.
-/// Fields that no reader asks for are ignored, so that a newer writer may add some; `expect_only` refuses them.
+/// Reads one JSON object. Errors name the object and the field:
+/// `case ended: "position": expected an integer …, found "x"`. Unread fields are ignored, so that a newer writer may
+/// add fields. `expect_only` refuses them.
 class Fields {
  public:
   Fields(const nlohmann::ordered_json& object, std::string_view what);
 
   bool has(const char* name) const;
 
-  /// Refuses unknown names. For documents that people write: an unknown name there is a mistake.
+  /// Refuses unknown names. It is for documents that people write: there, an unknown name is a mistake.
   void expect_only(std::initializer_list<std::string_view> known) const;
 
   const nlohmann::ordered_json& at(const char* name, std::string_view expected) const;
@@ -67,7 +68,7 @@ class Fields {
   std::map<std::string, std::string> text_map(const char* name) const;
   bool boolean(const char* name) const;
 
-  /// JSON has no NaN and no infinity: writers use null for both, and null is read as NaN.
+  /// JSON has no NaN and no infinity. Writers write null for both, and null is read as NaN.
   double number(const char* name) const;
 
   const nlohmann::ordered_json& array(const char* name) const;
@@ -92,7 +93,7 @@ class Fields {
 
 [[noreturn]] void refuse_enumerator(const Fields& fields, const char* name);
 
-/// The enumerator, from zero to `last`, whose name the field has.
+/// The enumerator, from zero to `last`, whose name is in the field.
 template <class Enum>
 Enum read_enum(const Fields& fields, const char* name, Enum last) {
   const std::string& text = fields.text(name);

@@ -1,5 +1,5 @@
-// JSON as text, for streams, files and terminals. Text of a subject, a test or a system is foreign: what of it is no UTF-8 is mended, never
-// refused, so that a failure's own words cannot get in its way.
+// JSON as text, for streams, files and terminals. Texts of a subject, a test or a system are foreign. Bytes of them
+// that are not UTF-8 are repaired, never refused, so that a failure's own text never prevents its report.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,10 +7,10 @@
 
 namespace shardproof {
 
-/// On one line, without a newline at its end.
+/// Writes one line, without a newline at its end.
 std::string dump_line(const nlohmann::ordered_json& json);
 
-/// Over several lines, each level indented by so many blanks; without a newline at its end.
+/// Writes several lines, without a newline at the end. Each level is indented by `indent` blanks.
 std::string dump_document(const nlohmann::ordered_json& json, int indent = 2);
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// Bytes, texts and values in shared memory as atomic words, so that a writer may die between any two stores and a reader is never led astray.
+// Bytes, texts and values in shared memory, stored as atomic words. A writer may die between any two stores, and a
+// reader never sees an invalid state.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace shardproof::page {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "ranks share atomics through memory, without a lock that could die with its owner");
 
-/// Bytes that are written and read word by word. A reader may see a mixture of two writings; who may read when is up to the owner.
+/// Bytes that are written and read word by word. A reader may see a mixture of two writes, so the owner must order
+/// reads and writes.
 template <std::size_t Capacity>
 class Bytes {
   static_assert(Capacity % 8 == 0);
@@ -45,7 +47,7 @@ class Bytes {
   std::array<std::atomic<std::uint64_t>, Capacity / 8> words_;
 };
 
-/// Text, cut at its capacity, between characters.
+/// A text, cut between characters to at most its capacity.
 template <std::size_t Capacity>
 class Text {
  public:
@@ -66,7 +68,7 @@ class Text {
   Bytes<Capacity> bytes_;
 };
 
-/// The last value that its one writer published. A writer that dies while it writes leaves the value before.
+/// The last value that its only writer published. A writer that dies while it writes leaves the previous value.
 template <class T>
 class Published {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
@@ -78,13 +80,14 @@ class Published {
     version_.store(next, std::memory_order_release);
   }
 
-  /// False when nothing was published yet.
+  /// Returns false when nothing was published yet.
   bool read(T& value) const {
     while (true) {
       const std::uint64_t version = version_.load(std::memory_order_acquire);
       if (version == 0) return false;
       copies_[version % 2].load(&value, sizeof value);
-      if (version_.load(std::memory_order_acquire) == version) return true;  // else the writer may already be at this copy again
+      // Else the writer may be writing this copy again.
+      if (version_.load(std::memory_order_acquire) == version) return true;
     }
   }
 

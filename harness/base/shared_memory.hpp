@@ -1,4 +1,4 @@
-// Taking and mapping memory that several processes share.
+// Allocates and maps memory that several processes share.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,12 @@
 
 namespace shardproof {
 
-/// Gives an empty file its size and takes the memory for it now: a full memory file system is an error here, and would be a SIGBUS at some
-/// rank's first touch. Returns an error number, 0 for success.
+/// Gives an empty file its size and allocates its memory now. So a full memory file system is an error here, and not a
+/// SIGBUS at a rank's first access. Returns an error number, 0 for success.
 int take_room(int descriptor, std::size_t bytes);
 
-/// Readable and writable; a negative descriptor maps memory of no file. Throws std::system_error that begins with `name`.
+/// Maps memory for reads and writes. A negative descriptor maps memory without a file. Throws std::system_error, whose
+/// text begins with `name`.
 std::byte* map_shared(int descriptor, std::size_t bytes, std::string_view name);
 
 }  // namespace shardproof

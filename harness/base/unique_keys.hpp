@@ -1,4 +1,4 @@
-// Refuses a key that an object has twice. Without it the parser would keep one of the two values, and the author would not know which.
+// Refuses an object that has a key twice. Otherwise the parser would silently keep one of the two values.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-/// A callback for parse_json, for one document. Throws std::invalid_argument, whose text begins with `prefix`.
+/// A callback for parse_json, for one document. It throws std::invalid_argument, whose text begins with `prefix`.
 class UniqueKeys {
  public:
   explicit UniqueKeys(std::string prefix = "") : prefix_(std::move(prefix)) {}

@@ -1,5 +1,5 @@
-// Text that others have written, by its characters: whether it is UTF-8, whether it shows, and how it is cut to a size without cutting a
-// character in two. What is left is shown, and written into JSON.
+// Functions on the characters of foreign text. They check whether it is UTF-8 and visible, and cut it to a size without
+// splitting a character. The remaining text is shown and written into JSON.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace shardproof {
 
-/// The length of the longest beginning of `text` with at most `most` bytes that ends between characters. Text that is no UTF-8 is cut at
-/// `most`, or up to three bytes before.
+/// The length of the longest beginning of `text` that has at most `most` bytes and ends between characters. Text that
+/// is not UTF-8 is cut at `most`, or up to three bytes before.
 constexpr std::size_t length_within(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text.size();
   const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; };
@@ -19,10 +19,11 @@ constexpr std::size_t length_within(std::string_view text, std::size_t most) {
   return continues(text[end]) ? most : end;
 }
 
-/// That beginning itself.
+/// The beginning of `text` with that length.
 constexpr std::string_view beginning_within(std::string_view text, std::size_t most) { return text.substr(0, length_within(text, most)); }
 
-/// The first character, which is taken off; nothing where none of UTF-8 stands there.
+/// Removes the first character from `text` and returns it. Returns nothing where `text` does not begin with a character
+/// of UTF-8.
 constexpr std::optional<char32_t> take_character(std::string_view& text) {
   if (text.empty()) return std::nullopt;
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
@@ -47,8 +48,8 @@ constexpr bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// Whether it shows as something, be it a blank, and leaves what stands around it as it is: no control, no end of a line, nothing without
-/// a width or that turns the direction of writing.
+/// True for a character that is visible (or a blank) and does not change the text around it. Control characters, ends
+/// of lines, characters without width, and characters that change the writing direction are not visible in this sense.
 constexpr bool shows(char32_t character) {
   struct Range {
     char32_t first, last;

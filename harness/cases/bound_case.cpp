@@ -66,14 +66,14 @@ std::map<std::string, const EngineClauses*> by_engine(std::span<const EngineClau
   return clauses;
 }
 
-// All that the case can be played in: those for everybody first.
+// All world sizes that the case can be played in. The sizes of every run come first, then the sizes on request.
 std::vector<int> sizes_of(const CaseDeclaration& declaration) {
   std::vector<int> sizes = declaration.ranks;
   sizes.insert(sizes.end(), declaration.more_ranks.begin(), declaration.more_ranks.end());
   return sizes;
 }
 
-// What is wrong with a declaration, whatever its parameters are bound to; empty for nothing.
+// The first mistake in a declaration, whatever its parameters are bound to. Empty: none.
 std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine) {
   const auto slash = declaration.name.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == declaration.name.size()) {
@@ -139,7 +139,7 @@ void for_each_combination(const CaseDeclaration& declaration, F visit) {
   }
 }
 
-// At most: as many cases as a sound program declares.
+// An upper bound on the number of cases. A program without mistakes declares exactly this number.
 std::size_t count_of(std::span<const CaseDeclaration> declarations) {
   std::size_t count = 0;
   for (const CaseDeclaration& declaration : declarations) {
@@ -225,7 +225,8 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
   const std::map<std::string, std::string> engines = engines_of(suite_engines, declarations, bound.problems);
   const std::map<std::string, const EngineClauses*> clauses = by_engine(engine_clauses, bound.problems);
   const std::size_t count = count_of(declarations);
-  bound.cases.reserve(count);  // every rank does this as it starts; and the ids below stay where they are
+  // Every rank binds the cases at its start, so avoid reallocations. The views of the ids below must stay valid, too.
+  bound.cases.reserve(count);
   std::unordered_map<std::string_view, const CaseDeclaration*> owners(count);
   for (const CaseDeclaration& declaration : declarations) {
     if (std::string problem = problem_of(declaration, engines.contains(suite_of(declaration))); !problem.empty()) {

@@ -1,4 +1,4 @@
-// From declarations to cases: every combination of world size and parameter values is a case with an id of its own. Pure.
+// Makes cases from declarations: each combination of world size and parameter values is its own case with an id. Pure.
 #pragma once
 
 #include <functional>
@@ -32,10 +32,12 @@ struct BoundCases {
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines,
                       std::span<const EngineClauses> engine_clauses = {});
 
-/// The cases with these ids that are not listed, and that are like a listed case but for the number that draws what they play. Each once.
+/// The cases with these ids that are not listed, each once. Each equals a listed case, except for the number that draws
+/// the scenario.
 std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids);
 
-/// The clauses that a failure of the case outside of all scopes breaks: those that no scope judges, or else all that the case cites.
+/// The clauses that a failure outside of all scopes breaks: the case's clauses that no scope judges. Without such
+/// clauses, all clauses of the case.
 std::vector<std::string> clauses_outside_scopes(const BoundCase& bound);
 
 /// A kind of engine that cases may be for, and the features that they may need of it.

@@ -10,7 +10,8 @@ namespace shardproof {
 
 namespace {
 
-// Filled by registrations before main, read-only afterwards; a function's static so that the order of initialisation does not matter.
+// Registrations fill it before main; afterwards it is read-only. It is a function's static variable, so that the order
+// of initialisation does not matter.
 std::vector<CaseDeclaration>& registry() {
   static std::vector<CaseDeclaration> declarations;
   return declarations;
@@ -26,7 +27,8 @@ std::vector<EngineClauses>& engine_clauses() {
   return clauses;
 }
 
-// Translation units are initialised in an order that the linker chooses; a listing must not depend on it.
+// Inserts in the order of file and line. The linker chooses the order in which translation units are initialised, and a
+// listing must not depend on it.
 template <class Declaration>
 void insert_in_order(std::vector<Declaration>& declarations, Declaration declaration) {
   const auto before = [](const Declaration& a, const Declaration& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); };

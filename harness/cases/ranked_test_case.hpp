@@ -1,4 +1,5 @@
-// Declaring cases that run on several ranks at once. Each combination of world size and parameters is a case of its own.
+// Macros and options to declare cases that run on several ranks at once. Each combination of world size and parameters
+// is its own case.
 //
 //   RANKED_TEST_CASE("mine/all_gather_keeps_rank_order", ranks(2, 4)) {   // the body receives `Rank& rank`
 //     …CHECK(…);
@@ -47,8 +48,8 @@ struct CaseDeclaration {
   std::vector<ConditionalNeeds> conditional_needs;
   std::optional<std::vector<std::string>> engines;  ///< kinds of engines; none: the kind of the suite
   std::vector<SeedTest> seeds;
-  std::chrono::milliseconds timeout{0};  ///< 0: whatever the run gives to every case
-  std::vector<int> more_ranks;  ///< worlds for those who ask for them
+  std::chrono::milliseconds timeout{0};  ///< 0: the run's time for every case
+  std::vector<int> more_ranks;  ///< world sizes only for runs that ask for them
   bool on_threads = false;
 };
 
@@ -60,13 +61,13 @@ struct SuiteEngine {
   int line = 0;
 };
 
-/// The clauses by which each run on a kind of engine is judged, whatever case plays it.
+/// The clauses that judge each run on a kind of engine, in every case that plays it.
 struct EngineClauses {
   std::string engine;
-  std::string equal_collectives;  ///< the harness judges it: all ranks ask for the same collectives
-  std::string freed_memory;       ///< the harness judges it: a destroyed engine leaves no memory
-  /// Checks that many cases share judge these in scopes of their own (Rank::under). A failure outside of all scopes does not name them,
-  /// unless its case cites no other clause.
+  std::string equal_collectives;  ///< The harness judges it: all ranks ask for the same collectives.
+  std::string freed_memory;       ///< The harness judges it: a destroyed engine leaves no memory.
+  /// Clauses that checks shared by many cases judge in their own scopes (Rank::under). A failure outside of all scopes
+  /// does not name them, unless its case cites no other clause.
   std::vector<std::string> in_scopes;
   std::string file;
   int line = 0;
@@ -128,8 +129,9 @@ template <class Value, class... Features> options::NeedsIf needs_if(std::string 
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
-/// One more case with this parameter, besides those without it: `also("last_module", "discarded", Feature::module_groups)`. The features are
-/// needed by the cases that have the parameter. `rank.find_param` tells the body whether its case has it.
+/// One more case with this parameter, in addition to the cases without it:
+/// `also("last_module", "discarded", Feature::module_groups)`. Cases with the parameter need the features. The body
+/// asks `rank.find_param` whether its case has the parameter.
 template <class Value, class... Features> options::Also also(std::string key, Value value, Features... features);
 /// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater numbers are cases, too, in
 /// runs that ask for them by --generated or by the whole id. Such a case plays a given scenario instead (Rank::given_scenario) if a run has
@@ -144,7 +146,8 @@ template <class... Params> options::Seed seed(std::string test, Params... params
 template <class... Params> options::Seed seed_where(std::string test, Params... params) {
   return {{.test = std::move(test), .params = {}, .where = {{std::move(params.key), std::move(params.values)}...}}};
 }
-/// How long the case may take where every rank has a core of its own; on fewer cores it has as many times that as ranks share one.
+/// The time that the case may take if every rank has its own core. If n ranks share a core, the time is n times as
+/// long.
 inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }
 /// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the case is skipped.
 inline options::OnThreads on_threads() { return {}; }
@@ -202,9 +205,9 @@ template <class Value, class... Features> options::Also also(std::string key, Va
 
 /// All declarations of the program, in order of file and line.
 const std::vector<CaseDeclaration>& declared_cases();
-/// Likewise what SUITE_ENGINE declares.
+/// The declarations by SUITE_ENGINE, in the same order.
 const std::vector<SuiteEngine>& declared_suite_engines();
-/// Likewise what ENGINE_CLAUSES declares.
+/// The declarations by ENGINE_CLAUSES, in the same order.
 const std::vector<EngineClauses>& declared_engine_clauses();
 
 }  // namespace shardproof

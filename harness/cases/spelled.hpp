@@ -1,4 +1,4 @@
-// What assertions show of this project's own types: a `to_string` found beside a type says more than Catch2's `{?}` or an enumerator's
+// Makes assertions print this project's own types with their `to_string`. Catch2 would print `{?}`, or an enumerator's
 // number.
 #pragma once
 

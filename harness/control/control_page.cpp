@@ -24,7 +24,7 @@ namespace shardproof {
 
 namespace {
 
-/// The abort and doom words: one word decides who was first, and what it says must not be torn.
+/// The abort and doom words. A single word decides which caller was first, and its parts are never torn.
 struct Word {
   static constexpr int slot_bits = 12, reason_bits = 4, culprit_bits = 12;
 
@@ -60,7 +60,7 @@ void check_world_size(int world_size) {
   }
 }
 
-/// Everybody sleeps on the doorbell himself.
+/// Each rank sleeps on the doorbell itself.
 class Sleeping final : public Waiting {
  public:
   explicit Sleeping(bool enough_cores) : patience_(enough_cores) {}
@@ -106,7 +106,7 @@ struct ControlPage::Mapping {
   page::Header& header() const { return *at<page::Header>(0); }
   page::State& state() const { return *at<page::State>(layout.state); }
   page::Vote& vote(std::uint64_t round, std::size_t rank) const { return at<page::Vote>(layout.votes)[round % 2 * layout.ranks + rank]; }
-  // Whatever a rank's stray write has made of a word: it must not lead a reader out of the page.
+  // A stray write of a rank may have changed the slot number. The modulo keeps readers inside the page.
   page::AbortText& abort_text(std::size_t slot) const { return at<page::AbortText>(layout.abort_texts)[slot % layout.abort_slots]; }
   page::AbortText& doom_text(std::size_t slot) const { return at<page::AbortText>(layout.doom_texts)[slot % layout.abort_slots]; }
 
@@ -117,7 +117,7 @@ struct ControlPage::Mapping {
     return at<page::RankArea>(layout.areas)[rank];
   }
 
-  /// Wakes everybody, wherever he sleeps.
+  /// Wakes all ranks, on every doorbell.
   void ring_all() const {
     state().agreement.ring();
     for (std::size_t rank = 0; rank < layout.ranks; ++rank) area(static_cast<int>(rank)).bell.ring();
@@ -265,8 +265,8 @@ void ControlPage::check(std::optional<std::uint32_t> epoch) const {
 
 namespace {
 
-/// A look at something that may be complete, or have been given up: a call that everybody has made is complete, though one of them may fail
-/// the moment after. That moment may lie between the two looks, so that whoever finds it given up looks again.
+/// Checks for completion and for an abort. A call that all ranks have made is complete, even if one of them fails right
+/// after. That failure may come between the two looks, so after an abort the function looks again.
 template <class Ready>
 bool is_complete(const ControlPage& page, const Ready& ready, std::optional<std::uint32_t> epoch) {
   if (ready()) return true;
@@ -297,7 +297,7 @@ void ControlPage::give_turn(std::optional<int> rank) { mapping_->state().turn.st
 
 std::optional<int> ControlPage::turn() const {
   const std::uint32_t turn = mapping_->state().turn.load();
-  // Whatever a stray write has made of it.
+  // A stray write may have changed the word.
   return turn == 0 || turn > mapping_->layout.ranks ? std::nullopt : std::optional(static_cast<int>(turn) - 1);
 }
 
@@ -310,24 +310,25 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   pause();
   check(std::nullopt);
 
-  // Two ballots per rank suffice: whoever writes the one of round n has seen all arrive in round n - 1, and nobody arrived there before
-  // it had read the ballots of round n - 2.
+  // Two ballots per rank suffice. A rank that writes its ballot of round n has seen all ranks arrive in round n - 1. No
+  // rank arrived there before it had read the ballots of round n - 2.
   const std::uint64_t round = area.rounds.load(std::memory_order_relaxed) + 1;
   page::Vote& vote = mapping_->vote(round, static_cast<std::size_t>(rank));
   vote.value.store(mine.value, std::memory_order_relaxed);
   vote.has_text.store(!mine.text.empty(), std::memory_order_relaxed);
   if (!mine.text.empty()) area.ballot_texts[round % 2].store(mine.text);
-  area.flight.enter(FlightEntry::What::agreement, round, std::chrono::steady_clock::now());  // before others can see that it is there
+  // Before others can see the vote.
+  area.flight.enter(FlightEntry::What::agreement, round, std::chrono::steady_clock::now());
   area.rounds.store(round, std::memory_order_release);
 
-  // The last to come wakes all others, once. Nobody is woken for nothing, however many they are.
+  // The last rank to vote wakes all others, once. So no rank wakes in vain, however many ranks there are.
   if (state.votes.fetch_add(1) + 1 == round * ranks) {
-    state.waiting.store(0);  // all have left their calls; what an aborted call has left in the count is of no meaning any more
+    state.waiting.store(0);  // all have left their calls; a count that an aborted call left has no meaning any more
     state.decided.store(round);
     state.agreement.ring();
   } else {
     find_deadlock();
-    // The end of the world alone ends it early.
+    // Only the end of the world ends the wait early.
     const auto decided = [&] { return is_complete(*this, [&] { return state.decided.load() >= round; }, std::nullopt); };
     if (!mapping_->waiting->wait(state.agreement, deadline, decided)) {
       std::string missing;
@@ -365,15 +366,15 @@ void ControlPage::enter_wait(std::uint32_t epoch) {
 
 void ControlPage::leave_waits(int ranks) { mapping_->state().waiting.fetch_sub(ranks); }
 
-/// Called by every rank after it began to wait, so the last to do so sees all others. Each rank counts once: as one that waits in a call,
-/// from after its part of it was published until the call is complete, or as one that has voted. A rank may be counted late and never
-/// early.
+/// Every rank calls it after it began to wait, so the last one to do so sees all others. Each rank counts once. A rank
+/// that waits in a call counts from the publication of its part until the call is complete. A rank that has voted
+/// counts as a voter. A rank may be counted late, and never early.
 void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->layout.ranks);
   if (state.waiting.load() <= 0) return;
-  // Before the counts: if they are of a later case than this, then this case is over, and an abort of it harms nobody. A rank that has
-  // voted may be held up anywhere here while the others go on.
+  // Read the epoch before the counts. If the counts are of a later case, then this case is over, and an abort of it
+  // does no harm. A rank that has voted may stop anywhere here while the others go on.
   const std::uint32_t epoch = state.waiting_epoch.load();
   const std::uint64_t votes = state.votes.load();
   const auto voted = static_cast<std::int64_t>(votes) - static_cast<std::int64_t>(state.decided.load()) * ranks;

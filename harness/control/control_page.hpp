@@ -1,5 +1,9 @@
-// The shared page of one world: who is alive and where, the abort word, the doorbells on which ranks sleep, and the ballots by which they
-// agree. The launcher creates it; ranks map it. It works for processes and for threads, and it outlives any of them.
+// ControlPage is the shared memory page of one world. The launcher creates it, and the ranks map it. It holds:
+// - which ranks live, and where each one is,
+// - the abort word,
+// - the doorbells on which ranks sleep,
+// - the ballots by which ranks agree.
+// Ranks can be processes or threads. The page outlives any of them.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +28,15 @@ enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, 
 
 std::string_view to_string(AbortReason reason);
 
-/// Why waits end early: the guilty rank and what it did.
+/// The reason why waits end early: the rank that caused it, and what that rank did.
 struct Abort {
   int culprit = -1;  ///< -1: the launcher
   AbortReason reason = AbortReason::error;
   std::string text;  ///< cut to 512 bytes
 };
 
-/// Thrown out of a wait whose world or case was aborted by another rank. The case's outcome does not depend on whether a body lets it pass.
+/// A wait throws it when another rank aborted the world or the case. The case has the same outcome whether or not the
+/// test body lets the exception propagate.
 class Released : public std::runtime_error {
  public:
   explicit Released(Abort abort);
@@ -41,14 +46,14 @@ class Released : public std::runtime_error {
   Abort abort_;
 };
 
-/// Thrown on every rank that waits in a call when no rank of the world can go on; the same text on all of them, saying where each one
-/// waits.
+/// Every rank that waits in a call throws it when no rank of the world can go on. The text is the same on all ranks: it
+/// says where each rank waits.
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What one rank says of itself, for the launcher's eyes. Single writer: that rank.
+/// One rank's report about itself. The launcher reads it. Only that rank writes it.
 struct Progress {
   std::int64_t pid = 0;
   std::uint64_t cases_ended = 0;
@@ -62,9 +67,10 @@ class ControlPage {
  public:
   static constexpr int max_world_size = 1024;
 
-  /// Makes the file; throws std::system_error naming it.
+  /// Makes the file. Throws std::system_error, which names the file.
   static ControlPage create(const std::filesystem::path& file, int world_size, std::string_view nonce);
-  /// Maps what `create` made; throws std::runtime_error when the file is of another world (nonce) or another build's layout.
+  /// Maps a file that `create` made. Throws std::runtime_error when the file has another world's nonce or another
+  /// build's layout.
   static ControlPage open(const std::filesystem::path& file, std::string_view nonce);
   /// For ranks that are threads of this process.
   static ControlPage anonymous(int world_size);
@@ -77,41 +83,45 @@ class ControlPage {
 
   // -- Abort -------------------------------------------------------------------------------------------------------------------------
 
-  /// Ends the case of this epoch for every rank. True for the one caller who was first; its word is the cause that is shown. False, too,
-  /// when a later epoch was aborted already.
+  /// Ends the case of this epoch for every rank. Returns true only for the first caller, whose `abort` is the cause
+  /// that is shown. Returns false also when a later epoch was aborted already.
   bool raise_abort(std::uint32_t epoch, const Abort& abort);
-  /// Only the latest epoch that was aborted is remembered.
+  /// The page remembers only the latest epoch that was aborted.
   std::optional<Abort> aborted(std::uint32_t epoch) const;
 
-  /// Ends the world: a rank died or overran its deadline. The first one counts.
+  /// Ends the world: a rank died or overran its deadline. The first call counts.
   bool doom(const Abort& abort);
   std::optional<Abort> doomed() const;
 
   // -- Doorbells ---------------------------------------------------------------------------------------------------------------------
 
-  /// Tells whoever sleeps on this rank's doorbell that something has been published. Called by the publisher, after the publication.
+  /// Wakes the threads that sleep on this rank's doorbell. The publisher calls it, after the publication.
   void ring(int rank) const;
 
-  /// The one wait: returns when `ready()` holds; throws Released when the epoch is aborted (nullopt: only when the world is doomed),
-  /// Deadlock when that is why it was, and DeadlineExceeded with `late()` as its text. `ready` may only become true by something that is
-  /// published before this rank's doorbell is rung. Readiness wins over an abort: what everybody has taken part in is complete for
-  /// everybody, though one of them may fail the moment after. Who is about to begin something new calls `check` first.
+  /// Waits in a call. Returns when `ready()` holds. Otherwise it throws:
+  /// - Released when the epoch is aborted. With nullopt as epoch, only the end of the world counts.
+  /// - Deadlock when a deadlock was the reason for the abort.
+  /// - DeadlineExceeded with `late()` as its text when the deadline passes.
+  /// `ready` may only become true by something that is published before this rank's doorbell is rung. Readiness wins
+  /// over an abort. A call that all ranks have joined is complete for all of them, even if one of them fails right
+  /// after. A caller that is about to begin something new calls `check` first.
   void await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
              const std::function<std::string()>& late) const;
-  /// Throws what `await` would throw of something that never gets ready, and returns when there is nothing to throw.
+  /// Throws what `await` would throw if its `ready` never held. Returns when there is nothing to throw.
   void check(std::optional<std::uint32_t> epoch) const;
 
-  /// From here on every wait through this object is done in that way, for all who share the object. Without it, ranks sleep on their
-  /// doorbells, each on its own. To be called before anybody waits.
+  /// Makes `waiting` do every later wait through this object, for all threads that share the object. Without it, each
+  /// rank sleeps by itself on a doorbell. Call it before any rank waits.
   void wait_by(std::shared_ptr<Waiting> waiting);
-  /// A rank is about to begin something that others can see: a call, an agreement.
+  /// The rank is about to begin something that others can see: a call or an agreement.
   void pause() const;
 
   // -- Turns -------------------------------------------------------------------------------------------------------------------------
-  // Where ranks are threads that take turns, the page says whose turn it is: whoever looks at it after a crash knows who ran.
+  // Where ranks are threads that take turns, the page holds the rank whose turn it is. After a crash, the launcher
+  // reads there which rank ran.
 
   void give_turn(std::optional<int> rank);
-  /// nullopt: ranks do not take turns, or nobody has it.
+  /// nullopt: ranks do not take turns, or no rank has the turn.
   std::optional<int> turn() const;
 
   // -- Agreement ---------------------------------------------------------------------------------------------------------------------
@@ -121,19 +131,22 @@ class ControlPage {
     std::string text;  ///< cut to 256 bytes
   };
 
-  /// All ranks call it equally often; returns all ballots in rank order. Ends early only when the world is doomed or the deadline passes;
-  /// then the world is over for this rank. An agreement that is complete is returned even if the world is doomed by then. Nobody may still
-  /// be in a call of the case before when it votes: an agreement separates epochs.
+  /// All ranks call it equally often. Returns all ballots in rank order. It ends early only when the world is doomed or
+  /// the deadline passes; then the world is over for this rank. An agreement that is complete is returned even if the
+  /// world is doomed by then. An agreement separates epochs: no rank may still be in a call of the previous case when
+  /// it votes.
   std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline);
 
   // -- Deadlock ----------------------------------------------------------------------------------------------------------------------
-  // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an agreement, nobody will
-  // ever make that call. Sound only where a rank makes its calls from one thread, and where whoever completes a call says so *before* it
-  // lets the others go.
+  // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an
+  // agreement, no rank can make that call. This is sound under two conditions:
+  // - Each rank makes its calls from one thread.
+  // - The rank that completes a call reports it *before* it lets the others go.
 
-  /// The rank's part of a call is published, and others are missing. The rank that makes the circle whole aborts the epoch.
+  /// The rank has published its part of a call, and other ranks are missing. The last rank to wait completes the
+  /// deadlock and aborts the epoch.
   void enter_wait(std::uint32_t epoch);
-  /// A call is complete: `ranks` that entered a wait for it, or are about to, will go on.
+  /// A call is complete: `ranks` that entered a wait for it, or are about to enter it, will go on.
   void leave_waits(int ranks);
 
   // -- Progress ----------------------------------------------------------------------------------------------------------------------
@@ -143,11 +156,12 @@ class ControlPage {
 
   // -- Flight record -----------------------------------------------------------------------------------------------------------------
 
-  /// Where the rank writes down what it does, and nobody else does.
+  /// The ring into which this rank, and no other one, records what it does.
   FlightRing& flight(int rank) const;
-  /// What all ranks did last, in rank order.
+  /// The flight records of all ranks, in rank order.
   std::vector<FlightRecord> flight_records() const;
-  /// The rank's last call in its case, in words for messages that say who is missing; empty where it has made none.
+  /// Describes the rank's last call in its case, for messages that name a missing rank. Empty where the rank has made
+  /// no call.
   std::string last_call(int rank) const;
 
  private:

@@ -15,8 +15,8 @@ namespace shardproof {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
               "the kernel compares the word itself");
 
-// Without FUTEX_PRIVATE_FLAG: the same word is slept on by other processes. FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC,
-// which is the clock behind std::chrono::steady_clock.
+// FUTEX_PRIVATE_FLAG is not set, because other processes sleep on the same word. FUTEX_WAIT_BITSET takes an absolute
+// time of CLOCK_MONOTONIC, the clock that std::chrono::steady_clock uses.
 
 void Doorbell::ring() {
   rings_.fetch_add(1);

@@ -1,6 +1,7 @@
-// A word in shared memory on which processes and threads sleep until somebody says that something has changed. It carries no data: whoever
-// rings has published before, whoever wakes looks for itself. It outlives the death of any sleeper or ringer; what remains of a dead
-// sleeper is a count that costs later ringers a system call, never a wakeup.
+// Doorbell is a word in shared memory on which processes and threads sleep until another one reports a change. It
+// carries no data: the ringer publishes before it rings, and the sleeper looks again after it wakes. A doorbell
+// outlives the death of any sleeper or ringer. A dead sleeper leaves a count, which costs later ringers a system call
+// but never a wakeup.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +14,18 @@
 
 namespace shardproof {
 
-/// Absolute, monotonic.
+/// An absolute, monotonic time.
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// Thrown when one passes; names the ranks that have not arrived and what each last did, or what is missing.
+/// A wait throws it when its deadline passes. The text names the ranks that have not arrived and the last call of each,
+/// or what is missing.
 class DeadlineExceeded : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Something dear that mostly helps: done as long as it does, and otherwise left out for 32 waits, then for twice as many each time.
+/// Adaptive back-off for an expensive step that mostly helps. While the step helps, every wait takes it. After a
+/// failure, the next 32 waits skip it; each further failure doubles that number, up to 1024. A success resets it to 32.
 class Attempt {
  public:
   bool due() {
@@ -40,27 +43,29 @@ class Attempt {
  private:
   static constexpr int shortest = 32, longest = 1024;
 
-  std::atomic<int> left_{0};  ///< waits still to come without it
+  std::atomic<int> left_{0};  ///< waits that will still skip the step
   std::atomic<int> pause_{shortest};
 };
 
-/// What to do before going to sleep. What we wait for is mostly either under way on another core, and there in a microsecond, or its maker
-/// has no core, perhaps because we are sitting on it. Estimates only: threads that share them may overwrite each other's.
+/// The wait before sleep: it spins or yields for a short time. The awaited result is mostly in one of two states.
+/// Either it is under way on another core and ready in a microsecond, or its maker has no core, perhaps because this
+/// thread occupies it. The state holds estimates only: threads that share it may overwrite each other's estimates.
 class Patience {
  public:
-  /// `enough_cores`: for everybody who may have to work for us to go on.
+  /// `enough_cores`: there is a core for every rank that may have to work before this one can go on.
   explicit Patience(bool enough_cores) : enough_cores_(enough_cores) {}
 
-  /// True once `done()`; false: it is time to sleep.
+  /// Returns true once `done()` holds, and false when it is time to sleep.
   template <class Done>
   bool look(const Done& done) {
     return enough_cores_ ? spin(done) : yield(done);
   }
 
  private:
-  /// Long enough for a peer that has to be woken, or two ranks that have once gone to sleep would wake each other too late for ever: 400 ns
-  /// for an all-reduce became 20 us, and stayed. Where that is in vain, a short while: on 2 cores that were busy otherwise as well, always
-  /// 1000 turns made 2 ranks share one core and take turns on it every 45 us.
+  /// The long spin must outlast the wake-up of a sleeping peer. Otherwise two ranks that have slept once would wake
+  /// each other too late for ever: an all-reduce of 400 ns took 20 us from then on. Where the long spin does not help,
+  /// the rank spins for a short while. With 1000 turns every time, on 2 cores with other load, 2 ranks shared one core
+  /// and took turns on it every 45 us.
   template <class Done>
   bool spin(const Done& done) {
     const bool is_attempt = attempt_.due();
@@ -74,8 +79,9 @@ class Patience {
     return false;
   }
 
-  /// Giving the core away is the quickest way to whoever waits for it, as long as that is a peer with little to do: 4 us for an all-reduce
-  /// of 4 ranks on 2 cores of their own, against 20 with sleeping at once. When it goes to somebody who keeps it, a sleeper is back sooner.
+  /// Yielding is the fastest way to a peer that waits for this core, as long as the peer has little to do. An
+  /// all-reduce of 4 ranks on 2 cores of their own took 4 us with yields, and 20 us with immediate sleep. If the core
+  /// goes to a thread that keeps it, a sleeping rank is back sooner.
   template <class Done>
   bool yield(const Done& done) {
     if (!attempt_.due()) return false;
@@ -109,20 +115,20 @@ class Patience {
   Attempt attempt_;
 };
 
-/// Zero bytes are a valid doorbell, so that fresh shared memory is.
+/// Zero bytes are a valid doorbell, so fresh shared memory is one, too.
 class alignas(64) Doorbell {
  public:
-  /// Call after the publication. Enters the kernel only when somebody sleeps.
+  /// Call it after the publication. It enters the kernel only when a thread sleeps.
   void ring();
 
-  /// Returns once `done()` holds, or false when the deadline passed before. What `done` throws goes through.
+  /// Returns true once `done()` holds, and false when the deadline passed first. Exceptions from `done` propagate.
   template <class Done>
   bool wait(Patience& patience, Deadline deadline, const Done& done) {
     if (done()) return true;
     if (patience.look(done)) return true;
     const Sleeper sleeper(sleepers_);
     while (true) {
-      const std::uint32_t heard = rings_.load();  // before looking: a ring in between makes sleep() return at once
+      const std::uint32_t heard = rings_.load();  // before the look: a ring in between makes sleep() return at once
       if (done()) return true;
       if (!sleep(heard, deadline)) return done();
     }
@@ -141,7 +147,7 @@ class alignas(64) Doorbell {
 
   bool sleep(std::uint32_t heard, Deadline deadline);
 
-  // Both sequentially consistent: either the ringer sees the sleeper, or the sleeper sees the ring.
+  // Both are sequentially consistent: either the ringer sees the sleeper, or the sleeper sees the ring.
   std::atomic<std::uint32_t> rings_;
   std::atomic<std::uint32_t> sleepers_;
 };

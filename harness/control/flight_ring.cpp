@@ -44,7 +44,7 @@ FlightRing::Entry& FlightRing::begin(FlightEntry::What what, std::uint64_t group
   const std::uint64_t number = written_.load(std::memory_order_relaxed) + 1;
   Entry& entry = entries_[number % entries_kept];
   begun_.store(number, std::memory_order_release);
-  // Every store is a release: a reader who sees one of these sees that the old number is gone.
+  // Every store is a release: a reader that sees one of these values also sees that the old number is gone.
   entry.number.store(0, std::memory_order_release);
   entry.what.store(static_cast<std::uint64_t>(what), std::memory_order_release);
   entry.state.store(static_cast<std::uint64_t>(FlightEntry::State::open), std::memory_order_release);
@@ -71,7 +71,7 @@ void FlightRing::enter(FlightEntry::What what, std::uint64_t place, Deadline now
   Entry& entry = begin(what, 0, place);
   entry.since_ns.store(since_epoch(now), std::memory_order_release);
   publish(entry);
-  // Behind its entry: as long as this word is of the case before, the entry is there to say better.
+  // Stored after the entry: while this word still names the previous case, readers find the new case in its entry.
   if (what == FlightEntry::What::case_begun) case_begun_.store(place + 1, std::memory_order_release);
 }
 
@@ -84,7 +84,7 @@ void FlightRing::wait(Deadline now) {
 
 FlightRecord FlightRing::read() const {
   FlightRecord record;
-  // Before the entries: a case that begins in the meantime is among them.
+  // Read before the entries: a case that begins in the meantime is among them.
   if (const std::uint64_t begun = case_begun_.load(std::memory_order_acquire); begun > 0) record.case_begun = begun - 1;
   record.begun = begun_.load(std::memory_order_acquire);
   const std::uint64_t newest = written_.load(std::memory_order_acquire);
@@ -94,7 +94,7 @@ FlightRecord FlightRing::read() const {
     const std::uint64_t number = newest - back + 1;
     const Entry& entry = entries_[number % entries_kept];
     if (entry.number.load(std::memory_order_acquire) != number) continue;
-    // Whatever a stray write has made of a word, it is one of the known values or the entry is left out.
+    // A stray write may have changed any word. A word becomes one of the known values, or the entry is left out.
     FlightEntry read;
     read.what = known(entry.what.load(std::memory_order_acquire), FlightEntry::What::left);
     read.state = known(entry.state.load(std::memory_order_acquire), FlightEntry::State::refused);

@@ -1,6 +1,7 @@
-// A rank's flight record in the control page: a ring of the last things that it did, the case that it is in, and the groups that it belongs
-// to. One writer, the rank, whom it costs no system call. Whoever maps the page reads it at any time, also long after the rank was killed
-// between two stores: an entry that was being written then is left out.
+// FlightRing is a rank's flight record in the control page. It keeps the rank's last actions, its current case and the
+// groups that it belongs to. The rank is the only writer, and a write costs no system call. Any process that maps the
+// page can read the ring at any time, also long after the rank was killed between two stores. A reader leaves out an
+// entry that was being written then.
 #pragma once
 
 #include <array>
@@ -24,19 +25,21 @@ class FlightRing {
 
   // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
 
-  /// The rank belongs to this group from now on. `id` is the same on all members, and unlike that of any other group of the world. The first
-  /// one, the world, is kept for ever, of the others the last ones: returns its place, which another group may take later. Who is about to
-  /// enter a call of it asks, and joins again where one has.
+  /// Records that the rank belongs to this group from now on. `id` is the same on all members and differs from the id
+  /// of any other group of the world. The first group, the world, stays for ever. The ring keeps the last ones of the
+  /// other groups. Returns the group's place, which another group may take later. Before it enters a call, a rank asks
+  /// `knows_group` and joins again if another group has taken the place.
   std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
   bool knows_group(std::size_t place, std::uint64_t id) const { return groups_[place].id.load(std::memory_order_relaxed) == id; }
 
-  /// Begins an entry. What it is about: see FlightEntry.
+  /// Begins an entry. FlightEntry explains `what` and `place`.
   void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
   void enter(FlightEntry::What what, std::uint64_t place, Deadline now);
 
-  // Of the entry begun last:
-  void meet() { newest().meetings.fetch_add(1, std::memory_order_release); }  ///< before others can see that the rank has come
-  void wait(Deadline now);  ///< the others have not all come; the first time counts
+  // These three functions change the entry that was begun last.
+  /// Call it before others can see that the rank has come.
+  void meet() { newest().meetings.fetch_add(1, std::memory_order_release); }
+  void wait(Deadline now);  ///< Other ranks are still missing. The first call of an entry counts.
   void end(FlightEntry::State how) { newest().state.store(static_cast<std::uint64_t>(how), std::memory_order_release); }
 
   // -- Reading ------------------------------------------------------------------------------------------------------------------------------
@@ -61,9 +64,10 @@ class FlightRing {
   void publish(Entry& entry);
 
   std::atomic<std::uint64_t> written_;  ///< number of the newest entry
-  std::atomic<std::uint64_t> begun_;  ///< one more than written while an entry is being written
+  std::atomic<std::uint64_t> begun_;  ///< one more than `written_` while an entry is being written
   std::atomic<std::uint64_t> joined_;
-  std::atomic<std::uint64_t> case_begun_;  ///< place of the case begun last, plus one; 0: none. Its entry falls out behind many calls
+  /// Place of the case that was begun last, plus one. 0: no case. Many calls push the case's own entry out of the ring.
+  std::atomic<std::uint64_t> case_begun_;
   std::array<Entry, entries_kept> entries_;
   std::array<Group, groups_kept> groups_;
 };

@@ -1,4 +1,5 @@
-// What lies where in the control page. Everything is an atomic word or zero bytes, so that any rank may die between any two stores.
+// The memory layout of the control page. It consists of atomic words and of bytes that start as zero, so any rank may
+// die between any two stores.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct Header {
 };
 
 struct State {
-  // Read in every look of every wait, written once in a case's life.
+  // Every look of every wait reads these; a case writes them at most once.
   alignas(64) std::atomic<std::uint64_t> abort;
   std::atomic<std::uint64_t> doom;
   alignas(64) std::atomic<std::uint32_t> abort_tickets;
@@ -33,9 +34,9 @@ struct State {
   alignas(64) std::atomic<std::uint64_t> votes;    ///< cast in all rounds together
   alignas(64) std::atomic<std::uint64_t> decided;  ///< rounds in which all have voted
   Doorbell agreement;
-  alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a rank that has not come
+  alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a missing rank
   std::atomic<std::uint32_t> waiting_epoch;
-  std::atomic<std::uint32_t> turn;  ///< of the rank one below; 0: nobody's
+  std::atomic<std::uint32_t> turn;  ///< the rank that has the turn, plus one; 0: no rank
 };
 
 struct Vote {
@@ -54,7 +55,7 @@ struct ProgressRecord {
 
 struct alignas(64) RankArea {
   Doorbell bell;
-  std::atomic<std::uint64_t> rounds;  ///< agreements entered; single writer
+  std::atomic<std::uint64_t> rounds;  ///< agreements that the rank entered; it is the only writer
   Published<ProgressRecord> progress;
   FlightRing flight;
   std::array<Text<256>, 2> ballot_texts;
@@ -66,8 +67,8 @@ using AbortText = Text<abort_text_limit>;
 struct Layout {
   explicit constexpr Layout(int world_size)
       : ranks(static_cast<std::size_t>(world_size)),
-        // Whoever finds no abort standing writes its text before it tries to be the first: at most every rank and the launcher, and the
-        // text that stands is left alone.
+        // A rank that finds no abort writes its text before it tries to be the first. At most every rank and the
+        // launcher do so, and the text in use is never overwritten.
         abort_slots(ranks + 2),
         state(align(sizeof(Header))),
         areas(align(state + sizeof(State))),

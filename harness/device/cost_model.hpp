@@ -1,5 +1,5 @@
-// How long work and collectives take, and how a device runs them: in virtual time on every device, and spun on GPUs. Data of a scenario;
-// pure.
+// The cost model of a scenario: how long work and collectives take, and how a device runs them. The time is virtual on
+// every device; a GPU also spins for it. It is data of a scenario, and its functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace shardproof {
 
-/// The time of one kind of collective: `fixed`, plus `per_kib` for every begun KiB of its larger side.
+/// The time of one kind of collective: `fixed`, plus `per_kib` for each begun KiB of the larger of its input and
+/// output.
 struct CollectiveCost {
   Nanoseconds fixed = 0;
   Nanoseconds per_kib = 0;
@@ -21,18 +22,23 @@ struct CollectiveCost {
 struct CostModel {
   static constexpr int most_imagined_ranks = 1024;
 
-  std::map<WorkKind, Nanoseconds> work;  ///< of every piece of this kind
-  std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;  ///< of this kind and label; instead of the above
-  std::map<CollectiveKind, CollectiveCost> collectives;  ///< a kind not named costs nothing
-  std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;  ///< of this kind and tag; instead of the above
-  Nanoseconds host_call = 0;  ///< host time of every submission and collective
-  bool separate_resources = false;  ///< each kind of collective has its own resource, instead of one per group
-  /// In a world of one rank: collectives are those of so many, of which this is the first, and the others are imagined to hold what it
-  /// holds. Nobody is talked to; work stands for communication, and costs what the collective would. 0: nobody is imagined.
+  std::map<WorkKind, Nanoseconds> work;  ///< The time of any piece of this kind.
+  /// For this kind and label; replaces the time in `work`.
+  std::map<std::pair<WorkKind, std::string>, Nanoseconds> labelled_work;
+  std::map<CollectiveKind, CollectiveCost> collectives;  ///< A kind that is not named costs nothing.
+  /// For this kind and tag; replaces the time in `collectives`.
+  std::map<std::pair<CollectiveKind, std::string>, Nanoseconds> tagged_collectives;
+  Nanoseconds host_call = 0;  ///< Host time of every submission and collective.
+  /// Each kind of collective in a group has its own resource, instead of one resource per group.
+  bool separate_resources = false;
+  /// For a world of one rank. Its collectives are those of a group of this many ranks, and the real rank is the first
+  /// of them. The other ranks are imagined: each holds what the real rank holds. Work on the device replaces the
+  /// communication, and costs what the collective would cost. 0: no rank is imagined.
   int imagined_ranks = 0;
-  bool single_stream = false;  ///< everything runs on the compute stream: the serial reference
-  /// While a piece of work runs, every buffer that it declares no part of is filled with a poison value, and restored afterwards; a declared
-  /// f32 output that it leaves unwritten is a std::logic_error. Takes no virtual time, but real time in proportion to all that is alive.
+  bool single_stream = false;  ///< Everything runs on the compute stream: the serial reference.
+  /// While a piece of work runs, the device fills every buffer that the work does not declare with a poison value. It
+  /// restores these buffers afterwards. A declared f32 output with unwritten elements is a std::logic_error. This takes
+  /// no virtual time. It takes real time in proportion to the live memory.
   bool hide_undeclared_memory = false;
 
   Nanoseconds of_work(WorkKind kind, const std::string& label) const;

@@ -1,6 +1,6 @@
-// What runs work: streams, events, buffers, and work with the bytes that it touches. Nothing else is needed to write an engine, and the
-// same engine runs on every device. Devices and communicators record what passes through them; wrappers (wrappers.hpp) may alter it above
-// them.
+// The interface of a device, which runs an engine's work: streams, events, buffers, collectives, and work that declares
+// the bytes it touches. An engine needs nothing else, and the same engine runs on every device. Devices and
+// communicators record every call that reaches them. Wrappers (wrappers.hpp) may alter calls before that.
 #pragma once
 
 #include <cstdint>
@@ -32,33 +32,35 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. What fits what: harness/fabric/objection.hpp.
+/// One stream-ordered collective. Shapes are flat; counts follow from the tensors. harness/fabric/objection.hpp has the
+/// rules for operands.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   ReduceOp op = ReduceOp::none;
-  double factor = 1.0;  ///< of premul_sum
-  int root = -1;  ///< of broadcast, in the group
+  double factor = 1.0;  ///< for premul_sum
+  int root = -1;  ///< for broadcast: a rank in the group
   Tensor in, out;
   std::string tag;  ///< what it is for: a module path or parameter-group name
   bool enforces_tag = false;  ///< refuses ranks that have another tag
 };
 
-/// A call that no fabric runs: work stands for its collectives, in a group of which only this rank is real. It is recorded, and costs, as
-/// the call would.
+/// A call that no fabric runs: a piece of work replaces its collectives, in a group in which only this rank is real.
+/// The device records the call, and charges its cost, like a real call.
 struct ImaginedCall {
   std::vector<Collective> collectives;  ///< one, or those of a coalesced call
   std::vector<int> members;
   std::uint64_t sequence = 0;
 };
 
-/// A piece of work. `cost` comes on top of what the device's cost model says for its kind and label.
+/// A piece of work. `cost` is added to the cost that the device's cost model has for the work's kind and label.
 struct Work {
   WorkKind kind = WorkKind::other;
   std::string label;
   std::vector<Tensor> reads, writes;
   Nanoseconds cost = 0;
   std::function<void(const Kernels&, NativeStream)> run;  ///< empty: nothing to compute
-  std::shared_ptr<const ImaginedCall> stands_for = nullptr;  ///< instead of kind and label
+  /// the call that this work replaces; used instead of kind and label
+  std::shared_ptr<const ImaginedCall> stands_for = nullptr;
 };
 
 class Device {
@@ -77,48 +79,56 @@ class Device {
   void wait(Stream later, Stream earlier) { wait(later, record(earlier)); }
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize(Event event) = 0;
-  /// All work issued so far, on every stream.
+  /// Waits for all work issued so far, on every stream.
   virtual void synchronize() = 0;
 
-  /// Memory that work on `stream` may use from here on; filled with a poison pattern where that costs nothing.
+  /// Returns memory that work on `stream` may use from here on. The device fills it with a poison pattern if that costs
+  /// nothing.
   virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
-  /// Gives the memory back once all work issued so far on `stream` has ended; views of it may not be used afterwards. Storage that is
-  /// dropped without this is released on the stream that it was allocated on.
+  /// Gives the memory back once all work issued so far on `stream` has ended. The caller may not use views of it
+  /// afterwards. Storage that is dropped without a release is released on the stream of its allocation.
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
-  /// The same for memory that was adopted from an allocator of the subject's that caches: it keeps the memory, and gives it to whoever next
-  /// asks for some on `stream`. So nobody has to have ended with it before that next one is adopted there. Throws std::invalid_argument for
-  /// memory that was not adopted.
+  /// Like `release`, for memory that was adopted from a caching allocator of the subject. The allocator keeps the
+  /// memory, and gives it to the next allocation on `stream`. So other uses of the memory must end before the device
+  /// adopts that next allocation, not before this call. Throws std::invalid_argument for memory that was not adopted.
   virtual void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
-  /// The same for memory that the subject has by other means: it is not freed, nor filled but by a device that hides what work does not
-  /// declare, which restores it (CostModel::hide_undeclared_memory), and has to stay where it is until it is released. Throws
-  /// std::invalid_argument for memory that is part of a buffer already or does not begin at a multiple of 8 bytes, and std::logic_error on
-  /// a GPU, where memory is the device's own.
+  /// Like `allocate`, for memory that the subject already has. The device neither fills nor frees it. The exception is
+  /// CostModel::hide_undeclared_memory: then the device fills the memory while other work runs, and restores it. The
+  /// memory must stay in its place until it is released. Throws
+  /// - std::invalid_argument for memory that overlaps a buffer or does not begin at a multiple of 8 bytes;
+  /// - std::logic_error on a GPU, which uses only its own memory.
   virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
-  /// What a buffer that has not been released turned out to hold, as if it had been said when it was allocated.
+  /// Sets the class and label of a buffer that has not been released, as if `allocate` had been given them.
   virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;
 
-  /// Says that the host itself is about to read or write these bytes, without waiting for anything: whoever does so synchronizes before.
-  /// Races of the host with its streams are found from this. A device that records nothing does nothing.
+  /// Records that the host is about to read or write these bytes. It does not wait: the caller synchronizes first. The
+  /// race search uses these records to find races between the host and its streams. A device that records nothing does
+  /// nothing.
   virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) = 0;
 
-  /// A copy in host memory. Whoever asks has synchronized with the work that writes it, and has said that it reads it (`host_access`).
+  /// Returns a copy in host memory. The caller has synchronized with the work that writes the tensor, and has recorded
+  /// the read with `host_access`.
   virtual Tensor to_host(const Tensor& tensor) = 0;
 
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;
 };
 
-/// As the group is asked for it. A tag longer than a descriptor's is cut there; the operands are borrowed.
+/// The collective in the form that a group takes. A tag that is too long for a descriptor is cut. The call borrows the
+/// operands.
 Call as_call(const Collective& collective);
 
-/// As flight records and boards of descriptors have the call of these collectives. It has the tag of the first.
+/// The descriptor of the call of these collectives, for flight records and boards of descriptors. It has the first
+/// one's tag.
 Descriptor coalesced_descriptor(std::span<const Collective> collectives);
 
-/// Throws std::invalid_argument when a group of `size` ranks cannot run this on a stream: operands missing or of unlike types, or what
-/// `objection` says against it. The text begins with `where`.
+/// Throws std::invalid_argument if a group of `size` ranks cannot run this collective on a stream. The reasons are a
+/// kind that only the group itself offers, missing operands, operands of different types, and those of `objection`. The
+/// text begins with `where`.
 void check(const Collective& collective, int rank, int size, std::string_view where);
-/// The same for collectives of one call. It also refuses an empty call, several kinds, and memory that one writes and another one touches.
+/// The same for the collectives of one call. It also refuses an empty call, several kinds of collective, and memory
+/// that one collective writes and another one touches.
 void check_coalesced(std::span<const Collective> collectives, int rank, int size, std::string_view where);
 
 /// The collectives of one group on one device.
@@ -128,14 +138,15 @@ class Communicator {
   virtual int rank() const = 0;  ///< within the group
   virtual std::span<const int> members() const = 0;  ///< global ranks
   int size() const { return static_cast<int>(members().size()); }
-  virtual const FabricCapabilities& capabilities() const = 0;  ///< what moves the bytes can promise
-  /// Issues the collective on the stream. A group of one rank must not be asked: std::logic_error.
+  virtual const FabricCapabilities& capabilities() const = 0;  ///< what the transport can promise
+  /// Issues the collective on the stream. Throws std::logic_error in a group of one rank.
   virtual void run(Stream stream, const Collective& collective) = 0;
-  /// Issues collectives of one kind as a single one: all start when all can start, and all end together. No one may read or write what
-  /// another one writes. This default is for communicators that have nothing better: one after the other.
+  /// Issues collectives of one kind as a single call: all start when all can start, and all end together. No collective
+  /// may read or write what another one writes. This default issues one after the other, for communicators without a
+  /// better way.
   virtual void run_coalesced(Stream stream, std::span<const Collective> collectives);
-  /// Collective over this group, of the hosts alone: ranks of equal color form a group, ordered by (key, rank). A negative color joins
-  /// none: nullptr.
+  /// Collective over the hosts of this group: ranks of equal color form a group, ordered by (key, rank). Returns
+  /// nullptr for a negative color, which joins no group.
   virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;
 };
 

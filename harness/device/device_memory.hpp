@@ -1,4 +1,5 @@
-// What every device keeps of memory that it has allocated or adopted, whatever that lies in.
+// Base class for memory that a device has allocated or adopted, on the host or on a GPU: its device, label, allocation
+// fact and release state. Each device derives its own class from it.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,12 @@ class DeviceMemory : public Storage {
   const std::string& label() const { return label_; }
   bool belongs_to(const void* device) const { return device_ == device; }
   bool is_released() const { return is_released_; }
-  /// Says what the buffer holds, as if it had been said when it was allocated.
+  /// Sets the class and label in the buffer's allocation fact, as if `allocate` had been given them.
   void describe(Trace& trace, MemoryClass memory, std::string_view label);
 
  protected:
-  /// `fact` is the one of its allocation, in the trace of the device; `stream` the one that it goes back to unless another is named.
+  /// `fact` is the index of the allocation in the device's trace. The memory goes back on `stream` unless the caller
+  /// names another stream.
   DeviceMemory(const void* device, std::uint32_t stream, std::byte* data, std::size_t bytes, std::uint64_t buffer, std::string label,
                std::size_t fact, MemorySpace space)
       : Storage(data, bytes, buffer, space), device_(device), stream_(stream), label_(std::move(label)), fact_(fact) {}
@@ -38,8 +40,9 @@ class DeviceMemory : public Storage {
   bool is_released_ = false;
 };
 
-/// The memory behind the storage, which `device` gave out and has not had back; `operation` asks for it, on that rank. Throws
-/// std::invalid_argument for what is another device's or none's, std::logic_error for what was released.
+/// Returns the memory of the storage, which `device` gave out and which is not released yet. `operation` and `rank` are
+/// for the error text. Throws std::invalid_argument for memory of another device and for no storage, std::logic_error
+/// for released memory.
 DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation, int rank);
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// What every device writes down of what passes through it, in the words of a trace, and what it costs.
+// Functions that every device uses to record facts in a trace, and to compute their costs.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace shardproof {
 
-/// What the model says of it.
+/// The collective's cost by the model.
 Nanoseconds cost_of(const CostModel& costs, const Collective& collective);
-/// What the model says of collectives of one call: as of one that has the tag of the first, and moves the bytes of all.
+/// The cost of one call by the model: the cost of a collective with the tag of the first and the bytes of all.
 Nanoseconds cost_of(const CostModel& costs, std::span<const Collective> collectives);
-/// What the model says of the work, or of the collectives that it stands for, and the work's own cost on top.
+/// The cost of the work by the model, or the cost of the collectives that it replaces, plus the work's own `cost`.
 Nanoseconds cost_of(const CostModel& costs, const Work& work);
 
-/// Bytes in buffers of a device; host memory and empty views are nothing that facts speak of.
+/// The bytes of the tensors, by buffer of a device. Facts leave out host memory and empty views.
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors);
 
-/// Says of the buffer whose allocation is that fact what it holds. Where the trace has been taken away since, there is nothing to alter.
+/// Sets the class and label in a buffer's allocation fact. Does nothing if the caller has taken the trace since.
 void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass memory, std::string_view label);
 
-/// Notes a fact::Work, or each fact::Collective that the work stands for.
+/// Appends a fact::Work, or a fact::Collective for each collective that the work replaces.
 void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,
                          Nanoseconds start, Nanoseconds end);

@@ -12,7 +12,7 @@ namespace shardproof {
 
 namespace {
 
-// A sum over ranks that all hold the same.
+// The factor of a reduction over ranks that all hold the same values.
 double factor_of(const Collective& collective, int size) {
   switch (collective.op) {
     case ReduceOp::sum: return size;
@@ -21,7 +21,7 @@ double factor_of(const Collective& collective, int size) {
   }
 }
 
-// What this rank, the first, gets when all hold what it holds.
+// Computes the result on this rank, the first, if all ranks hold the same input.
 void imagine(const Collective& collective, int size, const Kernels& kernels, NativeStream stream) {
   if (collective.kind == CollectiveKind::barrier) return;
   const Tensor in = collective.in.flatten(), out = collective.out.flatten();

@@ -1,5 +1,6 @@
-// The collectives of a group of which only this rank is real: the others are imagined to hold what it holds. Work on the device stands for
-// communication, so that one rank, on one GPU, shows how an engine orders and overlaps it. What it computes means nothing.
+// A communicator for a group in which only this rank is real. The other ranks are imagined to hold what this rank
+// holds. Work on the device replaces the communication. So a single rank, on one GPU, shows how an engine orders and
+// overlaps collectives. The values that this work computes have no meaning.
 #pragma once
 
 #include <memory>
@@ -13,16 +14,16 @@ namespace shardproof {
 
 class ImaginedCommunicator final : public Communicator {
  public:
-  /// `size`: 2 or more. The device must outlive it.
+  /// `size` is 2 or more. The device must outlive the communicator.
   ImaginedCommunicator(Device& device, int size);
 
   int rank() const override { return 0; }
   std::span<const int> members() const override { return members_; }
   const FabricCapabilities& capabilities() const override;
-  /// std::invalid_argument for a broadcast of another rank: it cannot be imagined what that one has.
+  /// Throws std::invalid_argument for a broadcast from another rank: the data of an imagined rank is unknown.
   void run(Stream stream, const Collective& collective) override;
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
-  /// std::invalid_argument: whom the others would join cannot be imagined.
+  /// Throws std::invalid_argument: it is unknown which group the imagined ranks would join.
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
 
  private:
@@ -33,14 +34,14 @@ class ImaginedCommunicator final : public Communicator {
   std::uint64_t issued_ = 0;
 };
 
-/// The collectives of a world on a device: imagined ones where the costs ask for that, else what `make_real` makes.
+/// The communicator of a world on a device: imagined if the costs ask for it, otherwise the one that `make_real` makes.
 template <class MakeReal>
 std::unique_ptr<Communicator> communicator_of_world(Device& device, const CostModel& costs, MakeReal&& make_real) {
   if (costs.imagined_ranks > 0) return std::make_unique<ImaginedCommunicator>(device, costs.imagined_ranks);
   return make_real();
 }
 
-/// Why a world of `size` ranks cannot have the imagined ones that the costs ask for, or empty.
+/// Returns why a world of `size` ranks cannot have the imagined ranks that the costs ask for; empty if it can.
 std::string objection_to_imagined(const CostModel& costs, int size);
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// What may stand between an engine and what it runs on: each passes everything on, and whoever derives overrides what interests it.
+// Wrappers between an engine and its device, kernels or communicator. Each passes every call on. A derived class
+// overrides the calls that interest it.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,7 @@ class DeviceWrapper : public Device {
   Device& inner_;
 };
 
-/// What work computes with: a DeviceWrapper hands it to the work that passes through.
+/// Wraps the kernels that work computes with. A DeviceWrapper hands this wrapper to the work that passes through it.
 class KernelsWrapper : public Kernels {
  public:
   explicit KernelsWrapper(const Kernels& inner) : inner_(inner) {}
@@ -149,7 +150,8 @@ class CommunicatorWrapper : public Communicator {
   Communicator& inner_;
 };
 
-/// For wrappers that alter collectives: `run` also gets those of a coalesced call, one after the other, if the wrapper alters any of them.
+/// For wrappers that alter collectives. If the wrapper alters any collective of a coalesced call, `run` gets all
+/// collectives of that call, one after the other.
 class CollectiveWrapper : public CommunicatorWrapper {
  public:
   using CommunicatorWrapper::CommunicatorWrapper;

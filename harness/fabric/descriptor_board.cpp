@@ -23,7 +23,7 @@ struct Note {
   page::Bytes<sizeof(Descriptor)> asked;
 };
 
-// Of one rank.
+// The notes of one rank.
 struct Notes {
   std::atomic<std::uint64_t> posted;
   std::atomic<std::uint64_t> compared;
@@ -82,7 +82,7 @@ std::uint64_t DescriptorBoard::post(Descriptor asked) {
   note.asked.store(&asked, sizeof asked);
   note.number.store(++posted_, std::memory_order_release);
   mine.posted.store(posted_, std::memory_order_release);
-  // Of two ranks that post and then look, one at least sees the other.
+  // If two ranks post and then look, at least one of them sees the other's note.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return asked.sequence;
 }
@@ -136,7 +136,7 @@ void DescriptorBoard::check(Look look) {
         layout_->mismatch.store(comparison.difference);
         layout_->verdict.store(Layout::written, std::memory_order_release);
       }
-      // Whoever was first is about to be through; should it die before, the others still know what they have seen.
+      // The first rank will soon have written its text. If it dies before, each other rank throws its own result.
       const Deadline soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (layout_->verdict.load(std::memory_order_acquire) != Layout::written) {
         if (std::chrono::steady_clock::now() > soon) throw Mismatch(comparison.difference);

@@ -1,5 +1,6 @@
-// Where the ranks of a group post what they ask for, when the fabric itself does not compare it: nobody waits for anybody, and whoever looks
-// later finds out. For fabrics that run behind the host (NCCL), where ranks that ask for different things hang, or get wrong bytes.
+// DescriptorBoard is the place where the ranks of a group post their requests when the fabric itself does not compare
+// them. No rank waits for another one; a rank that looks later finds a mismatch. It is for fabrics that run after the
+// host has issued the calls (NCCL). There, ranks with different requests hang or get wrong bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,26 @@ namespace shardproof {
 
 class DescriptorBoard {
  public:
-  /// Calls by which a rank may be ahead of another: those can still be compared.
+  /// The number of calls by which a rank may be ahead of another and the board can still compare them.
   static constexpr std::uint64_t kept = 1024;
 
   /// Collective over `group`, whose members share `memory`.
   static std::unique_ptr<DescriptorBoard> make(shm::SharedMemory& memory, Group& group);
 
-  /// No rank is so far behind that it has yet to compare what the next call would replace.
+  /// True when every rank has compared the call that the next call would replace.
   bool has_room() const;
-  /// This rank's next call, for which there is room; returns its number, from 0, which is the descriptor's sequence.
+  /// Posts this rank's next call; the board must have room. Returns the call's number, from 0, which is the
+  /// descriptor's sequence.
   std::uint64_t post(Descriptor asked);
-  std::uint64_t posted() const { return posted_; }  ///< by this rank
-  /// What is compared: calls that all ranks have posted, of which the first two that differ are named; or all that is there, for whoever has
-  /// waited for the others for long.
+  std::uint64_t posted() const { return posted_; }  ///< calls that this rank has posted
+  /// `at_whole_calls` compares the calls that all ranks have posted, and names the first two requests that differ.
+  /// `at_everything` compares all posted requests. It is for a rank that has waited long for the others.
   enum class Look : std::uint8_t { at_whole_calls, at_everything };
-  /// Throws Mismatch, from then on always the same on every rank: whoever finds it first writes it down.
+  /// Throws Mismatch. From then on the text is the same on every rank: the first rank that finds a mismatch writes the
+  /// text down.
   void check(Look look);
-  /// `rank 2 has posted 4 of 5 calls`, for all ranks that have posted fewer than this one; empty: none has.
+  /// `rank 2 has posted 4 of 5 calls`, for all ranks that have posted fewer calls than this rank. Empty: there is no
+  /// such rank.
   std::string behind() const;
 
  private:
@@ -38,7 +42,7 @@ class DescriptorBoard {
 
   DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group);
   struct Comparison {
-    bool is_complete = true;  ///< nothing more can come of it
+    bool is_complete = true;  ///< all ranks have posted this call, so the result is final
     std::string difference;
   };
   Comparison compare(std::uint64_t sequence) const;
@@ -49,7 +53,7 @@ class DescriptorBoard {
   std::vector<int> members_;
   int rank_;
   std::uint64_t posted_ = 0;  // by this rank
-  std::uint64_t compared_ = 0;  // of all ranks, before this number
+  std::uint64_t compared_ = 0;  // this rank has compared all ranks' calls before this number
 };
 
 }  // namespace shardproof

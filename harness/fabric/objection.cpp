@@ -86,7 +86,7 @@ bool are_well_placed(const Call& call, int rank) {
     case CollectiveKind::reduce_scatter: return out == in + part * call.out.size();
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast: return in == out;
-    default: return false;  // what is sent may leave after what comes in its place has arrived
+    default: return false;  // data may leave after the data that replaces it has arrived
   }
 }
 

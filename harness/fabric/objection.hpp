@@ -1,4 +1,4 @@
-// What a group can be asked for: the rules of counts, sizes, operations and places, once for all fabrics and all devices. Pure.
+// The rules for a group's calls: counts, sizes, operations and places, the same for all fabrics and all devices. Pure.
 #pragma once
 
 #include <string>
@@ -7,10 +7,13 @@
 
 namespace shardproof {
 
-/// Why a group of `size` ranks cannot run this call of its member `rank`, whatever the others ask for; empty when it can.
+/// The reason why a group of `size` ranks cannot run this call of its member `rank`, whatever the other ranks request.
+/// Empty when the group can run it.
 ///
-/// Sizes are as `Call` says. Operands overlap only where every fabric can move them so: an all-gather's input inside its output at this
-/// rank's part, a reduce-scatter's output inside its input likewise, the two of an all-reduce or a broadcast as one and the same.
+/// `Call` states the sizes. Operands overlap only where every fabric can move them so:
+/// - All-gather: the input is this rank's part of the output.
+/// - Reduce-scatter: the output is this rank's part of the input.
+/// - All-reduce, broadcast: input and output are the same bytes.
 std::string objection(const Call& call, int rank, int size);
 
 }  // namespace shardproof

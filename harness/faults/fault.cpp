@@ -6,7 +6,8 @@ namespace shardproof {
 
 namespace {
 
-// Filled by registrations before main, read-only afterwards; a function's static so that the order of initialisation does not matter.
+// Registrations fill it before main; afterwards it is read-only. It is a function's static variable, so that the order
+// of initialisation does not matter.
 std::vector<Fault>& registry() {
   static std::vector<Fault> faults;
   return faults;

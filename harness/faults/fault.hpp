@@ -1,5 +1,6 @@
-// Deliberate defects: what a case is worth is which of these it notices. A fault stands outside every engine; it alters the scenario that the
-// engine is given, the calls made to it, or the device and the communicator under it.
+// Declares faults: deliberate defects that measure cases. A case's worth is the set of faults that it notices. A fault
+// is outside every engine. It alters the engine's scenario, the calls to the engine, or the engine's device and
+// communicator.
 #pragma once
 
 #include <functional>

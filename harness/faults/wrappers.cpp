@@ -7,7 +7,7 @@ namespace shardproof {
 
 namespace {
 
-// A communicator that acts through an altered one, and so do the groups split off it.
+// A communicator whose calls go through an altered one. Groups that are split off it are altered, too.
 class AlteredCommunicator final : public Communicator {
  public:
   using Factory = decltype(Alteration::communicator);
@@ -32,7 +32,7 @@ class AlteredCommunicator final : public Communicator {
   std::unique_ptr<Communicator> acting_;
 };
 
-// A trainer together with the altered surroundings it was built on, which must outlive it.
+// A trainer with its altered device and communicator, which must outlive it.
 class AlteredTrainer final : public TrainerWrapper {
  public:
   AlteredTrainer(std::unique_ptr<Trainer> inner, std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
@@ -77,7 +77,7 @@ class AlteredSubject final : public Subject {
   Alteration alteration_;
 };
 
-// Remembers what was issued last on every stream, so that a wait can be told by what it waits for.
+// Remembers the last work on every stream, so that a wait can be identified by the work that it waits for.
 class WaitDroppingDevice final : public DeviceWrapper {
  public:
   WaitDroppingDevice(Device& inner, std::function<bool(const Wait&)> drop) : DeviceWrapper(inner), drop_(std::move(drop)) {}

@@ -1,4 +1,5 @@
-// What stands between a faulty subject and its surroundings; device and communicator are wrapped as harness/device/wrappers.hpp has it.
+// Wrappers between a faulty subject and the harness. harness/device/wrappers.hpp has the wrappers of the device and the
+// communicator.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@
 
 namespace shardproof {
 
-/// Passes everything on; a fault overrides the one thing it breaks.
+/// Passes every call on. A fault overrides the one function that it breaks.
 class TrainerWrapper : public Trainer {
  public:
   explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
@@ -38,21 +39,22 @@ class TrainerWrapper : public Trainer {
 /// The reply with its error text changed by `change`. An ok reply stays as it is.
 Reply reworded(Reply reply, const std::function<std::string(const std::string&)>& change);
 
-/// What a fault changes about a subject; an empty member changes nothing.
+/// The changes of a fault to a subject. An empty member changes nothing.
 struct Alteration {
   std::function<void(scenario::Model&)> model;
   std::function<void(scenario::Plan&)> plan;
-  std::function<void(scenario::Plan&, int rank)> plan_of_rank;  ///< after `plan`
+  std::function<void(scenario::Plan&, int rank)> plan_of_rank;  ///< called after `plan`
   std::function<std::unique_ptr<Device>(Device&)> device;
-  /// The device is the altered one. Called for the world, and again for every group that is split off: the defect is in those too.
+  /// Receives the altered device. Called for the world, and again for every group that is split off: these groups have
+  /// the defect, too.
   std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;
   std::function<std::unique_ptr<Trainer>(std::unique_ptr<Trainer>)> trainer;
 };
 
-/// The subject with the alteration in place; it keeps its name, version and claims.
+/// The subject with the alteration. It keeps its name, version and claims.
 std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration);
 
-/// The subject with the sections of this type changed in the plans that it gets. Plans of other kinds stay as they are.
+/// The subject with the sections of this type changed in its plans. Plans of other kinds stay as they are.
 template <class Section>
 std::unique_ptr<Subject> altered_section(std::unique_ptr<Subject> subject, std::function<void(Section&)> change) {
   return altered(std::move(subject), {.plan = [change = std::move(change)](scenario::Plan& plan) {
@@ -60,8 +62,8 @@ std::unique_ptr<Subject> altered_section(std::unique_ptr<Subject> subject, std::
                  }});
 }
 
-/// A wait that is about to be issued: `stream` waits for an event that was recorded right after `after` (the label or tag with it), on the
-/// stream of role `recorded_on`.
+/// A wait that is about to be issued. `stream` waits for an event on the stream of role `recorded_on`. The event was
+/// recorded right after a collective of kind `after_collective`, or after work of kind `after_work`.
 struct Wait {
   StreamRole stream = StreamRole::compute;
   StreamRole recorded_on = StreamRole::compute;

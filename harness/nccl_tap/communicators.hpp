@@ -1,5 +1,8 @@
-// The communicators of one process as its calls of NCCL show them: which id an address has at this moment, which communicator is the same one in
-// another process, and how many calls each has seen. Not guarded: the tap asks under its own mutex.
+// Communicators holds the communicators of one process as its NCCL calls show them:
+// - which id an address has at this moment,
+// - which communicator of another process is the same one (its key),
+// - how many calls each one has seen.
+// It has no lock: the tap calls it under its own mutex.
 #pragma once
 
 #include <array>
@@ -13,27 +16,29 @@
 
 namespace shardproof::nccl_tap {
 
-/// The key of a communicator that ranks joined by a unique id, whose bytes they all have.
+/// The key of a communicator that ranks joined by a unique id. All of these ranks have the id's bytes.
 std::uint64_t key_of_unique_id(std::string_view bytes);
 
 class Communicators {
  public:
-  /// A call has begun that is to make one.
+  /// Adds a communicator for a call that has begun and will make it.
   Communicator& create(CallKind origin);
-  /// The key of what a split or shrink of `parent` makes, which counts as one more of it. 0 where the parent's own is not known.
+  /// The key of the communicator that a split or shrink of `parent` makes. Each call counts one more part of the
+  /// parent. 0 where the parent's own key is not known.
   std::uint64_t key_of_part(int parent, int color);
-  /// It came to be, at this address; whatever had that address before has ended.
+  /// The communicator now exists at this address. A communicator that had the address before has ended.
   void bind(int id, std::uint64_t handle);
-  /// An address that no call made a communicator of belongs to one that was there before the tap. nullptr for the null communicator.
+  /// Finds the communicator at this address. Where no call has made one there, it existed before the tap, and `at` adds
+  /// it. nullptr for the null communicator.
   Communicator* at(std::uint64_t handle);
-  /// Its address may be another's from now on.
+  /// The communicator has ended: its address may belong to another one from now on.
   void end(int id);
 
   Communicator& operator[](int id) { return all_[static_cast<std::size_t>(id)].shown; }
 
-  /// The next number of a call of that kind on it, from 0. -1 is the null communicator.
+  /// The next number of a call of that kind on the communicator, from 0. Id -1 is the null communicator.
   std::uint64_t next_of_kind(int id, CallKind kind);
-  /// The place (see Call) of one that moves data and goes to NCCL now.
+  /// The place (see Call) of a call that moves data and goes to NCCL now.
   std::int64_t next_place(int id, CallKind kind, int peer);
 
  private:

@@ -1,8 +1,8 @@
-// The functions of NCCL that the tap stands in front of, as a list and as a table of pointers. What only asks or tells (ncclGetErrorString,
-// ncclGetVersion, ncclGetLastError, the ncclTeam* and *Requirement functions) is left to NCCL.
+// The NCCL functions that the tap replaces, as a list and as a table of pointers. Functions that only answer questions
+// are left to NCCL: ncclGetErrorString, ncclGetVersion, ncclGetLastError, and the ncclTeam* and *Requirement functions.
 #pragma once
 
-#pragma GCC visibility push(default)  // whoever includes it here is to export what it declares
+#pragma GCC visibility push(default)  // the file that includes nccl.h here exports the functions that it declares
 #include <nccl.h>
 #pragma GCC visibility pop
 
@@ -12,7 +12,7 @@
 
 extern "C" {
 #if NCCL_VERSION_CODE >= 22800
-// Declared for device code only, with structures that nobody here looks into.
+// NCCL declares these for device code only, with structures that the tap never reads.
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* device_comm) __attribute__((visibility("default")));
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm) __attribute__((visibility("default")));
 #endif
@@ -20,8 +20,8 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm) __attr
 
 namespace shardproof::nccl_tap {
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
-// What a version of NCCL added; a header that is older does not declare it.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names do not allow parentheses
+// Each list holds the functions that a version of NCCL added. An older header does not declare them.
 #if NCCL_VERSION_CODE >= 22700
 #define SHARDPROOF_NCCL_FUNCTIONS_OF_2_27(X) X(CommShrink) X(CommWindowRegister) X(CommWindowDeregister)
 #else
@@ -43,19 +43,19 @@ namespace shardproof::nccl_tap {
   SHARDPROOF_NCCL_FUNCTIONS_OF_2_27(X) SHARDPROOF_NCCL_FUNCTIONS_OF_2_28(X)
 // clang-format on
 
-/// NCCL's own, by their names without `nccl`; nullptr where it has none of that name.
+/// NCCL's own functions, by their names without `nccl`. A pointer is nullptr where NCCL has no function of that name.
 struct NcclFunctions {
 #define SHARDPROOF_NCCL_POINTER(name) decltype(&::nccl##name) name = nullptr;
   SHARDPROOF_NCCL_FUNCTIONS(SHARDPROOF_NCCL_POINTER)
 #undef SHARDPROOF_NCCL_POINTER
-  // Asked by the tap itself:
+  // The tap itself calls these:
   decltype(&::ncclGetVersion) GetVersion = nullptr;
   decltype(&::ncclCommCount) CommCount = nullptr;
   decltype(&::ncclCommUserRank) CommUserRank = nullptr;
 };
 // NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses)
 
-/// The tap's own function of that whole name (`ncclAllGather`); nullptr where it stands in front of none.
+/// The tap's own function of that full name (`ncclAllGather`); nullptr where the tap does not replace it.
 void* tap_function(std::string_view name);
 
 }  // namespace shardproof::nccl_tap

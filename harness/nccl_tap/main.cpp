@@ -1,4 +1,4 @@
-// shardproof-nccl-tap FILE…: prints records of NCCL calls, and where their ranks differ first.
+// shardproof-nccl-tap FILE…: prints records of NCCL calls, and the first call in which their ranks differ.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -47,7 +47,7 @@ int main(int count, char** arguments) {
       const TapRecord& record = records.emplace_back(read_tap(file));
       std::fputs(list(record).c_str(), stdout);
     } catch (const std::exception& error) {
-      std::fflush(stdout);  // in the order of the files, also where both go to one place
+      std::fflush(stdout);  // keeps the order of the files where standard output and standard error go to one place
       std::fprintf(stderr, "shardproof-nccl-tap: %s\n", error.what());
     }
   }

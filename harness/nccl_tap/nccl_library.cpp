@@ -10,7 +10,8 @@ namespace shardproof::nccl_tap {
 
 namespace {
 
-/// `pncclX` is NCCL's own name of `ncclX`, one that nobody stands in front of. A library without those (another vendor's) has the plain names.
+/// `pncclX` is NCCL's own second name of `ncclX`, which no other library replaces. A library without these names
+/// (another vendor's) has the plain names.
 template <class Function>
 void look_up(void* library, const char* own_name, Function& function) {
   void* found = system_dlsym(library, own_name);
@@ -18,7 +19,8 @@ void look_up(void* library, const char* own_name, Function& function) {
   function = reinterpret_cast<Function>(found);
 }
 
-/// A handle of a library that is loaded already. It is kept for ever: its functions are.
+/// A handle of a library that is loaded already. The handle is never closed, because the library's functions stay in
+/// use.
 void* loaded_library(const void* seen) {
   if (void* const library = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD)) return library;
   Dl_info where{};
@@ -54,7 +56,8 @@ const void* base_of(const void* address) {
 }
 
 const NcclLibrary* nccl_library(const void* seen) {
-  // Never freed: engines call NCCL from threads that outlive main. Two threads may both find it, and one of the findings stays.
+  // Never freed: engines call NCCL from threads that outlive main. Two threads may both find the library; the first
+  // result stays.
   static std::atomic<const NcclLibrary*> library = nullptr;
   const NcclLibrary* known = library.load(std::memory_order_acquire);
   if (known != nullptr) return known;

@@ -1,5 +1,5 @@
-// Finds the NCCL that the engine itself has, and never brings in one: with another copy of it in the process, the loader would satisfy the
-// engine's own by that.
+// Finds the NCCL that the engine itself has loaded, and never loads one. With a second copy in the process, the loader
+// would resolve the engine's NCCL functions to that copy.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace shardproof::nccl_tap {
 struct NcclLibrary {
   NcclFunctions functions;
   std::string path;
-  const void* base = nullptr;  ///< where it is mapped
+  const void* base = nullptr;  ///< address at which the library is mapped
   int version = 0;
 };
 
-/// The library of the process, found at the first call that finds one and the same from then on; nullptr: there is none so far. `seen` is a
-/// function of the NCCL that the engine is known to have, for one that goes by an unusual name.
+/// The NCCL of the process. The first call that finds it decides, and later calls return the same library. nullptr: no
+/// NCCL is loaded so far. `seen` is a function of the engine's NCCL; it helps to find a library with an unusual name.
 const NcclLibrary* nccl_library(const void* seen = nullptr);
 
-/// Where the object that an address belongs to is mapped.
+/// The address at which the object that contains `address` is mapped.
 const void* base_of(const void* address);
 
 }  // namespace shardproof::nccl_tap

@@ -1,11 +1,11 @@
-// A number that an engine handed to NCCL in memory, as one of ours.
+// Converts a number that an engine handed to NCCL in memory to a double.
 #pragma once
 
 #include "harness/protocol/nccl_calls.hpp"
 
 namespace shardproof::nccl_tap {
 
-/// Reads one element in host memory. Not a number where the type is not known, or of 8 bits and floating.
+/// Reads one element in host memory. Returns NaN for an unknown type and for 8-bit floating-point types.
 double scalar_value(const void* element, ElementType type);
 
 }  // namespace shardproof::nccl_tap

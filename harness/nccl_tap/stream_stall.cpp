@@ -13,7 +13,8 @@ namespace shardproof::nccl_tap {
 
 namespace {
 
-/// cuLaunchHostFunc, of libcuda.so.1. The runtime's would do as well, but that is mostly linked into the engine, where nobody finds it.
+/// cuLaunchHostFunc of libcuda.so.1. The CUDA runtime's function would do as well. But the runtime is mostly linked
+/// into the engine, where a lookup by name does not find it.
 using LaunchHostFunction = int (*)(cudaStream_t stream, void (*function)(void*), void* argument);
 
 LaunchHostFunction launch_host_function() {
@@ -21,7 +22,8 @@ LaunchHostFunction launch_host_function() {
   return driver == nullptr ? nullptr : reinterpret_cast<LaunchHostFunction>(system_dlsym(driver, "cuLaunchHostFunc"));
 }
 
-/// In a thread of the driver, which may run no CUDA. The argument is the duration itself: nothing is left to be freed.
+/// Runs in a thread of the driver and may not call CUDA. The argument is the duration itself, so there is no memory to
+/// free.
 void sleep_on_stream(void* duration) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(duration))));
 }
@@ -42,7 +44,8 @@ bool stall_stream(cudaStream_t stream, std::chrono::nanoseconds duration) {
     say_once("this process has loaded no CUDA driver (libcuda.so.1) with cuLaunchHostFunc", 0);
     return false;
   }
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): as often as a graph replays it, there is nothing to own
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a graph may replay it any number of times, so the argument owns no
+  // memory
   void* const argument = reinterpret_cast<void*>(static_cast<std::uintptr_t>(duration.count()));
   const int status = launch(stream, sleep_on_stream, argument);
   if (status != 0) say_once("cuLaunchHostFunc", status);

@@ -1,6 +1,6 @@
-// Holds up a stream of the device, as nothing on the host's side of a call can: a host function that sleeps stands on it, and what is
-// enqueued behind waits. The function that enqueues it is looked for in the CUDA driver that the process has, by name: the tap is linked to
-// no CUDA.
+// Stalls a stream of the device. It enqueues a host function that sleeps, and work that is enqueued later waits for it.
+// Nothing on the host's side of a call can do that. The tap is not linked to CUDA, so it looks up the enqueueing
+// function by name in the CUDA driver of the process.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace shardproof::nccl_tap {
 
-/// False: it could not be enqueued, which is said once on standard error. The stream is one of the context that is current in this thread,
-/// or nullptr, its default stream.
+/// Returns false when the function could not be enqueued, and reports that once on standard error. The stream belongs
+/// to the context that is current in this thread. nullptr is that context's default stream.
 bool stall_stream(cudaStream_t stream, std::chrono::nanoseconds duration);
 
 }  // namespace shardproof::nccl_tap

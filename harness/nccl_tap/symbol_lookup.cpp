@@ -15,7 +15,8 @@ namespace {
 
 using Dlsym = void* (*)(void*, const char*) noexcept;
 
-/// By version: dlsym without one would be the tap's own. glibc 2.34 moved it into libc; the others are where architectures begin.
+/// Asks for a version of dlsym, because dlsym without a version would be the tap's own. glibc 2.34 moved dlsym into
+/// libc. The other versions are the first ones of their architectures.
 Dlsym find_system_dlsym() {
   for (const char* const version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
     if (void* const found = ::dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<Dlsym>(found);
@@ -42,13 +43,13 @@ void say_that_another_copy_is_not_seen(const void* function) {
                path);
 }
 
-/// What to give in place of what the system found under this name in a library.
+/// Chooses between `found`, the system's function of this name in a library, and the tap's function.
 void* in_place_of(void* found, const char* name) {
   void* const ours = found == nullptr ? nullptr : tap_function(name);
   if (ours == nullptr || base_of(found) == base_of(ours)) return found;
   const NcclLibrary* const library = nccl_library(found);
   if (library == nullptr || library->base != base_of(found)) {
-    // The tap passes all calls on to one NCCL, and a communicator of one copy is nothing to another.
+    // The tap passes all calls on to one NCCL. A communicator of one copy is not valid in another copy.
     say_that_another_copy_is_not_seen(found);
     return found;
   }
@@ -64,8 +65,9 @@ void* system_dlsym(void* handle, const char* name) {
 
 }  // namespace shardproof::nccl_tap
 
-// What is found by RTLD_NEXT and RTLD_DEFAULT depends on who asks, which the system's dlsym learns from where it will return to: it must be jumped to,
-// not called. The compiler makes a jump of a call in return position where it optimizes, and this file is always optimized.
+// RTLD_NEXT and RTLD_DEFAULT depend on the caller, which the system's dlsym derives from its return address. So this
+// function must jump to the system's dlsym and not call it. An optimizing compiler turns a call in return position into
+// a jump, and this file is always optimized.
 extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) noexcept {
   using namespace shardproof::nccl_tap;
   const Dlsym system = cached_dlsym();

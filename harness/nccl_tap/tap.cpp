@@ -25,8 +25,8 @@ static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError && stati
 
 namespace {
 
-// A library that is loaded into anybody's process has nowhere to keep its state but here. Nothing of it is ever destroyed: engines call
-// NCCL from threads that outlive main.
+// The tap is loaded into any program, so it has no other place for its state than these globals. Its state is never
+// destroyed, because engines call NCCL from threads that outlive main.
 struct ThreadState {
   int nccl_scopes = 0;
   std::uint32_t group_depth = 0;
@@ -61,14 +61,14 @@ std::optional<int> rank_of_process() {
     const std::optional<Identity> identity = shardproof::identity([](const char* name) -> const char* { return std::getenv(name); });
     if (identity) return identity->rank;
   } catch (const std::exception&) {
-    return std::nullopt;  // not a rank that could be counted; the record does without
+    return std::nullopt;  // the environment holds no valid rank; the record goes without one
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-// -- The one of this process -------------------------------------------------------------------------------------------------------------
+// -- The tap of this process -------------------------------------------------------------------------------------------------------------
 
 Tap* Tap::active() {
   if (of_thread.nccl_scopes > 0) return nullptr;
@@ -81,7 +81,8 @@ Tap* Tap::start() {
   try {
     const std::scoped_lock lock(start_mutex());
     if (Tap* const started = of_process.load(std::memory_order_acquire)) return started;
-    // A child begins a record of its own with its first call. What the parent's threads may have held locked, it leaves behind.
+    // A child begins a record of its own with its first call. It abandons the parent's tap, whose mutex a thread of the
+    // parent may have held.
     static const int is_registered = ::pthread_atfork([] { start_mutex().lock(); }, [] { start_mutex().unlock(); },
                                                       [] {
                                                         of_process.store(nullptr, std::memory_order_release);
@@ -174,10 +175,10 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
     if (begun.stall.count() != 0 && asked.stream && stall_stream(*asked.stream, begun.stall)) {
       call.stall_ns = begun.stall.count();
       const std::scoped_lock lock(mutex_);
-      writer_->update(call);  // it may never return
+      writer_->update(call);  // the call itself may never return
     }
   } catch (...) {
-    begun.fate = Fate::untouched;  // there is no memory: the call matters more than its record
+    begun.fate = Fate::untouched;  // memory is missing: the call matters more than its record
   }
   return begun;
 }
@@ -204,7 +205,7 @@ void Tap::decide_fate(Begun& begun, const Asked& asked, const Communicator* comm
       begun.status = static_cast<ncclResult_t>(decision.fault->status);
       break;
     case CallFault::Action::swap:
-      // The one behind a held call has to go, or neither ever would.
+      // A call after a held call is passed on. Otherwise NCCL would get neither of them.
       if (!is_held(asked.comm)) begun.fate = Fate::held;
       break;
   }
@@ -228,7 +229,7 @@ void Tap::finish(Begun& begun, ncclResult_t result) noexcept {
       if (!communicator.origin && communicator.size < 0) learn_size(communicator, begun.comm);
     }
   } catch (...) {
-    return;  // there is no memory for what follows from the call; it itself has been made
+    return;  // memory is missing for the follow-up; the call itself has been made
   }
 }
 
@@ -306,7 +307,7 @@ void Tap::make_communicators(Begun& begun, const Making& making) {
   begun.made = making.made;
   const bool is_part = begun.call.kind == CallKind::comm_split || begun.call.kind == CallKind::comm_shrink;
   const int parent = is_part ? begun.call.comm : -1;
-  // Also where this rank has no part in what is made: it counts on the others.
+  // Count the part also where this rank does not belong to it, because the other ranks count it.
   const std::uint64_t key_of_part = is_part ? communicators_.key_of_part(parent, begun.call.root) : 0;
   for (int index = 0; index < making.made; ++index) {
     Communicator& made = communicators_.create(begun.call.kind);
@@ -336,7 +337,7 @@ void Tap::finish_making(const Begun& begun, ncclResult_t result) {
     } else if (coming.group_of == 0 && result == ncclSuccess) {
       arrive(coming, *coming.where);
     } else {
-      // One that comes in the background is known by its address already: the engine asks after it.
+      // NCCL makes it in the background. Its address is bound already, because the engine polls its state.
       if (coming.group_of == 0 && *coming.where != nullptr) communicators_.bind(coming.id, address_of(*coming.where));
       coming_.push_back(coming);
     }
@@ -366,7 +367,8 @@ void Tap::end_group(ncclResult_t result) {
   comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
 }
 
-// What was still to come with a communicator that goes: NCCL writes no more to where it was to go, and that place may go, too.
+// Forgets the communicators that were still to come from a communicator that ends. NCCL no longer writes their
+// addresses, and the memory for these addresses may go, too.
 void Tap::forget_coming(int id) {
   std::erase_if(coming_, [&](const Coming& coming) {
     const bool is_concerned = coming.id == id || communicators_[coming.id].parent == id;
@@ -441,7 +443,7 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
     call.result = static_cast<Result>(state);
     writer_->enter(call);
   } catch (...) {
-    return;  // there is no memory to write it down; the engine has been told
+    return;  // memory is missing for the record; the engine has its answer
   }
 }
 
@@ -454,7 +456,7 @@ void Tap::notice_operation(ncclComm_t comm, ncclRedOp_t op, std::optional<double
       factors_.erase({comm, static_cast<int>(op)});
     }
   } catch (...) {
-    return;  // its calls are recorded with a factor that is not known
+    return;  // later calls with this operation are recorded with an unknown factor
   }
 }
 

@@ -1,6 +1,8 @@
-// The tap of this process: what becomes of a call of NCCL between the engine that makes it and the NCCL that it is for. One mutex guards all that
-// it knows; it is not held while a call is under way or a fault waits. Nothing that goes wrong here reaches the engine: a call that cannot be
-// recorded is passed on all the same.
+// Tap records the NCCL calls of this process and applies faults to them. It sits between the engine that makes a call
+// and the NCCL that receives it. One mutex guards all of its state; it is not held while a call is under way or a fault
+// waits. A failure of the tap does not reach the engine: a call that cannot be recorded is passed on all the same.
+// There is one exception. When calls that a fault held back cannot be issued for lack of memory, the engine gets
+// ncclSystemError.
 #pragma once
 
 #include <array>
@@ -22,7 +24,8 @@
 
 namespace shardproof::nccl_tap {
 
-/// What the engine asks for. Communicator, stream and place are found out.
+/// The arguments of the engine's call. The tap finds out the communicator's id, the stream's index and the place
+/// itself.
 struct Asked {
   CallKind kind = CallKind::all_gather;
   std::uint64_t count = 0;
@@ -34,10 +37,10 @@ struct Asked {
   std::optional<cudaStream_t> stream;
 };
 
-/// Of a call that is to make communicators.
+/// The communicators that a call will make.
 struct Making {
   ncclComm_t* where = nullptr;
-  int made = 1;  ///< that many in a row
+  int made = 1;  ///< number of communicators, in a row from `where`
   int size = -1, rank = -1;
   std::uint64_t key = 0;
   const ncclConfig_t* config = nullptr;
@@ -45,11 +48,11 @@ struct Making {
 
 class Tap {
  public:
-  /// The one of this process, which a first call starts; nullptr: nothing is to be recorded, or cannot be. Also within NCCL itself, where
-  /// one of its functions calls another.
+  /// The tap of this process; the first call starts it. nullptr where nothing is recorded: recording is off or
+  /// impossible, or NCCL itself calls one of its functions.
   static Tap* active();
 
-  /// Records the call, and has `issue` pass it on unless a fault wants otherwise. `issue` may be kept.
+  /// Records the call. `issue` passes it on to NCCL, unless a fault prevents that. The tap may keep `issue` for later.
   template <class Issue>
   ncclResult_t call(const Asked& asked, const Making* making, Issue issue) {
     const ncclResult_t before = holds_.load(std::memory_order_acquire) == 0 ? ncclSuccess : issue_held_before(asked);
@@ -64,9 +67,9 @@ class Tap {
     return worse(worse(before, result), after);
   }
 
-  /// ncclCommGetAsyncError has told this of the communicator.
+  /// Call it after ncclCommGetAsyncError has returned this state of the communicator.
   void notice_state(ncclComm_t comm, ncclResult_t state) noexcept;
-  /// ncclRedOpCreatePreMulSum has made an operation, or ncclRedOpDestroy is about to end one (no factor).
+  /// Call it after ncclRedOpCreatePreMulSum has made an operation, or before ncclRedOpDestroy ends one (no factor).
   void notice_operation(ncclComm_t comm, ncclRedOp_t op, std::optional<double> factor) noexcept;
 
  private:
@@ -74,8 +77,8 @@ class Tap {
     Call call;
     bool is_recorded = false;
     Fate fate = Fate::untouched;
-    ncclResult_t status = ncclSuccess;  ///< of one that is to fail
-    std::chrono::nanoseconds stall{0};  ///< that its stream is to have in front of it
+    ncclResult_t status = ncclSuccess;  ///< of a call that will fail
+    std::chrono::nanoseconds stall{0};  ///< sleep that goes onto the stream before the call
     ncclComm_t comm = nullptr;
     ncclComm_t* where = nullptr;
     int made = 0;
@@ -84,11 +87,11 @@ class Tap {
     Begun begun;
     std::function<ncclResult_t()> issue;
   };
-  /// A communicator that may not be there yet although the call that makes it has returned.
+  /// A communicator that may not exist yet although the call that makes it has returned.
   struct Coming {
     int id = 0;
     ncclComm_t* where = nullptr;
-    std::uint32_t group_of = 0;  ///< the thread in whose group it comes; 0: NCCL makes it in the background
+    std::uint32_t group_of = 0;  ///< thread whose group makes it; 0: NCCL makes it in the background
   };
 
   Tap();
@@ -100,7 +103,7 @@ class Tap {
     const NcclScope scope;
     return issue();
   }
-  /// While it lives, calls of this thread are NCCL's own.
+  /// While it lives, the calls of this thread are NCCL's own.
   class NcclScope {
    public:
     NcclScope();
@@ -113,15 +116,16 @@ class Tap {
 
   Begun begin(const Asked& asked, const Making* making) noexcept;
   void finish(Begun& begun, ncclResult_t result) noexcept;
-  /// False where there is no memory to: it is to be passed on then.
+  /// Returns false where memory is missing; then the call is passed on.
   bool hold(Begun& begun, std::function<ncclResult_t()> issue) noexcept;
-  /// Calls that were held back and cannot wait longer: the group that they belong to ends, or something else happens to their communicator.
+  /// These issue calls that were held back and cannot wait longer. Either their group ends, or something else happens
+  /// to their communicator.
   ncclResult_t issue_held_before(const Asked& asked) noexcept;
   ncclResult_t issue_held_after(ncclComm_t comm) noexcept;
   template <class Chosen>
   ncclResult_t issue_held(Chosen chosen) noexcept;
 
-  // Under the mutex:
+  // The caller of these holds the mutex:
   void decide_fate(Begun& begun, const Asked& asked, const Communicator* communicator);
   void make_communicators(Begun& begun, const Making& making);
   void finish_making(const Begun& begun, ncclResult_t result);
@@ -145,7 +149,7 @@ class Tap {
   std::map<std::pair<ncclComm_t, int>, double> factors_;
   std::vector<Held> held_;
   std::vector<Coming> coming_;
-  std::atomic<int> comes_ = 0;  ///< how many those are
+  std::atomic<int> comes_ = 0;  ///< size of `coming_`, for reads without the mutex
   std::set<int> told_errors_;  ///< communicators whose asynchronous error is in the record
 };
 

@@ -1,5 +1,5 @@
-// The functions of NCCL that the tap stands in front of, by NCCL's own names: the only ones that it exports besides dlsym. Each says what it is
-// asked, and has it passed on to the NCCL of the engine.
+// The tap's functions with NCCL's own names. The tap exports only these and dlsym. Each function describes its call and
+// passes it on to the engine's NCCL.
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -25,7 +25,8 @@ ncclResult_t without_nccl(const char* name) {
   return ncclSystemError;
 }
 
-/// Passes a call on to NCCL's function of that name; a call that makes communicators says what it knows of them.
+/// Passes a call on to NCCL's function of that name. A call that makes communicators gives what it knows about them in
+/// `making`.
 template <class Function, class... Arguments>
 ncclResult_t pass_on(Function NcclFunctions::* which, const char* name, const Asked& asked, const Making* making, Arguments... arguments) {
   const NcclLibrary* const library = nccl_library();
@@ -51,7 +52,7 @@ using namespace shardproof::nccl_tap;
 
 // NOLINTBEGIN(readability-identifier-naming): NCCL's own names
 
-// -- What moves data ---------------------------------------------------------------------------------------------------------------------
+// -- Calls that move data ----------------------------------------------------------------------------------------------------------------
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   const Asked asked{.kind = CallKind::all_gather, .count = count, .dtype = type_of(type), .comm = comm, .stream = stream};
@@ -197,7 +198,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
 }
 #endif
 
-// Engines ask this all the time: what they are told is looked at, and only an error is recorded.
+// Engines poll this function. The tap reads the answer and records only errors.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const NcclLibrary* const library = nccl_library();
   if (library == nullptr || library->functions.CommGetAsyncError == nullptr) return without_nccl("CommGetAsyncError");
@@ -207,7 +208,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return result;
 }
 
-// -- What belongs to a communicator, and memory ------------------------------------------------------------------------------------------
+// -- Resources of a communicator, and memory ---------------------------------------------------------------------------------------------
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, ncclScalarResidence_t residence,
                                       ncclComm_t comm) {

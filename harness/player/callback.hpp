@@ -1,4 +1,5 @@
-// One call of an engine into the harness while a scenario ran, for example of a hook, and functions that select such calls. Pure.
+// Describes one call of an engine into the harness while a scenario ran, for example of a hook. Functions select such
+// calls. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace shardproof::scenario {
 
-/// The hook that the engine called, in the order of the details in `Callback`. A new kind needs an enumerator, a name in `to_string`, and a
-/// detail.
+/// The hook that the engine called, in the order of the details in `Callback`. A new kind needs an enumerator, a name
+/// in `to_string`, and a detail.
 enum class CallbackKind : std::uint8_t { pre_all_gather, post_all_gather, gradient_hook };
 std::string_view to_string(CallbackKind kind);
 
@@ -28,14 +29,16 @@ struct TensorSize {
 
 /// Only the pre hook of an all-gather extension has these.
 struct PreAllGather {
-  std::uint64_t ticket = 0;  ///< identifies the metadata that it made, from 1; 0: it failed
+  std::uint64_t ticket = 0;  ///< Identifies the metadata that it made, from 1. 0: the hook failed.
   std::optional<ShardContext> context;  ///< in the full form
 };
 
 /// Only the post hook of an all-gather extension has these.
 struct PostAllGather {
-  std::uint64_t ticket = 0;  ///< identifies the metadata that it was given; 0: no pre hook of this rank made this metadata
-  const void* out = nullptr;  ///< what it had to write to; nullptr: it had to make a whole parameter
+  /// Identifies the metadata that it was given. 0: no pre hook of this rank made this metadata.
+  std::uint64_t ticket = 0;
+  /// The memory that it had to write to. nullptr: it had to make a whole parameter.
+  const void* out = nullptr;
   DType param_dtype = DType::f32;
 };
 
@@ -43,18 +46,23 @@ struct PostAllGather {
 struct GradientHookCall {
   HookKind hook = HookKind::plain;
   HookPoint point = HookPoint::reduction;
-  std::uint64_t state = 0;  ///< that the engine passed to it
-  std::optional<std::size_t> collective;  ///< that the hook issued: its number among those of this rank, from 0
-  Tensor result;  ///< a copy of what the hook left, in host memory; undefined if it failed, or the script keeps no tensors
+  std::uint64_t state = 0;  ///< The state that the engine passed to it.
+  /// The collective that the hook issued: its number among this rank's collectives, from 0.
+  std::optional<std::size_t> collective;
+  /// A copy of the hook's result, in host memory. Undefined if the hook failed, or the script keeps no tensors.
+  Tensor result;
 };
 
 struct Callback {
-  std::string name;  ///< what it is about: the name of a parameter, or the label of a group or bucket
+  /// The name of a parameter, or the label of a group or bucket.
+  std::string name;
   int iteration = 0;
-  std::string during;  ///< the script's call: `forward`, …; `create` before all calls
+  std::string during;  ///< The script's call: `forward`, …; `create` before all calls.
   std::uint32_t stream = 0;
-  std::vector<TensorSize> sizes;  ///< of its operands: the tensors that a pre hook made, or that any other hook was given
-  std::vector<Tensor> tensors;  ///< copies of the operands in host memory; empty if the script keeps no tensors
+  /// The sizes of its operands: the tensors that a pre hook made, or that any other hook was given.
+  std::vector<TensorSize> sizes;
+  /// Copies of the operands in host memory. Empty if the script keeps no tensors.
+  std::vector<Tensor> tensors;
   std::variant<PreAllGather, PostAllGather, GradientHookCall> detail;
 
   CallbackKind kind() const { return static_cast<CallbackKind>(detail.index()); }

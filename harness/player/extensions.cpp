@@ -39,7 +39,7 @@ std::vector<Tensor> rows_of(const std::vector<Tensor>& components, std::int64_t 
   return narrowed;
 }
 
-// Work of an extension: all of it on the stream that its hook is given.
+// The work of an extension. All of it runs on the stream that its hook is given.
 class Workbench {
  public:
   Workbench(Device& device, Stream stream, std::string parameter) : device_(device), stream_(stream), parameter_(std::move(parameter)) {}
@@ -55,8 +55,8 @@ class Workbench {
   void copy(const Tensor& out, const Tensor& in) const {
     submit({in}, {out}, [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, out, in); });
   }
-  /// Computes `value` of `in` in f32, where it is something else by way of memory that goes at once: `in_f32` writes what it is given, and
-  /// one rounding follows.
+  /// Computes `value` from `in` in f32. `in_f32` writes the tensor that it is given. If `value` has another dtype, it
+  /// writes to temporary f32 memory, and one rounding follows. The memory is released at once.
   void through_f32(const Tensor& value, const std::vector<Tensor>& in,
                    const std::function<void(const Kernels&, NativeStream, const Tensor& f32)>& in_f32) const {
     if (value.dtype() == DType::f32) {
@@ -90,7 +90,8 @@ class Workbench {
 
 }  // namespace
 
-// What post hooks get back of pre hooks. Kept for the whole play, so that no address stands for two of them.
+// The metadata that pre hooks make and post hooks get back. The play keeps all of it, so that no address identifies two
+// of them.
 class Extensions::Tickets {
  public:
   std::pair<std::shared_ptr<const void>, std::uint64_t> issue() {
@@ -98,7 +99,7 @@ class Extensions::Tickets {
     numbers_[ticket.get()] = ticket;
     return {ticket, issued_};
   }
-  /// 0 for what has not been issued here.
+  /// Returns 0 for metadata that was not issued here.
   std::uint64_t number(const void* metadata) const {
     const auto found = numbers_.find(metadata);
     return found == numbers_.end() ? 0 : *found->second;
@@ -109,7 +110,7 @@ class Extensions::Tickets {
   std::map<const void*, std::shared_ptr<const std::uint64_t>> numbers_;
 };
 
-// One `extend` of a script.
+// The hooks of one `extend` in a script.
 class Extensions::Named {
  public:
   Named(const Extension& extension, bool is_pair, std::shared_ptr<Notebook> notebook, std::shared_ptr<Tickets> tickets)
@@ -155,7 +156,7 @@ class Extensions::Named {
   }
 
  private:
-  // Nothing is thrown across the boundary, and nobody works on a device that may be gone.
+  // Calls the body. No exception crosses the boundary to the engine, and no hook works on a device that may be gone.
   template <class Body> Reply answer(const char* hook, const std::string& parameter, Body&& body) {
     const auto error = [&](std::string_view what) { return Reply::failed(fmt::format("{} hook of \"{}\": {}", hook, parameter, what)); };
     if (!notebook_->is_open()) return error("called after the end of the play that it belongs to");
@@ -167,10 +168,10 @@ class Extensions::Named {
     }
   }
 
-  // -- What a hook can be given
+  // -- Checks of a hook's operands
 
   std::size_t components() const { return is_pair_ ? 2 : 1; }
-  /// How many tensors a rank contributes, and of which dtype.
+  /// The dtype of each tensor that a rank contributes.
   std::vector<DType> contributed_dtypes() const {
     switch (kind_) {
       case ExtensionKind::bf16: return {DType::bf16};
@@ -221,7 +222,8 @@ class Extensions::Named {
     if (!is_known) refuse("layers are to compute in {}; expected f32, bf16 or f16", to_string(all.param_dtype));
   }
 
-  /// How many of `one`, stacked along dim 0, make up `whole`; 0 where none do. No rows are of one rank as well as of many.
+  /// The number of copies of `one` that make up `whole`, stacked along dim 0. 0 if no number does. Tensors without rows
+  /// match any number of ranks, so the result is 1.
   static std::int64_t times(const Shape& one, const Shape& whole) {
     if (whole.size() != one.size() || !std::equal(one.begin() + 1, one.end(), whole.begin() + 1)) return 0;
     if (one[0] == 0) return whole[0] == 0 ? 1 : 0;
@@ -238,7 +240,7 @@ class Extensions::Named {
     if (!is_alias && std::ranges::any_of(all.tensors, shares)) refuse("what it is to write to lies in the memory of the contributions");
   }
 
-  // -- What it makes of it
+  // -- The results of the hooks
 
   std::vector<Tensor> contribution(const ShardView& shard, const Workbench& bench) const {
     const Tensor& first = shard.components.front();
@@ -265,7 +267,8 @@ class Extensions::Named {
       });
     }
     if (kind_ != ExtensionKind::int8) return bench.copy(value, gathered.front());
-    // Over 16, by way of the 16 that has come along: one that has not arrived shows in the values. All powers of two, so nothing is lost.
+    // Divide by 16. The gathered factor is 16, too, so a factor that has not arrived shows in the values. All factors
+    // are powers of two, so the result is exact.
     const Tensor factor = gathered[1].flatten().narrow(0, 1);
     bench.through_f32(value, gathered, [=](const Kernels& kernels, NativeStream on, const Tensor& wide) {
       kernels.copy(on, wide, gathered[0]);
@@ -279,7 +282,7 @@ class Extensions::Named {
   bool is_pair_;
   std::shared_ptr<Notebook> notebook_;
   std::shared_ptr<Tickets> tickets_;
-  std::map<std::string, std::vector<Shape>> contributed_;  // last, by parameter
+  std::map<std::string, std::vector<Shape>> contributed_;  // the last shapes, by parameter
 };
 
 Extensions::Extensions(const Model& model, std::shared_ptr<Notebook> notebook)

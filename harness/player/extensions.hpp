@@ -1,5 +1,5 @@
-// The all-gather extensions that a script can name: their hooks, as an engine calls them, and the record of each call. What a hook is given
-// that cannot be is an error of its reply, which names the parameter and what was found.
+// The all-gather extensions that a script can name: their hooks, as an engine calls them, and the record of each call.
+// For an impossible operand, the hook's reply is an error. It names the parameter and the operand that was found.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,14 @@
 
 namespace shardproof::scenario {
 
-/// Those of one play on one rank. Hooks may be called as long as anybody holds them; once the notebook is closed they are refused.
+/// The extensions of one play on one rank. An engine may hold and call a hook longer than the play: a hook whose
+/// notebook is closed fails.
 class Extensions {
  public:
-  /// `model` must outlive it, not the hooks.
+  /// `model` must outlive this object, but not the hooks.
   Extensions(const Model& model, std::shared_ptr<Notebook> notebook);
 
-  /// A hook that the extension is to lack is empty.
+  /// A hook is empty if the script says that the extension lacks it.
   AllGatherExtension make(const Extension& extension) const;
 
  private:

@@ -11,7 +11,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// One `register_hook` of a script.
+// The hook of one `register_hook` in a script.
 class NamedHook {
  public:
   NamedHook(Hook hook, Communicator& world, int rank, std::shared_ptr<Notebook> notebook)
@@ -46,7 +46,7 @@ class NamedHook {
     return notebook_->last_callback();
   }
 
-  // A sum over ranks, and one division.
+  // Sums over ranks. All kinds but `sum` then divide once.
   void reduce(std::size_t callback, const HookedGradient& operands, Stream stream) const {
     const Tensor& gradient = operands.gradient;
     const Tensor& output = operands.output;

@@ -1,5 +1,5 @@
-// The gradient hooks that a script can name, as an engine calls them, and the record of each call. A hook that gets operands that cannot be
-// fails, and says what it got.
+// The gradient hooks that a script can name, as an engine calls them, and the record of each call. A hook with an
+// impossible operand fails, and reports the operand.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ namespace shardproof::scenario {
 /// The hooks of one play on one rank. An engine may hold a hook longer than the play: a hook whose notebook is closed fails.
 class GradientHooks {
  public:
-  /// Hooks that communicate do so over `world`, which must outlive the play. `rank` is this rank.
+  /// Hooks communicate over `world`, which must outlive the play. `rank` is this rank.
   GradientHooks(Communicator& world, int rank, std::shared_ptr<Notebook> notebook);
 
-  /// A hook that cannot be called is empty.
+  /// Makes an empty hook for a hook that the script declares not callable.
   GradientHook make(const Hook& hook) const;
 
  private:

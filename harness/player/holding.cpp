@@ -11,10 +11,11 @@
 
 namespace shardproof::scenario {
 
-// Sees every piece as it is issued, whoever issues it, and knows what stands behind the one that is held.
+// Sees every piece as it is issued, on the device or a communicator. It knows which streams and events are ordered
+// after the held piece.
 class HeldPlatform::Watch {
  public:
-  // The gate is made before anything is under way: making one may wait for the device.
+  // Makes the gate before any work runs: making a gate may wait for the device.
   Watch(Platform& platform, Hold hold) : device_(platform.device()), gate_(platform.gate()), hold_(std::move(hold)) {}
 
   template <class Issue>
@@ -40,7 +41,7 @@ class HeldPlatform::Watch {
   bool is_behind(Event event) const { return events_behind_.contains(event.id); }
   bool is_anything_behind() const { return !behind_.empty(); }
 
-  // The host is about to wait for what is held.
+  // Called when the host is about to wait for the held piece.
   void conclude() {
     if (!gate_ || has_passed_) return;
     has_passed_ = false;
@@ -51,11 +52,11 @@ class HeldPlatform::Watch {
     gate_->open();
   }
 
-  // Nothing that was held, or nothing that came to pass it, is no proof.
+  // Without a held piece, or without the other piece, the test proves nothing: false.
   std::optional<bool> has_passed() const { return gate_ ? std::optional(has_passed_.value_or(false)) : std::nullopt; }
 
  private:
-  // Pieces of one call.
+  // Issues the pieces of one call.
   template <class Issue>
   void issue(const std::vector<trace::Piece>& pieces, Stream stream, Issue&& issue) {
     if (std::ranges::find(pieces, hold_.held) != pieces.end()) {
@@ -65,7 +66,7 @@ class HeldPlatform::Watch {
     issue();
     if (std::ranges::find(pieces, hold_.passes) != pieces.end()) passing_ = device_.record(stream);
   }
-  // Collectives of a group run in the order of their issue: what comes behind one that waits, waits.
+  // Collectives of a group run in the order of their issue: a collective after a waiting one waits, too.
   void keep_order(Stream stream) {
     if (behind_.contains(stream.id)) collectives_wait_ = true;
     if (collectives_wait_) behind_.insert(stream.id);
@@ -75,7 +76,7 @@ class HeldPlatform::Watch {
   std::unique_ptr<StreamGate> gate_;
   Hold hold_;
   trace::PieceCounter counter_;
-  std::set<std::uint32_t> behind_;  // streams
+  std::set<std::uint32_t> behind_;  // ids of streams that are ordered after the held piece
   std::set<std::uint64_t> events_behind_;
   bool collectives_wait_ = false;
   std::optional<Event> passing_;

@@ -1,5 +1,6 @@
-// Can this run while that is held back? A platform on which one piece of a scenario is held, and that sees whether another one passes. Where
-// streams can be held (Platform::gate) it is proven by doing so; everywhere the recorded order says whether anything orders the two.
+// A platform that tests whether one piece of a scenario can run while another piece is held. If the platform can hold
+// streams (Platform::gate), the test holds one. On every platform, the recorded order shows whether anything orders the
+// two pieces.
 #pragma once
 
 #include <memory>
@@ -18,10 +19,10 @@ struct Hold {
 
 /// The outcome of a hold.
 struct Passage {
-  /// Nothing that was recorded makes the one wait for the other (trace::can_pass).
+  /// No recorded fact makes `passes` wait for `held` (trace::can_pass).
   bool is_free = false;
-  /// Played once more, the one has ended while the other was held by a closed gate. None where nothing can be held, and where something makes
-  /// the one wait anyway.
+  /// In a second play, `passes` ended while a closed gate held `held`. Empty if the platform cannot hold a piece, or if
+  /// a recorded fact makes `passes` wait anyway.
   std::optional<bool> has_passed;
 };
 
@@ -30,8 +31,9 @@ struct HeldRun {
   std::vector<Passage> passages;  ///< one for each hold
 };
 
-/// The platform as an engine sees it while a piece is held: it is held from the moment it is issued until the host is about to wait for something
-/// that stands behind it. Before that the host waits for the piece that is to pass, and then opens the gate.
+/// The platform as an engine sees it while a piece is held. The gate holds the piece from its issue until the host is
+/// about to wait for work that is ordered after the piece. Then the host first waits for the piece that should pass,
+/// and opens the gate.
 class HeldPlatform final : public Platform {
  public:
   /// `inner` must outlive it.

@@ -1,5 +1,5 @@
-// One iteration of a script, as it was played: its times, its collectives and its memory. A case checks every iteration, because an engine may
-// be right once and wrong later.
+// One iteration of a played script: its times, its collectives and its memory. A case checks every iteration, because
+// an engine may be right once and wrong later.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ namespace shardproof::scenario {
 std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
 std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
-/// A view of the facts of one iteration. Times are nanoseconds of the compute stream. A question about a call that the iteration does not
-/// make throws std::out_of_range, which names the missing mark.
+/// A view of the facts of one iteration. Times are nanoseconds of the compute stream. A question about a call that the
+/// iteration does not make throws std::out_of_range with the missing mark.
 class Iteration {
  public:
-  /// `facts` are those of the iteration in `trace`, which must outlive the view.
+  /// `facts` are the iteration's facts in `trace`, which must outlive the view.
   Iteration(const Trace& trace, int index, std::span<const Fact> facts) : trace_(&trace), index_(index), facts_(facts) {}
 
   int index() const { return index_; }
@@ -41,7 +41,7 @@ class Iteration {
 
   /// In the order in which the host issued them.
   std::vector<fact::Collective> collectives() const;
-  std::vector<fact::Collective> collectives(ActionKind call) const;  ///< those of its first such call
+  std::vector<fact::Collective> collectives(ActionKind call) const;  ///< of its first such call
   std::size_t count(CollectiveKind kind) const;
   std::size_t count(CollectiveKind kind, ActionKind call) const;
 

@@ -21,14 +21,15 @@ namespace shardproof::scenario {
 
 namespace {
 
-// Copies taken on the compute stream while the script runs, read when everything has ended.
+// Copies that the compute stream makes while the script runs. The host reads them when all work has ended.
 struct Snapshot {
   Tensor loss;
-  std::vector<CapturedParameter> parameters;  ///< tensors on the device until they are brought home
+  std::vector<CapturedParameter> parameters;  ///< tensors on the device until `bring_home`
   int iteration = 0;
 };
 
-// The notebook of a play. Who still holds a hook or a group when that has ended, however it did, finds nothing behind it.
+// Owns the notebook of a play, and closes it however the play ends. An engine that still holds a hook or a group then
+// has a closed notebook.
 class OpenNotebook {
  public:
   OpenNotebook(Device& device, const Script& script) : notebook_(std::make_shared<Notebook>(device, script)) {}
@@ -73,7 +74,8 @@ class Performance {
     notes_.captures = bring_home_captured();
     batch_ = {};
     trainer_.reset();
-    device_.synchronize();  // not before: memory that the engine gives back too early would look as if it had been waited for
+    // Not earlier: otherwise memory that the engine frees too early would look as if the engine had waited.
+    device_.synchronize();
     notebook_->hand_over(notes_);
     const std::size_t left_alive = platform_.live_bytes();
     return {scenario_, platform_.take_recording(), std::move(notes_), left_alive};
@@ -102,7 +104,7 @@ class Performance {
     if (action.kind == ActionKind::backward && scenario_.plan.engine.get()->compiles()) take_compiled_step(occurrence);
   }
 
-  // Steps are mostly all the same.
+  // Most steps are equal, so equal steps share one list of graphs.
   void take_compiled_step(int backward) {
     constexpr std::string_view call = "compiled_plan";
     std::vector<StepGraph> graphs;
@@ -122,14 +124,15 @@ class Performance {
                      .graphs = same != steps.end() ? same->graphs : std::make_shared<const std::vector<StepGraph>>(std::move(graphs))});
   }
 
-  // A subject gets only the calls of its rank. It does not learn which ranks they are for, nor which reply is expected.
+  // Removes the parts of an action that a subject must not see: the ranks it is for, and the expected reply. A subject
+  // gets only the calls of its rank.
   static Action for_this_rank(Action action) {
     action.ranks.clear();
     if (action.hook) action.hook->refused = false;
     return action;
   }
 
-  // A forward that fails for another reason shows nothing of what the script is about.
+  // Throws if the forward fails for another reason: such a failure does not show what the script tests.
   void require_planned_failure(const Reply& reply, const std::string& call, const std::string& module) {
     note_warnings(reply, call);
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
@@ -142,7 +145,7 @@ class Performance {
     check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)), "extend");
   }
 
-  // A hook of the engine's own comes with the call. Where a refusal is planned, the script goes on after it.
+  // The engine's own hook comes with the call. After a planned refusal, the script goes on.
   void register_hook(const Action& action, const std::string& call) {
     const Hook& hook = *action.hook;
     const bool is_own = registers_compression(action);
@@ -225,7 +228,7 @@ class Performance {
                                        shardproof::to_string(view.second.shape())));
   }
 
-  // The caller has synchronized the compute stream, on which they were taken.
+  // The caller has synchronized the compute stream, which made the snapshots.
   std::vector<Capture> bring_home_captured() {
     std::vector<Capture> captures;
     for (Snapshot& snapshot : std::exchange(snapshots_, {})) {
@@ -268,8 +271,8 @@ class Performance {
   std::set<std::string> pairs_;  // parameters of two tensors
   std::vector<Snapshot> snapshots_;
   Batch batch_;
-  std::map<std::string, int> occurrences_;  // of calls in this iteration
-  std::unique_ptr<Trainer> trainer_;  // last: it goes before what it stands on
+  std::map<std::string, int> occurrences_;  // of each call in this iteration
+  std::unique_ptr<Trainer> trainer_;  // Last member: it must be destroyed before the objects that it uses.
 };
 
 std::string failed_call(const std::string& call, std::optional<int> iteration, CallStatus status) {

@@ -1,4 +1,4 @@
-// Plays a scenario: builds the subject's trainer on a platform, makes the script's calls, takes the facts away.
+// Plays a scenario: builds the subject's trainer on a platform, makes the script's calls, and takes the facts.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace shardproof::scenario {
 
-/// A call of the subject answered with an error, or with less than it has to. The text names the call, the iteration and the rank.
+/// A call of the subject failed, or answered less than it must. The text names the call, the iteration and the rank.
 class SubjectError : public std::runtime_error {
  public:
-  /// Without an iteration: before the first one.
+  /// Without an iteration, the call came before the first iteration.
   SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason, CallStatus status = CallStatus::failed);
   const std::string& call() const { return call_; }  ///< `create`, `forward`, …
-  /// Why the call did not succeed. `unsupported` is not a refusal: the engine lacks what the call asks for.
+  /// Why the call did not succeed. `unsupported` is not a refusal: the engine lacks a feature that the call needs.
   CallStatus status() const { return status_; }
-  /// What is wrong: the same on every rank, where ranks have made the same mistake.
+  /// The reason. Ranks that made the same mistake have the same reason.
   const std::string& reason() const { return reason_; }
   /// The text without the rank.
   std::string on_any_rank() const;
@@ -31,8 +31,9 @@ class SubjectError : public std::runtime_error {
   CallStatus status_;
 };
 
-/// All ranks play the same scenario, each on a fresh platform. Throws SubjectError, and what the group throws (a subject's error that stems
-/// from a released wait or a mismatch is passed on as that).
+/// Plays the scenario on this rank. All ranks play the same scenario, each on a fresh platform. Throws SubjectError,
+/// and the exceptions of the group. If a subject's error results from a released wait or a mismatch, it throws the
+/// group's exception.
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
 
 }  // namespace shardproof::scenario

@@ -1,4 +1,5 @@
-// The collectives of a play as its engine gets them: they pass on to the platform's, and what passed through them is remembered.
+// The collectives of a play as its engine gets them. They pass every call to the platform's collectives, and remember
+// operands and exceptions.
 #pragma once
 
 #include <exception>
@@ -11,8 +12,8 @@
 
 namespace shardproof::scenario {
 
-/// A subject may turn an exception of the group into an error text; the player wants the exception itself: it tells a released wait and a
-/// mismatch from the subject's own errors.
+/// A subject may turn an exception of the group into an error text. The player needs the exception itself, to
+/// distinguish a released wait and a mismatch from the subject's own errors.
 class RememberingCommunicator final : public Communicator {
  public:
   /// With `enforces_tags` every collective enforces its tag.
@@ -24,7 +25,7 @@ class RememberingCommunicator final : public Communicator {
   void run(Stream stream, const Collective& collective) override;
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
-  /// The first exception that passed, here or in a group split off.
+  /// The first exception that passed, here or in a split-off group.
   const std::exception_ptr& thrown() const { return *thrown_; }
 
  private:

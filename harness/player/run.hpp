@@ -1,4 +1,4 @@
-// What came of playing a scenario on one rank: its facts, and the questions that cases ask of them.
+// The result of playing a scenario on one rank: its facts, and the functions by which cases query them.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 
 namespace shardproof::scenario {
 
-/// A parameter's shard and its gradient on this rank when `capture` ran; in host memory.
+/// A parameter's shard and its gradient on this rank when `capture` ran, in host memory.
 struct CapturedParameter {
   std::string name;
   Shape shape;  ///< logical
-  int dim = 0;  ///< along which `start` counts
+  int dim = 0;  ///< the dimension along which `start` counts
   std::int64_t start = 0;
   Tensor shard, second, gradient;
 };
 
-/// What a collective was given; kept where the script asks for it.
+/// The operand of a collective. Kept if the script asks for it.
 struct Operand {
   CollectiveKind kind = CollectiveKind::all_gather;
   ReduceOp op = ReduceOp::none;
@@ -38,7 +38,7 @@ struct Operand {
   Tensor in;  ///< in host memory
 };
 
-/// What an engine warned of in a call of the script.
+/// An engine's warning in a call of the script.
 struct Warning {
   int iteration = 0;
   std::string call;  ///< `forward`, …; `create` before all calls
@@ -54,7 +54,7 @@ struct Capture {
   int iteration = 0;
 };
 
-/// The passes that an engine had compiled and played, from the backward before to the end of this one.
+/// The passes that an engine had compiled and played, from the end of the previous backward to the end of this one.
 struct CompiledStep {
   int iteration = 0;
   int backward = 1;  ///< of this iteration: 1 is its first
@@ -64,7 +64,7 @@ struct CompiledStep {
 
 class Run {
  public:
-  /// What the player has noted while the engine ran.
+  /// The player's notes while the engine ran.
   struct Notes {
     std::vector<Capture> captures;
     std::vector<Callback> callbacks;
@@ -77,9 +77,9 @@ class Run {
   Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
 
   const Scenario& scenario() const { return scenario_; }
-  /// At virtual times, as all questions below are answered.
+  /// The facts at virtual times. All queries below use them.
   const Trace& trace() const { return recording_.trace; }
-  /// With what was measured beside it.
+  /// The whole recording, with the times that a clock measured.
   const Recording& recording() const { return recording_; }
   /// All iterations of the script, in their order. The run must outlive them.
   std::vector<Iteration> iterations() const& { return scenario::iterations(trace(), scenario_.script); }
@@ -94,20 +94,21 @@ class Run {
   std::vector<std::string> callback_names(const CallbackFilter& filter) const { return names(callbacks(), filter); }
   const std::vector<Operand>& operands() const { return notes_.operands; }
   const std::vector<Warning>& warnings() const { return notes_.warnings; }
-  /// The refusals that the script planned, with the engine's words.
+  /// The refusals that the script planned, with the engine's texts.
   const std::vector<Warning>& refusals() const { return notes_.refusals; }
 
-  /// One for each backward of an engine that compiles its step; else none.
+  /// One for each backward of an engine that compiles its step. Empty for other engines.
   const std::vector<CompiledStep>& compiled_steps() const { return notes_.compiled_steps; }
 
-  /// Which of its collectives run one at a time.
+  /// Tells which collectives of the run run one at a time.
   trace::Resource resource() const;
 
   Nanoseconds total() const;
   std::vector<trace::Race> races() const;
   trace::Live peak(MemoryClass memory) const;
   std::size_t count(CollectiveKind kind) const;
-  std::size_t left_alive() const { return left_alive_; }  ///< bytes that the engine had not released when it was gone
+  /// Bytes that the engine had not released when it was destroyed.
+  std::size_t left_alive() const { return left_alive_; }
 
  private:
   Scenario scenario_;

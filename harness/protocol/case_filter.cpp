@@ -15,7 +15,8 @@ bool is_tag(std::string_view filter) {
          filter.substr(1, filter.size() - 2).find_first_of("[]") == std::string_view::npos;
 }
 
-/// `*` is any run of characters, `?` exactly one. Goes back to the last star only, so it is linear in pattern times text at worst.
+/// `*` matches any run of characters, `?` exactly one character. The search goes back only to the last star, so its
+/// worst case is the pattern's length times the text's length.
 bool glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0;
   std::size_t star = std::string_view::npos, resume = 0;

@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// A character of the id's own syntax within a part would make two different cases look alike.
+/// A character of the id's own syntax within a part could give two different cases the same id.
 void check_part(const std::string& name, std::string_view what, const std::string& part, std::string_view forbidden) {
   const auto bad = part.find_first_of(forbidden);
   const bool control = std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
@@ -22,7 +22,7 @@ void check_part(const std::string& name, std::string_view what, const std::strin
     throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name,
                                             what, control ? std::string() : part, forbidden));
   }
-  // Mended on its way through a plan, it would be the id of no case.
+  // A plan would repair text that is not UTF-8, and the repaired id would match no case.
   if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is no UTF-8", name, what, part));
 }
 
@@ -57,7 +57,7 @@ CaseInfo drawn_case(const CaseInfo& like, int number) {
 std::optional<int> drawn_number(const CaseInfo& like, std::string_view id) {
   if (like.drawn_by.empty()) return std::nullopt;
   const std::string& own = like.params.at(like.drawn_by);
-  // `seed=`, and not the end of another key. Both ids begin alike.
+  // Finds `seed=`, and not the end of another key. Both ids have the same beginning.
   std::size_t begin = like.id.find(like.drawn_by + "=" + own, like.id.find('['));
   while (like.id[begin - 1] != '[' && like.id[begin - 1] != ',') begin = like.id.find(like.drawn_by + "=" + own, begin + 1);
   begin += like.drawn_by.size() + 1;
@@ -211,7 +211,7 @@ void to_json(ordered_json& json, const Listing& listing) {
 void from_json(const ordered_json& json, Listing& listing) {
   const Fields fields(json, "listing");
   listing.protocol = fields.integer<int>("protocol");
-  // Read first and alone: what follows may mean something else in another protocol.
+  // Read the protocol first and alone, because the other fields may have another meaning in another protocol.
   if (listing.protocol != Listing::current_protocol) {
     throw std::invalid_argument(fmt::format("listing: the worker speaks protocol {}, this launcher speaks {}; build both from one source",
                                             listing.protocol, Listing::current_protocol));

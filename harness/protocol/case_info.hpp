@@ -1,4 +1,5 @@
-// What a worker says about one of its cases when it is asked for a list; what a plan selects from and a report repeats.
+// CaseInfo is a worker's description of one of its cases. The worker lists it, a plan selects from it, and a report
+// repeats it.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,32 @@
 namespace shardproof {
 
 struct CaseInfo {
-  std::string id;     ///< `suite/name[key=value,…]`, keys sorted, always with W
-  std::string suite;  ///< the part of the id before the slash
-  std::map<std::string, std::string> params;  ///< W among them
+  std::string id;     ///< `suite/name[key=value,…]` with sorted keys, always with W.
+  std::string suite;  ///< The part of the id before the slash.
+  std::map<std::string, std::string> params;  ///< Includes W.
   int world_size = 1;
-  std::vector<std::string> clauses;  ///< ids like OVL-1
+  std::vector<std::string> clauses;  ///< Clause ids such as OVL-1.
   std::vector<std::string> tags;
-  std::vector<std::string> needs;    ///< features a subject must claim for the engine kind, else the case is skipped
-  std::string file;  ///< relative to the source root where that is known
+  /// Features that a subject must claim for the engine kind. Otherwise the case is skipped.
+  std::vector<std::string> needs;
+  std::string file;  ///< Relative to the source root, where the root is known.
   int line = 0;
-  std::int64_t timeout_ms = 0;       ///< for the case on a core per rank; 0: whatever the run gives to every case
-  bool on_request = false;           ///< it is played where its world size, or its id, is asked for, and in no other run
-  bool on_threads = false;           ///< its ranks are to be threads of one process: in any other world it is skipped
-  std::string engine;                ///< kind of engine that it plays on; empty: it names none
-  /// The parameter whose number draws what the case plays. Each number from 1 on is a case, listed or not. Empty: the case draws nothing.
+  std::int64_t timeout_ms = 0;       ///< Timeout with a core per rank. 0: the run's timeout for every case.
+  bool on_request = false;           ///< Runs only where its world size or its id is requested.
+  bool on_threads = false;           ///< Ranks must be threads of one process. Skipped in other worlds.
+  std::string engine;                ///< Kind of engine that it plays on. Empty: it names none.
+  /// The parameter whose number draws the scenario of the case. Each number from 1 on is a case, listed or not. Empty:
+  /// the case draws nothing.
   std::string drawn_by;
   friend bool operator==(const CaseInfo&, const CaseInfo&) = default;
 };
 
-/// `suite/name[W=2,event=true]` from its parts.
+/// Makes `suite/name[W=2,event=true]` from its parts.
 std::string case_id(const std::string& name, const std::map<std::string, std::string>& params);
 
-/// The case that another number draws, in place of the number of `like`. It runs on request. `like` must draw what it plays.
+/// The case with this number in place of `like`'s number. It runs on request. `like` must draw its scenario.
 CaseInfo drawn_case(const CaseInfo& like, int number);
-/// The number in the id of a case that is like this one but for its number; none for any other id.
+/// The number in the id of a case that differs from `like` only in its number. None for any other id.
 std::optional<int> drawn_number(const CaseInfo& like, std::string_view id);
 
 void to_json(nlohmann::ordered_json& json, const CaseInfo& info);
@@ -51,15 +54,15 @@ struct ClaimInfo {
 struct SubjectInfo {
   std::string name;
   std::string version;
-  bool warm = false;  ///< ranks are to be copies of one process that has prepared it
-  std::vector<ClaimInfo> claims;  ///< one for each kind, in the subject's order
+  bool warm = false;  ///< Ranks must be copies of one process that has prepared the subject.
+  std::vector<ClaimInfo> claims;  ///< One for each kind, in the subject's order.
   friend bool operator==(const SubjectInfo&, const SubjectInfo&) = default;
 };
 
 void to_json(nlohmann::ordered_json& json, const SubjectInfo& info);
 void from_json(const nlohmann::ordered_json& json, SubjectInfo& info);
 
-/// What a fault declares; `clauses` are those it breaks.
+/// The declaration of a fault. `clauses` are the clauses that the fault breaks.
 struct FaultInfo {
   std::string name;
   std::vector<std::string> clauses;
@@ -70,7 +73,8 @@ struct FaultInfo {
 void to_json(nlohmann::ordered_json& json, const FaultInfo& info);
 void from_json(const nlohmann::ordered_json& json, FaultInfo& info);
 
-/// One line of a clause table: `required` clauses bind any right engine, the others only the model engine.
+/// One line of a clause table. A `required` clause binds every correct engine; any other clause binds only the model
+/// engine.
 struct ClauseInfo {
   std::string id;
   bool required = true;
@@ -81,17 +85,18 @@ struct ClauseInfo {
 void to_json(nlohmann::ordered_json& json, const ClauseInfo& info);
 void from_json(const nlohmann::ordered_json& json, ClauseInfo& info);
 
-/// A part of the cases that somebody claims to pass, by what it needs and what it demands.
+/// A named subset of the cases that a subject can claim to pass. The fields select cases by their ranks, tags, needed
+/// features and clauses.
 struct ProfileInfo {
   std::string name;
-  std::string text;  ///< whom it is for
+  std::string text;  ///< Describes the profile's users.
   int least_ranks = 1;
-  std::optional<int> most_ranks;  ///< none: any number
-  std::vector<std::string> tags;  ///< a case has one of these; empty: no matter which it has
-  std::vector<std::string> without_tags;  ///< and none of these
-  std::vector<std::string> needs;  ///< a case needs one of these features; empty: no matter which it needs
-  std::vector<std::string> without_needs;  ///< and none of these
-  bool required_only = false;  ///< no case with a clause that only the model engine must meet
+  std::optional<int> most_ranks;  ///< None: any number.
+  std::vector<std::string> tags;  ///< A case has at least one of these. Empty: any tags.
+  std::vector<std::string> without_tags;  ///< A case has no tag of these.
+  std::vector<std::string> needs;  ///< A case needs at least one of these features. Empty: any needs.
+  std::vector<std::string> without_needs;  ///< A case needs no feature of these.
+  bool required_only = false;  ///< Excludes cases with a clause that only the model engine must meet.
   friend bool operator==(const ProfileInfo&, const ProfileInfo&) = default;
 };
 
@@ -111,36 +116,40 @@ void from_json(const nlohmann::ordered_json& json, SeedInfo& info);
 /// The features that random scenarios for a kind of engine can combine.
 struct Combinable {
   std::string engine;
-  std::vector<std::string> features;  ///< and ingredients, sorted
-  std::vector<std::pair<std::string, std::string>> excluded;  ///< pairs that no scenario has, each sorted
+  std::vector<std::string> features;  ///< Sorted. Contains ingredients, too.
+  std::vector<std::pair<std::string, std::string>> excluded;  ///< Pairs that no scenario has, each sorted.
   friend bool operator==(const Combinable&, const Combinable&) = default;
 };
 
 void to_json(nlohmann::ordered_json& json, const Combinable& info);
 void from_json(const nlohmann::ordered_json& json, Combinable& info);
 
-/// The whole answer of `worker --list-json`. `protocol` and `suite_version` tell a launcher whether the worker is one of ours.
+/// The complete answer of `worker --list-json`. The launcher checks `protocol` and `suite_version` to recognize a
+/// shardproof worker.
 struct Listing {
   static constexpr int current_protocol = 2;
   int protocol = current_protocol;
   std::string suite_version;
-  std::string build;  ///< build id of the worker binary: equal on all ranks of a world
-  std::vector<std::string> engine_kinds;  ///< whose sections of plans it reads; empty: it does not say
-  std::vector<std::string> drawn_kinds;  ///< kinds of engines for which it makes random scenarios, the preferred one first
-  std::vector<Combinable> combinable;  ///< for each of these kinds
-  std::vector<SubjectInfo> subjects;  ///< the first is the default; a program of plain multi-rank tests has none
+  std::string build;  ///< Build id of the worker binary. Equal on all ranks of a world.
+  std::vector<std::string> engine_kinds;  ///< Kinds whose plan sections the worker reads. Empty: not reported.
+  /// Kinds of engines for which the worker makes random scenarios, the preferred one first.
+  std::vector<std::string> drawn_kinds;
+  std::vector<Combinable> combinable;  ///< One for each of these kinds.
+  /// The first is the default. Empty for a program of plain multi-rank tests.
+  std::vector<SubjectInfo> subjects;
   std::vector<CaseInfo> cases;
   std::vector<FaultInfo> faults;
   std::vector<ClauseInfo> clauses;
   std::vector<SeedInfo> seeds;
-  std::vector<ProfileInfo> profiles;  ///< the first is the default; a program of plain multi-rank tests has none
-  std::string why_no_threads;  ///< why ranks of this program cannot be threads; empty: they can
+  /// The first is the default. Empty for a program of plain multi-rank tests.
+  std::vector<ProfileInfo> profiles;
+  std::string why_no_threads;  ///< The reason why ranks cannot be threads. Empty: they can.
 };
 
 void to_json(nlohmann::ordered_json& json, const Listing& listing);
 void from_json(const nlohmann::ordered_json& json, Listing& listing);
 
-/// Whether the case belongs to the profile. A clause that the listing does not describe is taken for a required one.
+/// True when the case belongs to the profile. A clause that the listing does not describe counts as required.
 bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing);
 
 }  // namespace shardproof

@@ -39,7 +39,7 @@ std::string signal_text(int number) {
 }
 
 std::string_view hint_for_no_process(int error) {
-  // Of a user (`ulimit -u`), of a cgroup, or of the machine: the kernel does not say of which.
+  // The limit of a user (`ulimit -u`), of a cgroup, or of the machine. The kernel does not say which.
   return error == EAGAIN ? " (there may be no more processes: see `ulimit -u` and the cgroup's pids.max)" : "";
 }
 

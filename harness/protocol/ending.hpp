@@ -1,4 +1,4 @@
-// How a rank's process ended, as its launcher saw it. It outranks whatever the rank's own stream says.
+// Ending is the end of a rank's process, as its launcher saw it. It overrides the rank's own stream.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,38 @@ namespace shardproof {
 
 struct Ending {
   enum class How : std::uint8_t {
-    exited,      ///< by itself, with `code`
-    signalled,   ///< by signal `code`, sent by somebody else than the launcher
-    overran,     ///< its deadline; the launcher ended it
-    stopped,     ///< by the launcher, because of another rank
-    interrupted, ///< by the launcher, because it was told to end the run
-    not_started, ///< `text` says why
-    foreign,     ///< another launcher owns the process: nothing is known
+    exited,      ///< By itself, with `code`.
+    signalled,   ///< By signal `code`, which another sender than the launcher sent.
+    overran,     ///< Its deadline passed, and the launcher ended it.
+    stopped,     ///< The launcher ended it because of another rank.
+    interrupted, ///< The launcher ended it because the run was interrupted.
+    not_started, ///< `text` says why.
+    foreign,     ///< Another launcher owns the process: nothing is known.
   };
 
   int rank = 0;
   How how = How::foreign;
-  int code = 0;              ///< exit code or signal number
-  std::int64_t position = -1; ///< in the plan, of the case it was in; -1: in none
+  int code = 0;              ///< Exit code or signal number.
+  std::int64_t position = -1; ///< Position in the plan of the rank's case. -1: in no case.
   std::string text;
-  std::string last_words;    ///< of a rank that died by itself: the last lines of its standard error
-  bool is_cause = false;     ///< the first end that the launcher saw of a rank that had not left, and so that of the world
+  /// The last lines of standard error, for a rank that died by itself.
+  std::string last_words;
+  /// The launcher saw this end first among the ranks that had not left. So it ended the world.
+  bool is_cause = false;
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 
-/// A rank's own exit code. Verdicts are in its stream, never in the code.
+/// The exit code of a rank. Verdicts are in the rank's stream, never in the code.
 enum RankExit : int {
-  rank_left = 0,            ///< listed its cases, or left its world in order
-  rank_usage = 2,           ///< bad arguments, or a program whose cases are declared wrongly
-  rank_could_not_join = 3,  ///< never came to its first case
-  rank_released = 4,        ///< left because its world was doomed: another rank died or overran
-  rank_could_not_go_on = 5, ///< came to a case and could not come to the next, for instance because its stream cannot be written
+  rank_left = 0,            ///< It listed its cases, or left its world in order.
+  rank_usage = 2,           ///< The arguments are bad, or the program declares its cases wrongly.
+  rank_could_not_join = 3,  ///< It never reached its first case.
+  rank_released = 4,        ///< It left because its world was doomed: another rank died or overran.
+  /// It reached a case and could not reach the next one, for instance because it cannot write its stream.
+  rank_could_not_go_on = 5,
 };
 
-/// True for a rank that found its arguments or its world not right and took no part in any case, by its launcher's word.
+/// True for a rank that refused its arguments or its world and took part in no case, by its launcher's record.
 constexpr bool is_refusal(const Ending& ending) {
   return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == rank_usage || ending.code == rank_could_not_join);
 }
@@ -46,7 +49,7 @@ constexpr bool is_refusal(const Ending& ending) {
 /// `signal 9 (SIGKILL)`
 std::string signal_text(int number);
 
-/// In brackets, what may help where the system gave this error instead of a process; empty where nothing is known.
+/// A hint in brackets for an error that the system gave in place of a process. Empty where no hint is known.
 std::string_view hint_for_no_process(int error);
 
 std::string_view to_string(Ending::How how);

@@ -12,7 +12,7 @@ namespace shardproof {
 
 namespace {
 
-/// More ranks than any machine has: what is above is a variable that means something else.
+/// More ranks than any machine has. A larger value belongs to a variable with another meaning.
 constexpr int most_ranks = 1 << 24;
 
 int number(const char* name, std::string_view text, int least, int most) {
@@ -30,8 +30,9 @@ struct Variables {
   const char* launcher;
 };
 
-/// In this order: torchrun and mpirun run inside Slurm allocations, whose variables then describe the allocation, not the ranks.
-/// PMIx tells a process its rank but not how many there are; who started it does.
+/// The order matters: torchrun and mpirun run inside Slurm allocations, and then Slurm's variables describe the
+/// allocation, not the ranks. PMIx gives a process its rank but not the number of ranks; the launcher's own variable
+/// gives that.
 constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun"},
                                             {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                             {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
@@ -53,7 +54,7 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
     }
     if (rank && !half) half = &names;
   }
-  // A process that takes itself for the only one when it is rank 3 of 4 would hang its peers.
+  // Rank 3 of 4 would hang its peers if it took itself for the only process.
   if (half) {
     throw std::invalid_argument(
         fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));

@@ -1,4 +1,4 @@
-// Who am I? The variables by which a launcher, ours or another, tells a process its rank.
+// A process's identity: the environment variables by which a launcher, ours or another, gives a process its rank.
 #pragma once
 
 #include <functional>
@@ -8,23 +8,30 @@
 namespace shardproof {
 
 namespace environment {
-inline constexpr char rank[] = "SHARDPROOF_RANK";      ///< a number; `all` where the plan has them as threads of one process
-inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< path of the WorldPlan file
-inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< pid of the launcher: a rank ends with it
-inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< set for a rank that is to wait for a debugger
-inline constexpr char nccl_tap[] = "SHARDPROOF_NCCL_TAP";        ///< where a process records its calls of NCCL
-inline constexpr char nccl_faults[] = "SHARDPROOF_NCCL_FAULTS";  ///< what becomes of some of them (nccl_faults.hpp)
+/// A number, or `all` where the plan makes the ranks threads of one process.
+inline constexpr char rank[] = "SHARDPROOF_RANK";
+inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< Path of the WorldPlan file.
+inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< Pid of the launcher. A rank ends when its launcher ends.
+inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< Set for a rank that must wait for a debugger.
+/// File or directory for the process's record of its NCCL calls.
+inline constexpr char nccl_tap[] = "SHARDPROOF_NCCL_TAP";
+inline constexpr char nccl_faults[] = "SHARDPROOF_NCCL_FAULTS";  ///< Faults for some of these calls (nccl_faults.hpp).
 }  // namespace environment
 
 struct Identity {
   int rank = 0;
-  int world_size = 0;     ///< 0 where the plan says it
+  int world_size = 0;     ///< 0 where the plan holds it
   std::string launcher;   ///< `shardproof`, `torchrun`, `mpirun`, `srun`
 };
 
-/// Reads an environment through `get` (a name to its value or nothing). Understood, first match wins: our own variable; RANK and WORLD_SIZE
-/// (torchrun); OMPI_COMM_WORLD_* and PMI_* (mpirun); SLURM_PROCID and SLURM_NTASKS (srun). Throws std::invalid_argument on a value that is
-/// no number or out of range, naming the variable.
+/// Reads an environment through `get`, which maps a name to its value or nullptr. The first match wins, in this order:
+/// - `SHARDPROOF_RANK`, our own variable
+/// - `RANK` and `WORLD_SIZE` (torchrun)
+/// - `OMPI_COMM_WORLD_*`, `PMIX_RANK` and `PMI_*` (mpirun)
+/// - `PMIX_RANK` or `SLURM_PROCID`, with `SLURM_NTASKS` (srun)
+///
+/// Throws std::invalid_argument, which names the variable, for a value that is not a number or is out of range, and for
+/// a rank without its world size.
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get);
 
 /// The name of this machine.

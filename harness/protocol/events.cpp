@@ -28,7 +28,7 @@ constexpr std::array<std::pair<Outcome, std::string_view>, 8> outcomes{{{Outcome
                                                                         {Outcome::crashed, "crashed"},
                                                                         {Outcome::missing, "missing"}}};
 
-/// A rank cannot know that it hung, crashed or is missing: a line that claims it was not written by a rank.
+/// A rank cannot know that it hung, crashed or is missing. So no rank wrote a line that claims it.
 bool is_own_word(Outcome outcome) { return outcome != Outcome::hung && outcome != Outcome::crashed && outcome != Outcome::missing; }
 
 std::string cut(const std::string& text) {
@@ -137,8 +137,9 @@ event::RankEnded rank_ended(const Fields& fields) {
   return {.rank = fields.integer<int>("rank"), .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string()};
 }
 
-/// Reads the lines that every case has, in the very form in which `to_line` writes them. A merge of a thousand ranks reads millions of
-/// these; the JSON library would take most of its time for them. Whatever looks otherwise is left to that library, errors too.
+/// Reads the lines that every case has, in exactly the form that `to_line` writes. A merge of a thousand ranks reads
+/// millions of these lines, and the JSON library would take most of the merge's time for them. Lines of another form,
+/// and errors, are left to that library.
 class WrittenForm {
  public:
   explicit WrittenForm(std::string_view line) : rest_(line) {}
@@ -188,7 +189,7 @@ class WrittenForm {
 
   bool end() const { return rest_ == "}"; }
 
-  /// Plain ASCII without escapes.
+  /// Reads plain ASCII without escapes.
   bool text(std::string& value) {
     if (!literal("\"")) return false;
     std::size_t length = 0;
@@ -202,7 +203,8 @@ class WrittenForm {
     return true;
   }
 
-  /// The digits at `from`, of which JSON allows no leading zero in front of others. Returns where they end; `from` for none.
+  /// Finds the end of the digits at `from`. JSON allows no leading zero before other digits. Returns `from` if there
+  /// are no digits.
   std::size_t digits(std::size_t from) const {
     std::size_t to = from;
     while (to < rest_.size() && rest_[to] >= '0' && rest_[to] <= '9') ++to;
@@ -244,7 +246,8 @@ class WrittenForm {
       if (exponent == first) return false;
       length = exponent;
     }
-    // A measurement is written with a point or an exponent. Without, it is an integer to the library, which knows no negative zero.
+    // A measurement is written with a point or an exponent. Without them the library reads an integer, which has no
+    // negative zero.
     if (length == whole_part()) return false;
     return convert(length, value);
   }

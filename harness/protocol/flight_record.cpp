@@ -35,7 +35,8 @@ const FlightEntry* FlightRecord::waits_in() const {
   if (entry->what == What::call) return entry->state == State::left ? nullptr : &*entry;
   if (entry->what == What::agreement && entry->state != State::open) return nullptr;
   const FlightEntry* const agreement = entry->what == What::agreement ? &*entry : nullptr;
-  // Who was released, or gave up, has gone on to the end of its case and waits for the others there: what it waited for first says more.
+  // A rank that was released or gave up has gone on to the end of its case, and waits for the others there. Its first
+  // wait says more.
   if (agreement != nullptr) ++entry;
   if (entry != entries.rend() && entry->what == What::body_ended) ++entry;
   const bool was_cut = entry != entries.rend() && entry->what == What::call && entry->state != State::left;
@@ -49,7 +50,8 @@ std::string describe(const FlightEntry& call, const FlightRecord& record) {
 
 namespace {
 
-/// By what was done last: a call that was left without its result, the end of the body perhaps, an agreement perhaps.
+/// Decides by the rank's last actions: a call that it left without a result, then perhaps the end of the body, then
+/// perhaps an agreement.
 bool has_given_up(const FlightRecord& record) {
   auto entry = record.entries.rbegin();
   if (entry != record.entries.rend() && entry->what == What::agreement) ++entry;
@@ -59,7 +61,8 @@ bool has_given_up(const FlightRecord& record) {
   return entry->state == State::released || (left_body && (entry->state == State::given_up || entry->state == State::refused));
 }
 
-/// Once a rank was there it may be further: nothing of it is older than what others still wait in, or it would wait there too.
+/// True once the rank has reached the wanted call or agreement. The rank may be further. Its record still proves that,
+/// because it cannot pass a call in which others still wait.
 bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
   return std::ranges::any_of(record.entries, [&](const FlightEntry& theirs) {
     if (theirs.what != wanted.what) return false;

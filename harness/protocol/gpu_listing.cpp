@@ -19,7 +19,7 @@ int read_natural(const Fields& fields, const char* name) {
   return number;
 }
 
-/// Lists of GPUs are written with commas between them.
+/// Lists of GPUs have commas between the GPUs.
 const std::string& read_uuid(const Fields& fields) {
   const std::string& uuid = fields.text("uuid");
   const auto is_plain = [](char c) { return c > ' ' && c <= '~' && c != ','; };

@@ -43,7 +43,7 @@ std::optional<Number> number_of(std::string_view text) {
   return number;
 }
 
-/// The engine goes on with what such a call hands to it.
+/// The engine goes on to use the result that such a call returns.
 bool hands_something_back(CallKind kind) {
   return kind == CallKind::get_unique_id || makes_communicators(kind) || kind == CallKind::red_op_create_premul_sum ||
          kind == CallKind::comm_register || kind == CallKind::window_register || kind == CallKind::dev_comm_create ||

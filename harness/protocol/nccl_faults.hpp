@@ -1,14 +1,19 @@
-// Faults in an engine's NCCL calls: the list in which somebody asks for them, and what they make of one call. Pure: the tap carries it out.
+// Faults in an engine's NCCL calls: the list that requests them, and their effect on one call. Pure: the tap applies
+// the effects.
 //
-//   list     fault; fault; …                    a line break separates as well, empty ones are skipped
-//   fault    delay CALLS DURATION               waits on the host before the call: `20ms`; units ns, us, ms, s
-//            stall CALLS DURATION               lets its stream wait on the device, in front of the call
-//            drop  CALLS                        never passes the call on, and tells the engine ncclSuccess
-//            fail  CALLS STATUS                 never passes the call on, and tells the engine STATUS, by NCCL's name for it
-//            swap  CALLS                        keeps the call back until the next one on its communicator was passed on
-//   CALLS    kind, or kind#N: every call of a kind (`all_reduce`), or the one with that number, from 0, in this process
-//   behind   on comm K   calls on that communicator only (by order of creation in this process); # counts those on it then
-//            rank R      in the process of that rank of the world only
+//   list     `fault; fault; …`  A line break separates faults, too. Empty faults are skipped.
+//   fault    `delay CALLS DURATION`  Waits on the host before the call: `20ms`. Units are ns, us, ms, s.
+//            `stall CALLS DURATION`  Makes the call's stream wait on the device before the call.
+//            `drop CALLS`            Never passes the call on. The engine gets ncclSuccess.
+//            `fail CALLS STATUS`     Never passes the call on. The engine gets STATUS, by NCCL's name for it.
+//            `swap CALLS`            Keeps the call back until the next call on its communicator was passed on.
+//   CALLS    `kind`     Every call of a kind (`all_reduce`).
+//            `kind#N`   The call of a kind with that number in this process, from 0.
+//   suffix   `on comm K`   Only calls on communicator K (by order of creation in the process). N counts them.
+//            `rank R`      Only in the process of that rank of the world.
+//
+// Example of a list:
+//
 //
 //   delay all_reduce#3 20ms; fail reduce_scatter#0 ncclSystemError on comm 1; drop broadcast#2 rank 0; swap all_gather#1
 #pragma once
@@ -36,21 +41,21 @@ struct CallFault {
   Result status = Result::success;
 };
 
-/// Throws std::invalid_argument that names the fault, what is wrong with it, and what would be right.
+/// Throws std::invalid_argument, which names the fault, its error and the correct form.
 std::vector<CallFault> parse_faults(std::string_view list);
 
-/// Where a call stands.
+/// The position of a call among the calls of its process.
 struct CallPlace {
   CallKind kind = CallKind::all_gather;
-  std::uint64_t of_kind = 0, of_kind_on_comm = 0;  ///< calls of its kind before it: in the process, on its communicator
+  std::uint64_t of_kind = 0, of_kind_on_comm = 0;  ///< earlier calls of its kind: in the process, on its communicator
   int comm = -1;
-  std::optional<int> rank;  ///< of the process in its world, or where nobody told it, of the communicator
+  std::optional<int> rank;  ///< The process's rank in its world. Without one, its rank in the communicator.
 };
 
 /// All delays and all stalls that apply, and the first fault of another kind.
 struct FaultDecision {
   std::chrono::nanoseconds delay{0}, stall{0};
-  const CallFault* fault = nullptr;  ///< belongs to the list
+  const CallFault* fault = nullptr;  ///< points into the list
 };
 
 FaultDecision decide(std::span<const CallFault> faults, const CallPlace& place);

@@ -23,8 +23,10 @@ namespace {
 
 constexpr std::uint64_t record_magic = 0x7061742d70726873;  // "shrp-tap"
 constexpr std::uint32_t record_version = 2;
-constexpr std::uint64_t most_laps = 1000;  // that one slot can stay behind: as many threads would be about to write to it
-constexpr std::uint32_t most_slots = 1U << 20U;  // a header that claims more is damaged, and is not believed with memory
+// Largest number of rounds by which a slot can lag: that many threads would be about to write to it.
+constexpr std::uint64_t most_laps = 1000;
+// A header that claims more is damaged, and no memory is reserved for it.
+constexpr std::uint32_t most_slots = 1U << 20U;
 
 template <std::size_t Capacity>
 void set_text(std::array<char, Capacity>& to, std::string_view text) {
@@ -37,7 +39,7 @@ std::string text_of(const std::array<char, Capacity>& from) {
   return {from.begin(), std::ranges::find(from, '\0')};
 }
 
-// What slots hold: plain data without pointers.
+// The content of slots: plain data without pointers.
 
 struct ProcessWords {
   std::int64_t pid, rank, started_ns;
@@ -55,8 +57,8 @@ struct CommunicatorWords {
   std::array<char, 64> name;
 };
 
-// The file: this header, process, library, communicators, calls, and how many calls were begun. That stands last, so that who reads a copy finds
-// no call in it that was not begun.
+// The file has this order: this header, process, library, communicators, calls, and the number of calls that were
+// begun. That number is last, so a reader of a copy finds no call that was not begun.
 
 struct FileHeader {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -78,7 +80,8 @@ struct RecordLayout {
   std::size_t communicators, calls, begun, bytes;
 };
 
-/// The memory of a file or of a copy of it, as what lies there. T is made of atomic words and numbers, for which zeros are a value.
+/// A part of a file's memory, or of a copy of it, as a T. T consists of atomic words and numbers, for which zero bytes
+/// are a valid value.
 template <class T>
 T& part(std::byte* memory, std::size_t offset, std::size_t index = 0) {
   return reinterpret_cast<T*>(memory + offset)[index];
@@ -117,7 +120,7 @@ std::system_error record_error(int error, const char* operation, const std::file
   return {error, std::generic_category(), fmt::format("{} {}", operation, file.string())};
 }
 
-/// A file that was not there; `where` becomes its name.
+/// Opens a new file. `where` becomes its name.
 FileDescriptor create_record(std::filesystem::path& where, std::int64_t pid) {
   const bool is_directory = std::filesystem::is_directory(where);
   const std::string first = is_directory ? (where / fmt::format("nccl-{}.tap", pid)).string() : where.string();
@@ -137,7 +140,7 @@ FileDescriptor create_record(std::filesystem::path& where, std::int64_t pid) {
   throw record_error(EEXIST, "creating", where);
 }
 
-/// The memory of a new file; `where` becomes its name.
+/// Maps the memory of a new file. `where` becomes its name.
 std::byte* map_record(std::filesystem::path& where, std::int64_t pid, std::size_t bytes) {
   const FileDescriptor file = create_record(where, pid);
   try {
@@ -205,7 +208,8 @@ namespace {
 
 class Reader {
  public:
-  /// `earlier`: a copy of the file from before, or nothing. What is not whole in this one and was different then is being written.
+  /// `earlier` is an earlier copy of the file, or empty. A part that is incomplete here and differs from `earlier` is
+  /// being written.
   Reader(std::span<const std::byte> bytes, std::span<const std::byte> earlier, const std::string& name)
       : words_((bytes.size() + 7) / 8), bytes_(bytes.size()), earlier_(earlier), name_(name) {
     std::ranges::copy(bytes, reinterpret_cast<std::byte*>(words_.data()));
@@ -320,21 +324,22 @@ class Reader {
       if (state == SlotState::damaged) damaged("the call in slot {} does not agree with its digest", slot);
       damaged("call {} stands in slot {} of {}, and {} calls were begun", number, slot, room.calls, record.begun);
     }
-    if (state == SlotState::being_written || number + room.calls < record.begun) return;  // not there yet, or due to be overwritten
+    // Not written yet, or about to be overwritten.
+    if (state == SlotState::being_written || number + room.calls < record.begun) return;
     if (call.number != number || call.kind > last_call_kind || call.fate > Fate::swapped) damaged("call {} is of no known kind", number);
     if (call.place < -1 || (call.place >= 0 && static_cast<std::uint64_t>(call.place) >= record.begun))
       damaged("call {} stands in place {}, and {} calls were begun", number, call.place, record.begun);
     record.calls.push_back(call);
   }
 
-  std::vector<std::uint64_t> words_;  ///< the bytes, aligned for what is read in them
+  std::vector<std::uint64_t> words_;  ///< the bytes, aligned for the types in them
   const std::byte* memory_ = reinterpret_cast<const std::byte*>(words_.data());
   std::size_t bytes_;
   std::span<const std::byte> earlier_;
   const std::string& name_;
 };
 
-/// All of a file. Bytes that appear behind what it had at first are left out.
+/// All bytes of a file. Bytes that are appended while it reads are left out.
 std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
   const FileDescriptor open(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
@@ -368,7 +373,7 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
 TapRecord read_tap(std::span<const std::byte> bytes, const std::string& name) { return Reader(bytes, {}, name).read(); }
 
 TapRecord read_tap(const std::filesystem::path& file) {
-  // A copy of what is being written at the same time can look damaged. Then a later copy differs; real damage stays.
+  // A copy can look damaged when the process writes at the same time. A later copy then differs, but real damage stays.
   std::vector<std::byte> earlier;
   for (int attempt = 0;; ++attempt) {
     std::vector<std::byte> bytes = bytes_of(file);

@@ -1,6 +1,7 @@
-// One place for a value in a mapped file, which any thread of one process writes and anybody reads, also from a copy of the file's bytes, also long
-// after the writer was killed between two stores. A value has a number; a later number takes the place of an earlier one, and the same number
-// may be written again, of which the last whole writing counts. Whether it is whole a digest says.
+// Slot holds one value in a mapped file. Any thread of one process writes it. Any process reads it, also from a copy of
+// the file's bytes, and also long after the writer was killed between two stores. Each value has a number, and a later
+// number replaces an earlier one. The same number may be written again; then the last complete write counts. A digest
+// shows whether a value is complete.
 #pragma once
 
 #include <array>
@@ -23,7 +24,8 @@ class Slot {
   using Words = std::array<std::uint64_t, sizeof(T) / 8>;
 
  public:
-  /// False: a later value is there, or somebody has been writing for so long that he will not end.
+  /// Returns false when the slot holds a later value, or when another thread has been writing for so long that it will
+  /// not finish.
   bool write(std::uint64_t number, const T& value) {
     const std::uint64_t mine = (number + 1) << steps_bits;
     std::uint64_t steps = 0;
@@ -69,12 +71,13 @@ class Slot {
     std::atomic<std::uint64_t> digest;
   };
 
-  // The state: one more than the number, and behind it twice the writings so far, odd while the next one is under way. 0: never written.
+  // The high bits of the state hold the number plus one. Its low 16 bits hold twice the number of writes so far; they
+  // are odd while the next write is in progress. State 0: never written.
   static constexpr int steps_bits = 16;
   static constexpr std::uint64_t steps_mask = 0xffff;
   static constexpr bool is_odd(std::uint64_t state) { return state % 2 != 0; }
 
-  /// Any one word that differs makes it differ: every step can be undone.
+  /// A difference in any single word changes the digest, because every step is invertible.
   static std::uint64_t digest_of(std::uint64_t number, std::uint64_t writing, const Words& words) {
     std::uint64_t digest = 0xcbf29ce484222325U;
     const auto add = [&digest](std::uint64_t word) {

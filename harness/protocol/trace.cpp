@@ -7,7 +7,7 @@ namespace shardproof {
 
 namespace {
 
-// In the order of the enumerators, as everywhere below.
+// In the order of the enumerators, as in all tables below.
 constexpr std::array<std::string_view, 6> stream_roles{"compute", "copy_in", "all_gather", "reduce", "all_reduce", "other"};
 constexpr std::array<std::string_view, 11> work_kinds{"forward", "backward",  "copy_in", "copy_out", "reduce_copy_in", "reduce_copy_out",
                                                       "loss",    "optimizer", "fill",    "snapshot", "other"};

@@ -1,5 +1,6 @@
-// Recorded facts: what a subject did on one rank, in the order in which its host did it. Written by the device and the
-// communicators below the subject, never by the subject itself; read by the analyses of harness/trace and by the exports.
+// Trace is the list of a subject's actions on one rank, in the order in which its host did them. The device and the
+// communicators below the subject write it; the subject itself never does. The analyses of harness/trace and the
+// exports read it.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +17,25 @@ namespace shardproof {
 /// Virtual or real time since the start of a case, in nanoseconds.
 using Nanoseconds = std::int64_t;
 
-/// What a stream is for. Engines may have several streams of one role.
+/// The purpose of a stream. Engines may have several streams of one role.
 enum class StreamRole : std::uint8_t { compute, copy_in, all_gather, reduce, all_reduce, other };
 
-/// What a piece of work is for; with its label it selects a cost.
+/// The purpose of a piece of work. Together with its label it selects a cost.
 enum class WorkKind : std::uint8_t {
-  forward,         ///< a module's own forward computation
-  backward,        ///< a module's own backward computation
-  copy_in,         ///< packing shards for an all-gather
-  copy_out,        ///< unpacking gathered shards into parameters
-  reduce_copy_in,  ///< packing gradients for a reduction
-  reduce_copy_out, ///< unpacking, scaling or accumulating reduced gradients
+  forward,         ///< A module's own forward computation.
+  backward,        ///< A module's own backward computation.
+  copy_in,         ///< Packs shards for an all-gather.
+  copy_out,        ///< Unpacks gathered shards into parameters.
+  reduce_copy_in,  ///< Packs gradients for a reduction.
+  reduce_copy_out, ///< Unpacks, scales or accumulates reduced gradients.
   loss,
   optimizer,
   fill,
-  snapshot,        ///< a copy that an observer takes; no part of the subject
+  snapshot,        ///< A copy that an observer takes. Not part of the subject.
   other,
 };
 
-/// What a buffer holds; live bytes are counted per class.
+/// The content of a buffer. Live bytes are counted per class.
 enum class MemoryClass : std::uint8_t {
   shard,            ///< this rank's part of a parameter
   gathered,         ///< flat result of an all-gather
@@ -51,8 +52,8 @@ std::string_view to_string(StreamRole role);
 std::string_view to_string(WorkKind kind);
 std::string_view to_string(MemoryClass memory);
 
-/// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case; 0 is plain host memory, which
-/// no fact names.
+/// Bytes [offset, offset + length) of a buffer. Buffer ids count from 1 and are never reused within a case. Id 0 is
+/// plain host memory, which no fact names.
 struct ByteRange {
   std::uint64_t buffer = 0;
   std::uint64_t offset = 0;
@@ -94,7 +95,7 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
-/// Of one coalesced call: they have its sequence number and its times, and come one after the other.
+/// True for two collectives of one coalesced call. They share its sequence number and its times, and are consecutive.
 inline bool are_of_one_call(const Collective& a, const Collective& b) {
   return a.stream == b.stream && a.sequence == b.sequence && a.group == b.group;
 }
@@ -106,14 +107,14 @@ struct EventRecorded {
   friend bool operator==(const EventRecorded&, const EventRecorded&) = default;
 };
 
-/// Work issued later on the stream starts after the event, as it was last recorded before this.
+/// Work that is issued later on the stream starts after the event's last recording before this fact.
 struct EventWaited {
   std::uint32_t stream = 0;
   std::uint64_t event = 0;
   friend bool operator==(const EventWaited&, const EventWaited&) = default;
 };
 
-/// The host waited for all work issued so far on the stream.
+/// The host waited for all work that was issued so far on the stream.
 struct StreamSynchronized {
   std::uint32_t stream = 0;
   friend bool operator==(const StreamSynchronized&, const StreamSynchronized&) = default;
@@ -125,19 +126,20 @@ struct EventSynchronized {
   friend bool operator==(const EventSynchronized&, const EventSynchronized&) = default;
 };
 
-/// From here on the stream may use the buffer; other streams only after an event recorded after this.
+/// From here on the stream may use the buffer. Other streams may use it only after an event that is recorded after
+/// this.
 struct Allocated {
   std::uint32_t stream = 0;
   std::uint64_t buffer = 0;
   std::uint64_t bytes = 0;
   MemoryClass memory = MemoryClass::other;
   std::string label;
-  bool adopted = false;  ///< the subject's own memory, by other means than the device
+  bool adopted = false;  ///< the subject's own memory, allocated by other means than the device
   friend bool operator==(const Allocated&, const Allocated&) = default;
 };
 
-/// The stream gives the buffer back once all work issued so far on it has ended; or, where it goes to the subject's cache, when the next
-/// adoption on the stream may take it from there.
+/// The stream gives the buffer back once all work issued so far on it has ended. With `to_cache`, the buffer goes to
+/// the subject's cache, and the next adoption on the stream may take it from there.
 struct Released {
   std::uint32_t stream = 0;
   std::uint64_t buffer = 0;
@@ -152,7 +154,7 @@ struct HostAccess {
   friend bool operator==(const HostAccess&, const HostAccess&) = default;
 };
 
-/// A phase boundary: `time` is the end of all work issued so far on the compute stream.
+/// A phase boundary. `time` is the end of all work issued so far on the compute stream.
 struct Mark {
   std::string text;
   Nanoseconds time = 0;
@@ -171,7 +173,7 @@ struct Trace {
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-/// The streams that a trace tells of, the compute stream always among them.
+/// The streams that a trace uses, and always the compute stream.
 struct StreamInfo {
   StreamRole role = StreamRole::compute;
   std::string name;

@@ -19,13 +19,13 @@ namespace shardproof {
 
 namespace {
 
-/// What no answer of ours exceeds, and any socket takes at once.
+/// No answer exceeds these limits, and any socket takes an answer at once.
 constexpr std::size_t longest_answer = 65536, longest_text = 8000, most_warnings = 16;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-// A request's environment is longer than what some sockets take, and of any bytes but NUL: it goes in a file. The descriptors of a request
-// are this file, standard output and standard error.
+// A request's environment is longer than some sockets allow, and may contain any byte but NUL. So it travels in a file.
+// The descriptors of a request are this file, standard output and standard error.
 constexpr std::size_t descriptors_of_request = 3;
 using Descriptors = std::array<int, descriptors_of_request>;
 
@@ -55,7 +55,8 @@ std::string whole(const FileDescriptor& file) {
   }
 }
 
-/// The bytes of the next message; nothing once the other end is closed. The message has room for what may come with it.
+/// The bytes of the next message; nothing once the other end is closed. `message` has room for descriptors that come
+/// with it.
 std::optional<std::string> receive(int socket, std::size_t capacity, msghdr& message) {
   std::string text(capacity, '\0');
   iovec bytes{.iov_base = text.data(), .iov_len = text.size()};
@@ -67,14 +68,14 @@ std::optional<std::string> receive(int socket, std::size_t capacity, msghdr& mes
   } while (count < 0 && errno == EINTR);
   message.msg_iov = nullptr;
   message.msg_iovlen = 0;
-  if (count < 0 && errno == ECONNRESET) return std::nullopt;  // closed, with something of ours unread
+  if (count < 0 && errno == ECONNRESET) return std::nullopt;  // closed before it read our last message
   if (count < 0) fail("receive on the socket of a warm process");
   if (count == 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(count));
   return text;
 }
 
-/// Takes possession of what has come with a message.
+/// Takes ownership of the descriptors that came with a message.
 std::vector<FileDescriptor> descriptors_of(msghdr& message) {
   std::vector<FileDescriptor> received;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {

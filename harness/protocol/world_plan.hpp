@@ -1,4 +1,4 @@
-// The order that a launcher gives to the ranks of one world, as a file that all of them read.
+// WorldPlan is a launcher's order to the ranks of one world, as a file that all of them read.
 #pragma once
 
 #include <chrono>
@@ -15,74 +15,83 @@
 
 namespace shardproof {
 
-/// For a rank to come to its first case. A world of many ranks on few cores takes its time.
+/// The time limit for a rank to reach its first case. A world of many ranks on few cores takes its time.
 inline constexpr std::chrono::milliseconds joining_limit{30'000};
 
-/// A world that ran what an earlier one had not come to when a rank ended it.
+/// Marks a world that runs the cases that an earlier world had not reached when a rank ended it.
 struct Continuation {
-  int world = 0;           ///< the earlier one's number in the run: it answers for its cases before `from`, and for no others
-  std::uint64_t from = 0;  ///< this world's cases are those of the earlier one from here on
+  /// The earlier world's number in the run. It answers for its cases before `from`, and for no others.
+  int world = 0;
+  std::uint64_t from = 0;  ///< This world's cases are the earlier world's cases from here on.
   friend bool operator==(const Continuation&, const Continuation&) = default;
 };
 
-inline constexpr char shm_fabric[] = "shm";        ///< ranks are processes of one machine
-inline constexpr char thread_fabric[] = "thread";  ///< ranks are threads of one process
-inline constexpr char nccl_fabric[] = "nccl";      ///< ranks are processes of one machine, and engines' collectives run on their GPUs
+inline constexpr char shm_fabric[] = "shm";        ///< Ranks are processes of one machine.
+inline constexpr char thread_fabric[] = "thread";  ///< Ranks are threads of one process.
+/// Ranks are processes of one machine, and engines' collectives run on their GPUs.
+inline constexpr char nccl_fabric[] = "nccl";
 
 inline constexpr char sim_device[] = "sim";
 inline constexpr char cuda_device[] = "cuda";
 
-// Where the times of work on a GPU come from: CUDA's events before and behind it, or CUPTI's records of what it put there.
+// The source of the times of GPU work: CUDA's events before and after the work, or CUPTI's records of it.
 inline constexpr char event_times[] = "events";
 inline constexpr char cupti_times[] = "cupti";
 
-/// What decides which of the ranks that are threads run.
+/// Decides which of the ranks that are threads may run.
 enum class Scheduler : std::uint8_t {
-  seeded,  ///< one at a time, in an order that the seed draws
-  free,    ///< the operating system
+  seeded,  ///< One rank at a time, in an order that the seed draws.
+  free,    ///< The operating system decides.
 };
 
 std::string_view to_string(Scheduler scheduler);
 
-/// Threads of one process, at most.
+/// The largest number of threads in one process.
 inline constexpr int max_threads = 128;
 
 struct WorldPlan {
   int size = 1;
-  std::string nonce;                  ///< unlike in any other world; in the path and in the stored values
-  std::filesystem::path rendezvous;   ///< private directory of this world, on a memory file system where there is one
-  std::filesystem::path directory;    ///< `worlds/K` of the run: rank streams, logs, evidence, traces
+  std::string nonce;                  ///< Unique to this world. Part of the path and of the stored values.
+  /// Private directory of this world, on a memory file system where one exists.
+  std::filesystem::path rendezvous;
+  /// `worlds/K` of the run: rank streams, logs, evidence, traces.
+  std::filesystem::path directory;
   std::string fabric = shm_fabric;
-  Scheduler scheduler = Scheduler::seeded;  ///< of ranks that are threads
+  Scheduler scheduler = Scheduler::seeded;  ///< For ranks that are threads.
   std::string device = sim_device;
-  std::filesystem::path backend;      ///< of ranks on GPUs: the shared object that reaches CUDA
-  std::string times = event_times;    ///< of ranks on GPUs: where times come from
+  std::filesystem::path backend;      ///< For ranks on GPUs: the shared object that reaches CUDA.
+  std::string times = event_times;    ///< For ranks on GPUs: the source of times.
   std::string subject{reference_subject};
-  std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: one of the program's own
-  std::string fault;                  ///< name of a fault to apply to the subject; empty for none
+  /// The shared object that contains the subject. Empty: a subject of the worker program.
+  std::filesystem::path subject_library;
+  std::string fault;                  ///< Name of a fault to apply to the subject. Empty: no fault.
   std::uint64_t seed = 0;
-  std::vector<std::string> cases;     ///< ids in the order to run; a repeated case stands several times
+  std::vector<std::string> cases;     ///< Ids in the order to run. A repeated case is listed several times.
   std::chrono::milliseconds case_timeout{60'000};
-  std::map<std::string, std::chrono::milliseconds> timeouts;  ///< of cases that have one of their own, by id
-  /// By rank: what its process is told beside what the launcher itself was told; empty: nothing.
+  std::map<std::string, std::chrono::milliseconds> timeouts;  ///< For cases with a timeout of their own, by id.
+  /// By rank: environment variables of its process, in addition to the launcher's own. Empty: none.
   std::vector<std::map<std::string, std::string>> environment;
-  std::string unfit_for_timing;       ///< why durations of this world say nothing; empty: they do
-  std::string skipped;                ///< why none of its cases can be run here; empty: they can
-  bool trace = false;                 ///< write each case's recorded facts to `traces/`
-  int planned = -1;                   ///< which of the run's planned worlds this is, or continues; -1: none of them
+  /// The reason why durations of this world mean nothing. Empty: they are valid.
+  std::string unfit_for_timing;
+  /// The reason why the world's cases cannot run here. Empty: they can.
+  std::string skipped;
+  bool trace = false;                 ///< Write each case's recorded facts to `traces/`.
+  /// The run's planned world that this world is, or continues. -1: not a planned world.
+  int planned = -1;
   std::optional<Continuation> continues;
-  int attempt = 0;                    ///< how often its cases have ended badly before
-  std::vector<std::filesystem::path> scenarios;  ///< documents, each to be played as a case of its own; none: the program's cases run
-  /// Documents, one for each of `cases`, that the cases play instead of what they draw; none: the cases draw.
+  int attempt = 0;                    ///< How often its cases have ended badly before.
+  /// Documents, each of which is played as a case of its own. None: the program's cases run.
+  std::vector<std::filesystem::path> scenarios;
+  /// Documents, one for each of `cases`, that the cases play in place of drawn scenarios. None: the cases draw.
   std::vector<std::filesystem::path> given;
 
-  /// How long the case at this place may take.
+  /// The time limit of the case at this place.
   std::chrono::milliseconds time_for(std::uint64_t position) const;
 };
 
-/// `play/scenario[W=2]`, or `play/scenario[W=2,n=3]` where several are played: the cases that no program declares.
+/// `play/scenario[W=2]`, or `play/scenario[W=2,n=3]` where several are played. No program declares these cases.
 std::string play_case_id(int world_size, std::optional<std::size_t> number = std::nullopt);
-/// Those of a plan, in the order of its scenarios.
+/// The ids of a plan's played cases, in the order of its scenarios.
 std::vector<std::string> play_case_ids(const WorldPlan& plan);
 
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan);

@@ -1,6 +1,7 @@
-// Waiting for a new file in a directory: by looking at short intervals first, by inotify when it takes longer, and in bounded steps in any
-// case. Not by inotify at once, because giving it back takes the kernel some 10 ms, and most files are there sooner; not by inotify alone,
-// because it does not see what other hosts do on a network file system, and a user may have no more than 128 of them.
+// DirectoryWatch waits for a new file in a directory. It first looks at short intervals and uses inotify when the wait
+// takes longer. Each of its waits has a time limit. It does not use inotify at once, because the kernel takes some 10
+// ms to release it, and most files appear sooner. It does not use inotify alone, for two reasons. The kernel's inotify
+// does not see changes by other hosts on a network file system. A user may have no more than 128 inotify instances.
 #pragma once
 
 #include <chrono>
@@ -14,12 +15,13 @@ namespace shardproof::rendezvous {
 
 class DirectoryWatch {
  public:
-  /// `notify`: false only to look at intervals.
+  /// `notify` is false for a watch that only looks at intervals.
   DirectoryWatch(std::filesystem::path directory, bool notify) : directory_(std::move(directory)), notify_(notify) {}
 
-  /// Until a file appears, or a pause is over (50 µs, then twice as long each time up to 20 ms), or the deadline. May return early.
+  /// Waits until a file appears, a pause is over, or the deadline passes. The first pause takes 50 µs; each later one
+  /// takes twice as long, up to 20 ms. May return early.
   void wait(Deadline deadline);
-  /// Something was found: the pauses start short again.
+  /// The caller found a file: the pauses start short again.
   void reset() { pause_ = shortest; }
 
  private:
@@ -28,8 +30,8 @@ class DirectoryWatch {
   void arm();
 
   std::filesystem::path directory_;
-  bool notify_;              ///< still to be armed
-  FileDescriptor inotify_;  ///< none: only to look at intervals
+  bool notify_;              ///< inotify is still to be tried
+  FileDescriptor inotify_;  ///< empty: only look at intervals
   std::chrono::microseconds pause_ = shortest;
 };
 

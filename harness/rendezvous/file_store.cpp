@@ -20,12 +20,12 @@ namespace shardproof {
 
 namespace {
 
-/// Beside the directory of values, so that only finished values wake those who watch it.
+/// Next to the directory of values, so that only finished values wake the watchers of that directory.
 constexpr const char* unfinished = "unfinished";
 constexpr const char* values = "values";
-constexpr const char* poison_file = "poison";  // no key's: those begin with `key.`
+constexpr const char* poison_file = "poison";  // not the name of a key: those begin with `key.`
 
-/// A wait for more keys than this looks at intervals: every one of many values would wake every one of many ranks.
+/// A wait for more keys than this only looks at intervals. With inotify, every new value would wake every waiting rank.
 constexpr std::size_t most_notified_keys = 16;
 
 [[noreturn]] void fail(const char* operation, const std::filesystem::path& file) {
@@ -33,7 +33,7 @@ constexpr std::size_t most_notified_keys = 16;
   throw std::system_error(error, std::generic_category(), fmt::format("file store: {} {}", operation, file.native()));
 }
 
-/// A file that nobody else writes, removed at the end.
+/// A file with only one writer, which the destructor removes.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& directory, int rank) {
@@ -48,7 +48,8 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  /// Closed as well: it is then that a network file system says whether all arrived. No fsync: the store does not outlive the machine.
+  /// Writes and closes the file. Only close reports on a network file system whether all bytes arrived. There is no
+  /// fsync, because the store does not outlive the machine.
   void write(std::string_view content) {
     while (!content.empty()) {
       const ssize_t written = ::write(file_.get(), content.data(), content.size());
@@ -59,8 +60,8 @@ class TemporaryFile {
     if (file_.close() != 0) fail("close", path_);
   }
 
-  /// False when `name` is taken by another file. An answer of the server may have been lost and the call repeated: then it fails although
-  /// it worked, and only the number of links tells.
+  /// Returns false when another file has this name. A server's answer may get lost, and the repeated call then fails
+  /// although the link exists. Only the number of links shows that.
   bool link_as(const std::filesystem::path& name) const {
     if (::link(path_.c_str(), name.c_str()) == 0) return true;
     const int error = errno;
@@ -76,7 +77,7 @@ class TemporaryFile {
   FileDescriptor file_;
 };
 
-/// nullopt when there is no such file.
+/// Returns nullopt when there is no such file.
 std::optional<rendezvous::Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor) {
@@ -178,7 +179,7 @@ std::string FileStore::wait(std::string_view key, Deadline deadline) const {
 }
 
 void FileStore::poison(std::string_view reason) {
-  // A second reason finds the file there, and the first one stays.
+  // A second reason finds the file in place, and the first reason stays.
   write_once(directory_ / values / poison_file, reason);
 }
 

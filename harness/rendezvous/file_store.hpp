@@ -1,5 +1,6 @@
-// How ranks find each other: write-once keys in a directory that belongs to one world alone.
-// Needs nothing but a file system that links atomically; tells who wrote what, so that a clash names both.
+// FileStore lets ranks find each other: it holds write-once keys in a directory that belongs to one world alone. It
+// needs only a file system that links atomically. It records the writer of each value, so an error about a clash names
+// both writers.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@
 
 namespace shardproof {
 
-/// Thrown by every wait on a poisoned store: which rank poisoned it, and why.
+/// Every wait on a poisoned store throws it. It names the rank that poisoned the store, and the reason.
 class StorePoisoned : public std::runtime_error {
  public:
   StorePoisoned(int rank, const std::string& reason);
@@ -24,7 +25,7 @@ class StorePoisoned : public std::runtime_error {
   int rank_;
 };
 
-/// Thrown when a key is written twice; names both writers. The first value stays.
+/// The second write of a key throws it. It names both writers. The first value stays.
 class KeyExists : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -32,26 +33,29 @@ class KeyExists : public std::runtime_error {
 
 class FileStore {
  public:
-  /// `directory` is made when missing. `nonce` is inside every value: a value of another world is an error, never an answer.
+  /// Makes `directory` when it is missing. Every value contains `nonce`, so another world's value is an error, never an
+  /// answer.
   FileStore(std::filesystem::path directory, std::string nonce, int rank);
 
   /// A view in which every key is prefixed.
   FileStore with_prefix(std::string_view prefix) const;
 
-  /// Throws KeyExists; std::invalid_argument for a key too long for a file name; std::system_error naming file and operation.
+  /// Throws KeyExists. Throws std::invalid_argument for a key that is too long for a file name, and std::system_error,
+  /// which names file and operation.
   void put(std::string_view key, std::string_view value);
-  /// nullopt while nobody has written the key; std::runtime_error when its file is torn, corrupt or of another world.
+  /// Returns nullopt while no rank has written the key. Throws std::runtime_error when the key's file is torn, corrupt
+  /// or from another world.
   std::optional<std::string> get(std::string_view key) const;
-  /// The values of all keys, in the order asked for. Throws StorePoisoned (also when all values are there), or DeadlineExceeded naming the
-  /// missing keys.
+  /// Waits for the values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when all
+  /// values exist. Throws DeadlineExceeded, which names the missing keys.
   std::vector<std::string> wait(std::span<const std::string> keys, Deadline deadline) const;
   std::string wait(std::string_view key, Deadline deadline) const;
-  /// Makes every wait on this store, whatever its prefix, throw. The first reason stays.
+  /// Makes every wait on this store throw, whatever its prefix. The first reason stays.
   void poison(std::string_view reason);
 
  private:
   std::filesystem::path file_of(std::string_view key) const;
-  bool write_once(const std::filesystem::path& file, std::string_view value) const;  ///< false when the file is there
+  bool write_once(const std::filesystem::path& file, std::string_view value) const;  ///< false when the file exists
   void throw_if_poisoned() const;
 
   std::filesystem::path directory_;

@@ -18,8 +18,8 @@
 namespace shardproof {
 namespace {
 
-/// What groups of ranks map, generously, and what they say to each other as they join. A page that cannot be backed ends a rank by SIGBUS:
-/// better not begin.
+/// A generous bound of the memory that groups of ranks map, and of the values that they exchange as they join. A page
+/// without memory ends a rank by SIGBUS, so such a world must not begin there.
 constexpr std::uint64_t bytes_for(int world_size) {
   return (std::uint64_t{32} << 20) + (std::uint64_t{32} << 10) * static_cast<std::uint64_t>(world_size);
 }
@@ -32,7 +32,7 @@ bool is_abandoned(const std::filesystem::path& directory) {
   std::error_code error;
   const auto made = std::filesystem::last_write_time(lock_of(directory), error);
   if (error || std::filesystem::file_time_type::clock::now() - made < std::chrono::minutes(1)) return false;
-  // Anybody may put anything there: what is no plain file of ours is not looked at, and a pipe must not hold us up.
+  // Any user may put any file there. Only a plain file of this user counts, and a pipe must not block this process.
   const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
   if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) return false;
@@ -67,7 +67,7 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
 }
 
 void remove_abandoned(const std::filesystem::path& place) {
-  std::error_code ignored;  // another owner may be doing the same
+  std::error_code ignored;  // another owner may be removing the same directory
   for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
     if (!entry.path().filename().string().starts_with(prefix) || !is_abandoned(entry.path())) continue;
     std::filesystem::remove_all(entry.path(), ignored);
@@ -76,7 +76,7 @@ void remove_abandoned(const std::filesystem::path& place) {
 
 RendezvousDirectory::RendezvousDirectory(std::filesystem::path path)
     : path_(std::move(path)), lock_(::open(lock_of(path_).c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
-  // Without a lock it works as well; it only stays behind if we are killed.
+  // The directory works without a lock, too. It only stays if this process is killed.
   if (lock_) ::flock(lock_.get(), LOCK_EX | LOCK_NB);
 }
 

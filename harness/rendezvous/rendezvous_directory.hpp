@@ -1,4 +1,5 @@
-// The private directory in which the ranks of a world meet: on a memory file system where one has room, and gone with its handle.
+// RendezvousDirectory is the private directory in which the ranks of a world meet. It is on a memory file system where
+// one has room. It is removed with this object.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace shardproof {
 
 class RendezvousDirectory {
  public:
-  /// For a world of that size. Throws std::system_error when no place can be written to.
+  /// Makes a directory for a world of that size. Throws std::system_error when no place is writable.
   static RendezvousDirectory make(int world_size);
 
   RendezvousDirectory(RendezvousDirectory&& other) noexcept;
@@ -23,11 +24,12 @@ class RendezvousDirectory {
   explicit RendezvousDirectory(std::filesystem::path path);
 
   std::filesystem::path path_;
-  FileDescriptor lock_;  ///< held as long as the directory is in use: tells a living owner from a killed one
+  FileDescriptor lock_;  ///< held as long as the directory is in use; distinguishes a live owner from a killed one
 };
 
-/// Removes from `place` what owners left there that were killed: memory that nobody else would give back. A directory without a lock,
-/// with one that is held, or younger than a minute (its owner may be about to take the lock) is left alone.
+/// Removes directories that killed owners left in `place`; nothing else would free their memory. It skips a directory
+/// without a lock or with a held lock. It also skips a directory younger than a minute, whose owner may be about to
+/// take the lock.
 void remove_abandoned(const std::filesystem::path& place);
 
 /// True when `directory` is a memory file system that has `bytes` left.

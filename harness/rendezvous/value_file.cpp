@@ -13,7 +13,7 @@ namespace shardproof::rendezvous {
 
 namespace {
 
-/// In the byte order of the machine: ranks of one world run the same binary.
+/// In the machine's byte order: ranks of one world run the same binary.
 struct Head {
   char magic[8];
   std::int32_t writer;
@@ -24,7 +24,7 @@ struct Head {
 static_assert(sizeof(Head) == 32);
 constexpr char magic[8] = {'s', 'h', 'r', 'p', 'v', 'a', 'l', '1'};
 
-/// Of everything but its own field.
+/// The checksum of everything but its own field.
 std::uint64_t checksum(std::string_view content) {
   return digest(content.substr(sizeof(Head)), digest(content.substr(0, offsetof(Head, checksum))));
 }

@@ -1,5 +1,5 @@
-// How one value lies in its file: who wrote it, for which world, how long it is, and a checksum over all of that. A torn, foreign or stale
-// file is told from a value by its content alone.
+// The format of a value's file: its writer, its world, its length, and a checksum of all of that. The content alone
+// distinguishes a value from a torn, foreign or stale file.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct Value {
 };
 
 std::string encode(const Value& value, std::string_view nonce);
-/// Throws std::runtime_error saying what is wrong with the content, without naming the file.
+/// Throws std::runtime_error, which says what is wrong with the content and does not name the file.
 Value decode(std::string_view content, std::string_view nonce);
 
-/// A key as a file name: letters, digits, `-`, `_` and `.` as they are, anything else as %XX.
+/// Encodes a key as a file name. Letters, digits, `-`, `_` and `.` stay; any other byte becomes %XX.
 std::string percent_encode(std::string_view key);
 
 }  // namespace shardproof::rendezvous

@@ -1,5 +1,5 @@
-// What a program of ranked cases answers to a launcher that asks it with arguments, on standard output; what is wrong goes to standard
-// error. A launcher knows nothing of cases, subjects, backends and documents but this.
+// The answers of a program of ranked cases to a launcher that asks with arguments. They go to standard output, errors
+// to standard error. A launcher learns only from these answers about cases, subjects, backends and documents.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,22 @@
 
 namespace shardproof {
 
-// All return what the process is to end with (harness/protocol/ending.hpp).
+// All return the exit code of the process (harness/protocol/ending.hpp).
 
-/// All cases, and what there is for them. `library`: as `with_library` takes it.
+/// All cases, with the program's subjects, faults, profiles and clauses. `library`: see `with_library`.
 int answer_with_cases(const Program& own, const std::filesystem::path& library, std::span<const BoundCase> cases);
-/// That there are none, and why: told in the answer that was asked for, so that a launcher can tell this from a program that is no worker.
+/// Reports that the program offers no cases, and why. The problems are in the answer itself, so that a launcher can
+/// distinguish this program from a program that is not a worker.
 int answer_with_problems(const std::vector<std::string>& problems);
 
-/// The GPUs that ranks could run on by this backend, or why there are none.
+/// The GPUs that ranks can use through this backend, or the reason why no GPU is usable.
 int answer_with_gpus(const std::filesystem::path& backend);
 
-/// Whether the document can be played: at all, or by this many ranks; nothing else.
+/// Reports by its exit code whether the document can be played: by any number of ranks, or by `ranks`. Prints nothing
+/// to standard output.
 int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks);
-/// A line for every seed: `{"seed", "ranks", "scenario"}`. Throws UsageError for names of features or ingredients that there are not.
+/// A line for every seed: `{"seed", "ranks", "scenario"}`. Throws UsageError for unknown names of features or
+/// ingredients.
 int answer_with_scenarios(const ScenariosAsked& asked);
 /// A line for every variant of the document, the smallest first: `{"ranks", "scenario"}`.
 int answer_with_smaller(const std::filesystem::path& scenario, int ranks);

@@ -55,7 +55,7 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
     return {.outcome = Outcome::skipped, .reason = reason, .culprit = asker};
   }
   if (asker >= 0 || (aborted && aborted->reason == AbortReason::skipped)) {
-    // Whoever asked may itself have gone wrong, and then says that instead.
+    // The rank that asked may itself have gone wrong. Then its ballot shows the failure instead of the skip.
     return {.outcome = Outcome::released,
             .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong", asker >= 0 ? asker : aborted->culprit, wrong),
             .culprit = wrong};
@@ -65,7 +65,7 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
   if (aborted && aborted->reason != AbortReason::deadlock && aborted->reason != AbortReason::disagreed) {
     return {.outcome = Outcome::released, .reason = aborted->text, .culprit = aborted->culprit};
   }
-  // Nobody did it alone: that the ranks do not fit together is every rank's error, whichever of them noticed first.
+  // No rank caused this alone. Ranks that do not fit together are every rank's error, whichever rank noticed it first.
   if (aborted) return {.outcome = Outcome::error, .reason = unequal.empty() ? aborted->text : unequal + "; " + aborted->text};
   if (!unequal.empty()) return {.outcome = Outcome::error, .reason = unequal};
   if (assertions == 0) return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};

@@ -1,5 +1,5 @@
-// How a case ended for one rank, given how every rank's body ended. Pure, and the same on every rank: what one rank concludes of another
-// does not depend on which of them was faster.
+// The outcome of a case on one rank, from the ends of all ranks' bodies. The functions are pure, and every rank gets
+// the same result: the outcome does not depend on which rank was faster.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace shardproof {
 
-/// What a rank says to the others when its body has ended.
+/// The end of a rank's body, as the rank reports it to the other ranks.
 struct BodyEnd {
-  /// By its own doing: passed, failed, error, or skipped (it asked for that). What came of being released is left aside: a rank that was
-  /// released and did nothing wrong before says passed.
+  /// The rank's own outcome: passed, failed, error, or skipped (this rank asked to skip). It leaves out what a release
+  /// caused: a rank that was released and did nothing wrong before reports passed.
   Outcome own = Outcome::passed;
   std::string reason;  ///< of an error or a skip
-  std::uint64_t world_calls = 0;  ///< on the world group, in this case
-  std::string defect = {};  ///< why this process can run no further case; empty: it can
+  std::uint64_t world_calls = 0;  ///< calls on the world group in this case
+  std::string defect = {};  ///< Why this process can run no further case. Empty: it can.
 };
 
-/// One that has a defect travels with that for its reason: nobody goes on after it.
+/// An end with a defect has the defect as the ballot's text: no rank goes on after it.
 ControlPage::Ballot to_ballot(const BodyEnd& end);
 BodyEnd from_ballot(const ControlPage::Ballot& ballot);
 
@@ -32,16 +32,24 @@ struct CaseEnd {
   int culprit = -1;
 };
 
-/// `mine` is this rank's own end with its reason whole (a ballot's may be cut); `aborted` is the abort word of the case.
+/// `mine` is this rank's own end with its whole reason; a ballot may cut the reason. `aborted` is the abort word of the
+/// case.
 ///
-/// A rank's own failure is its outcome, whoever else failed before. Without one: a skip that any rank asked for is everybody's, unless a
-/// rank failed; an aborted case has released everybody else; ranks that made different numbers of calls on the world group, asked for
-/// different things, or all waited for each other, are all in error; a case without an assertion is in error. A rank whose process can run
-/// no further case says so in its reason, and does not pass.
+/// The first rule that applies decides:
+/// 1. This rank's own failure is its outcome, even if another rank failed before.
+/// 2. A skip that any rank asked for skips the case on every rank. If a rank failed, the skip does not count, and the
+///    ranks that did not fail are released.
+/// 3. An aborted case releases all ranks but the rank that aborted it, unless rule 4 is the reason of the abort.
+/// 4. All ranks are in error if they made different numbers of calls on the world group, asked for different
+///    collectives, or all waited for each other.
+/// 5. A case without an assertion is in error.
+///
+/// A rank whose process can run no further case says so in its reason, and does not pass.
 CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
                  const std::optional<Abort>& aborted);
 
-/// Why the world ends with this case: the first rank whose process can run no further one. Empty: there is none.
+/// Why the world ends with this case: the defect of the first rank whose process can run no further case. Empty: the
+/// world goes on.
 std::string reason_to_end_world(std::span<const BodyEnd> all);
 
 }  // namespace shardproof

@@ -24,8 +24,9 @@ namespace {
 constexpr char name_of_test[] = "shardproof ranked case";
 constexpr char name_of_reporter[] = "shardproof";
 
-// Catch2 handles these signals while a test runs: it would report in the handler, with whatever locks the crash left taken, and a rank that
-// should have crashed could hang. How a process ends is its launcher's business, so bodies run with the dispositions found at start.
+// Restores the signal dispositions found at start, so that bodies run with them. Catch2 handles these signals while a
+// test runs. Its handler would report while locks of the crashed code are still taken, and a rank that should crash
+// could hang. The launcher reports how a process ended.
 class SignalDispositions {
  public:
   SignalDispositions() {
@@ -42,7 +43,7 @@ class SignalDispositions {
 
 }  // namespace
 
-// What the invoker and the reporter of the run in progress share.
+// The state that the invoker and the reporter of the current run share.
 struct CatchRun::State {
   explicit State(std::uint32_t seed);
   void invoke();
@@ -76,7 +77,7 @@ class Reporter final : public Catch::EventListenerBase {
   void testCasePartialStarting(const Catch::TestCaseInfo&, std::uint64_t) override { in_test_case_ = false; }
 
   void sectionStarting(const Catch::SectionInfo& section) override {
-    // The test case itself comes as the first one.
+    // Catch2 reports the test case itself as the first section.
     if (!std::exchange(in_test_case_, true)) return;
     state_.told->refuse_section(section.name, section.lineInfo);
   }
@@ -101,7 +102,7 @@ template <class State>
 class ReporterFactory final : public Catch::IReporterFactory {
  public:
   explicit ReporterFactory(State& state) : state_(state) {}
-  // The stream in the configuration stays unused: nothing of ours belongs on stdout.
+  // The configuration's stream stays unused: our output does not belong on stdout.
   Catch::IEventListenerPtr create(Catch::ReporterConfig&& config) const override {
     return Catch::Detail::make_unique<Reporter<State>>(config.fullConfig(), state_);
   }
@@ -114,7 +115,8 @@ class ReporterFactory final : public Catch::IReporterFactory {
 }  // namespace
 
 CatchRun::State::State(std::uint32_t seed) {
-  ::unsetenv("BAZEL_TEST");  // under which Catch2 would choose among its tests and write files for Bazel: that is our launcher's business
+  // With BAZEL_TEST, Catch2 would choose among its tests and write files for Bazel. Our launcher does both.
+  ::unsetenv("BAZEL_TEST");
   auto& hub = Catch::getMutableRegistryHub();
   hub.registerTest(Catch::makeTestCaseInfo("", {name_of_test, ""}, {__FILE__, __LINE__}),
                    Catch::Detail::make_unique<Invoker>([this] { invoke(); }));
@@ -127,14 +129,15 @@ CatchRun::State::State(std::uint32_t seed) {
   config.rngSeed = seed;
 }
 
-// Catch2 calls it once more while it believes that the test case has other paths to take.
+// Catch2 calls this again while it believes that the test case has other paths.
 void CatchRun::State::invoke() {
   if (++invocations > 1) {
     if (invocations == 2) told->refuse_generator();
     return;
   }
   dispositions.restore();
-  told->run(*body);  // what comes out of it, Catch2 takes: it knows the messages that were in scope
+  // Catch2 catches what leaves the body: it knows the messages that were in scope.
+  told->run(*body);
 }
 
 CatchRun::CatchRun(std::uint32_t seed) : state_(std::make_unique<State>(seed)) {}

@@ -1,7 +1,11 @@
-// Catch2 makes every text, that of a message as that of a failed expression, in a stream from a pool that all threads share and
-// nothing guards, and numbers messages by a counter that is no atomic. Both happen inside its macros, in the program's own code, where nothing
-// of ours comes in between. So the linker leads these few functions of Catch2 here (`--wrap`, see CMakeLists.txt), and one thread at a time
-// to Catch2: taking a stream and giving it back is guarded, using it needs no guard.
+// Makes some functions of Catch2 safe for threads.
+//
+// Catch2 builds the text of each message and each failed expression in a stream from a pool. All threads share this
+// pool without a guard. Catch2 numbers messages with a counter that is not atomic. Both happen inside Catch2's macros,
+// in the program's own code, where the harness has no other place to act.
+//
+// So the linker redirects these few functions to this file (`--wrap`, see CMakeLists.txt). Here one thread at a time
+// calls Catch2's function. Only taking and returning a stream are guarded: using a stream needs no guard.
 #include <catch2/internal/catch_message_info.hpp>
 #include <catch2/internal/catch_result_type.hpp>
 #include <catch2/internal/catch_source_line_info.hpp>
@@ -22,7 +26,7 @@ void number_message(void* message, Catch::StringRef macro, const Catch::SourceLi
 
 namespace {
 
-// Beside what it guards: as process-wide as that, and as old.
+// A static inside a function has the same scope and lifetime as the pool that it guards: the whole process.
 std::mutex& guard() {
   static std::mutex mutex;
   return mutex;

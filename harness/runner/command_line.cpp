@@ -33,7 +33,7 @@ std::uint64_t number_of(std::string_view option, std::string_view text, std::str
 
 std::uint64_t seed_of(std::string_view option, std::string_view text) { return number_of(option, text, "a seed"); }
 
-// `1,2,4`; nothing is an empty list.
+// Splits `1,2,4`. An empty text is an empty list.
 std::vector<std::string> listed(std::string_view text) {
   std::vector<std::string> parts;
   while (!text.empty()) {
@@ -55,7 +55,7 @@ std::vector<int> ranks_of(std::string_view text) {
   return ranks;
 }
 
-// What else is said to a program that is to make scenarios, or smaller ones.
+// The other arguments for making or shrinking scenarios. Returns false for an unknown argument.
 bool take_asked(ScenariosAsked& asked, std::span<const std::string_view> arguments, std::size_t& at) {
   if (const auto count = value_of("--count", arguments, at)) asked.count = number_of("--count", *count, "how many scenarios");
   else if (const auto ranks = value_of("--ranks", arguments, at)) asked.ranks = ranks_of(*ranks);

@@ -1,4 +1,4 @@
-// The arguments of a program of ranked cases. They are few: its user talks to the launcher.
+// The arguments of a program of ranked cases. They are few, because users call the launcher.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,39 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Scenarios that are to be made: of `count` seeds from the first one on.
+/// A request for scenarios: one for each of `count` seeds, from `first_seed` on.
 struct ScenariosAsked {
   std::uint64_t first_seed = 0;
   std::uint64_t count = 1;
-  std::string engine;                  ///< the kind that scenarios are for; empty: the first that can be drawn
-  std::vector<int> ranks;              ///< of which a seed chooses one; of a scenario that is to be made smaller, as many as play it
+  /// The kind of engine that scenarios are for. Empty: the first kind that the generator supports.
+  std::string engine;
+  /// The seed chooses one of these numbers of ranks. To shrink a scenario: the single number of ranks that play it.
+  std::vector<int> ranks;
   std::vector<std::string> features;   ///< that a subject claims
-  std::vector<std::string> left_out;   ///< features and ingredients (harness/scenario/generator/generator.hpp)
+  /// Features and ingredients to leave out (harness/scenario/generator/generator.hpp).
+  std::vector<std::string> left_out;
 };
 
 struct CommandLine {
   enum class Mode : std::uint8_t { none, help, list, check_scenario, make_scenario, shrink_scenario, list_gpus, warm, foreign };
   Mode mode = Mode::none;
-  std::filesystem::path scenario;  ///< to be checked, or made smaller
-  ScenariosAsked asked;            ///< of those that are to be made
-  std::filesystem::path backend;   ///< whose GPUs are to be listed
-  // Of a warm process, or of a rank under somebody else's launcher:
-  std::string subject;  ///< a name among the program's own
-  std::filesystem::path subject_library;  ///< absolute; to be listed, too
-  // Of such a rank:
+  std::filesystem::path scenario;  ///< the document to check or to shrink
+  ScenariosAsked asked;            ///< the scenarios to make
+  std::filesystem::path backend;   ///< the backend whose GPUs the program lists
+  // For a warm process, or a rank under a foreign launcher (torchrun, mpirun, srun):
+  std::string subject;  ///< One of the program's own subjects.
+  std::filesystem::path subject_library;  ///< Absolute path. Also for a listing.
+  // For a rank under a foreign launcher:
   std::filesystem::path run_directory;
   std::vector<std::string> filters;
   std::uint64_t seed = 0;
 };
 
-/// `arguments` are without the program's name, which errors show how to use. Throws UsageError saying what was not understood.
+/// `arguments` does not contain the program's name, which error texts show in an example command. Throws UsageError
+/// with the argument that it does not understand.
 CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program);
 
-/// What the program is and how it is run.
+/// The help text: the program's purpose and its arguments.
 std::string usage(std::string_view program);
 
 }  // namespace shardproof

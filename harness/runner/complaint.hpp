@@ -1,4 +1,4 @@
-// What a rank's program has to say when it cannot do what it was asked.
+// Reports an error on standard error when a rank's program cannot do what it was asked.
 #pragma once
 
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 namespace shardproof {
 
-/// Where even that is lost, nobody can be told.
+/// If standard error is lost, too, the program has no way left to report the error.
 inline void complain(const std::string& text) {
   std::fputs((text + "\n").c_str(), stderr);
   std::fflush(stderr);

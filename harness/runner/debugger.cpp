@@ -15,7 +15,7 @@ namespace shardproof {
 
 namespace {
 
-/// By the kernel's word: `TracerPid:	0` for nobody.
+/// The kernel reports `TracerPid:  0` for a process without a debugger.
 bool is_traced() {
   std::ifstream status("/proc/self/status");
   const std::string field = "TracerPid:";
@@ -29,9 +29,9 @@ bool is_traced() {
 
 void wait_for_debugger_if_asked() {
   if (std::getenv(environment::debug) == nullptr) return;
-  // Where only a parent may look at a process (Yama), a debugger that a user starts may not; here it is asked for.
+  // Yama may allow only a parent to trace a process. This call allows any debugger of the user.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-  // Nothing tells a process that it is traced from now on: it looks.
+  // The kernel does not notify a process that a debugger attached, so poll.
   while (!is_traced()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   ::raise(SIGTRAP);
 }

@@ -23,7 +23,8 @@ namespace shardproof {
 
 namespace {
 
-// Ranks find the plan here before they know of any world; not inside `worlds/0`, which rank 0 makes exclusively.
+// Ranks find the plan here before they know a world. It is not inside `worlds/0`, because rank 0 creates that directory
+// exclusively.
 std::filesystem::path meeting_place(const RunDirectory& run) { return run.root / "meeting"; }
 
 std::string random_nonce() {
@@ -59,7 +60,7 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
   plan_.size = identity.world_size;
   plan_.directory = run.world(0).root;
   plan_.seed = line.seed;
-  // Before anything is made or waited for: every rank sees for itself that it was started wrongly.
+  // This comes before anything is made or waited for, so that every rank reports by itself that it was started wrongly.
   plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
   FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
   if (identity.rank == 0) {

@@ -1,4 +1,5 @@
-// A world that somebody else's launcher started: rank 0 makes what our own launcher would have made, the others wait for it.
+// A world that a foreign launcher started (torchrun, mpirun, srun). Rank 0 makes what our own launcher would have made,
+// and the other ranks wait for it.
 #pragma once
 
 #include <optional>
@@ -13,9 +14,13 @@ namespace shardproof {
 
 class ForeignWorld {
  public:
-  /// All cases of the world's size that the filters select, on the subject asked for or the program's first. Throws UsageError when nothing
-  /// is selected, std::runtime_error when the run directory has been used before, rank 0 does not come, or it could not make the world: then
-  /// with its reason. Rank 0 leaves `listing` in the run directory, for the merge.
+  /// Plans all cases of the world's size that the filters select, on the requested subject or the program's first. Rank
+  /// 0 leaves `listing` in the run directory, for the merge.
+  ///
+  /// Throws UsageError if no case is selected. Throws std::runtime_error if
+  /// - the run directory has been used before,
+  /// - rank 0 does not come, or
+  /// - rank 0 could not make the world. Then the text has its reason.
   ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing);
 
   const WorldPlan& plan() const { return plan_; }
@@ -24,7 +29,8 @@ class ForeignWorld {
   void make(const CommandLine& line, const Listing& listing);
 
   WorldPlan plan_;
-  std::optional<RendezvousDirectory> rendezvous_;  ///< of rank 0; when it goes, all ranks have mapped what was in it
+  /// On rank 0 only. When it is destroyed, all ranks have mapped the files in it.
+  std::optional<RendezvousDirectory> rendezvous_;
 };
 
 }  // namespace shardproof

@@ -36,7 +36,7 @@ bool is_clause_id(std::string_view text) {
          std::ranges::all_of(text.substr(hyphen + 1), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The cells between the bars of a table's row; none for other lines. The last cell keeps bars of its own.
+// The cells between the bars of a table's row; none for other lines. The last cell keeps the bars inside it.
 std::vector<std::string_view> cells(std::string_view line) {
   line = trim(line);
   if (!line.starts_with('|')) return {};
@@ -129,7 +129,7 @@ std::string build_id() {
   std::string id;
   dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void* out) {
-        // The program, or the library of it, that the harness is in.
+        // The program or shared library that contains the harness.
         const auto here = reinterpret_cast<ElfW(Addr)>(&find_build_id);
         const std::span segments(object->dlpi_phdr, object->dlpi_phnum);
         const bool is_ours = std::ranges::any_of(segments, [&](const auto& segment) {

@@ -1,4 +1,4 @@
-// What a program says about itself when it is asked for its cases.
+// The listing of a program: the answer to a launcher that asks for its cases.
 #pragma once
 
 #include <span>
@@ -11,14 +11,15 @@
 
 namespace shardproof {
 
-/// The rows `| OVL-1 | required | text |` of a Markdown text; `reference` instead of `required` for clauses that only the model engine must
-/// meet. Throws std::invalid_argument quoting a row that begins with a clause id and is not of this form.
+/// Parses the rows `| OVL-1 | required | text |` of a Markdown text. Clauses that only the model engine must meet have
+/// `reference` instead of `required`. Throws std::invalid_argument with a row that begins with a clause id and does not
+/// have this form.
 std::vector<ClauseInfo> parse_clauses(std::string_view markdown);
 
-/// Identifies the running binary: its linker's build id in hex, or a digest of its file where it was linked without one.
+/// Identifies the running binary: the linker's build id in hex. Without a build id, a digest of the file.
 std::string build_id();
 
-/// Throws std::invalid_argument on a malformed or doubly defined clause or profile.
+/// Throws std::invalid_argument for a malformed or twice defined clause or profile.
 Listing make_listing(const Program& program, std::span<const BoundCase> cases);
 
 }  // namespace shardproof

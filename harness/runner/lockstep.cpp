@@ -24,9 +24,9 @@ namespace shardproof {
 
 namespace {
 
-// Follows one body: writes its failures to the stream as they happen, raises the abort word when the body is left abnormally, and knows at
-// the end how it ended by its own doing. What happens on this rank after a wait was released is a consequence of what another rank did and
-// counts for nothing.
+// Follows one body on this rank. It writes the body's failures to the stream as they happen. It raises the abort word
+// when the body is left abnormally. At the end it knows the rank's own outcome. A failure after a released wait does
+// not count: another rank caused it.
 class Observer final : public BodyListener {
  public:
   Observer(World& world, const BoundCase& bound) : world_(world), bound_(bound) {}
@@ -61,7 +61,7 @@ class Observer final : public BodyListener {
 
   void exception_reported(event::AssertionFailed failure) override {
     if (was_released()) return;
-    // The ranks' collectives differ: that is a finding of the harness, at no assertion of the body.
+    // The ranks' collectives differ. The harness found this, and no assertion of the body reports it.
     if (mismatch_) return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
     if (failure.file.empty()) {
       failure.file = bound_.info.file;
@@ -83,7 +83,7 @@ class Observer final : public BodyListener {
     world_.abort(AbortReason::error, error_);
   }
 
-  /// A body that forks has two ends. Only one of the two processes is the rank, whatever the other has to say.
+  /// Exits in a process that a body forked and that came back here. Only one of the two processes is the rank.
   void stay_the_rank() const {
     if (::getpid() == process_) return;
     fmt::print(stderr, "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave by _exit\n",
@@ -91,16 +91,16 @@ class Observer final : public BodyListener {
     ::_exit(1);
   }
 
-  /// Of the body's failed assertions, those that are its own.
+  /// The number of failures that this rank itself caused.
   std::uint64_t failures() const { return failures_; }
 
   BodyEnd end() {
     const CaseNotes& notes = world_.notes();
     BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
-    // Taken in any case, so that they are not the next one's.
+    // Take both in any case, so that the next case does not get them.
     const Reply of_subject = world_.take_teardown_failure();
     const std::string of_device = world_.device_complaint();
-    // What has failed comes before what that has left behind.
+    // A failed call of the subject is reported before the memory that it left.
     if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
       set_error("not quiet at its end: the subject's " + of_subject.error());
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
@@ -125,12 +125,12 @@ class Observer final : public BodyListener {
  private:
   bool was_released() const { return world_.notes().calls.released; }
 
-  // The first one counts.
+  // The first error counts.
   void set_error(std::string text) {
     if (error_.empty()) error_ = std::move(text);
   }
 
-  /// The clauses that an assertion at this place of the body names.
+  /// The clauses that an assertion at this place of the body breaks.
   std::vector<std::string> clauses_here() const {
     for (const std::vector<std::string>& scope : world_.notes().scopes | std::views::reverse) {
       if (!scope.empty()) return scope;
@@ -227,13 +227,13 @@ class Lockstep {
         world_.case_failed();
       }
     } catch (const Released& released) {
-      // Only the end of the world comes out of an agreement.
+      // An agreement throws Released only when the world ends.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
       throw;
     }
   }
 
-  // Why the case is not run; empty to run it.
+  // Why the case is not run. Empty: run it.
   std::string agree_to_start(const CaseInfo& info, std::uint64_t position) {
     const ControlPage::Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
     const auto ballots = world_.agree(mine);
@@ -264,7 +264,7 @@ class Lockstep {
   World& world_;
   BodyRunner& runner_;
   std::unordered_map<std::string, const BoundCase*> cases_;
-  std::string cut_short_;  ///< why there can be no case after this one
+  std::string cut_short_;  ///< why no case can follow the last one
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// All ranks take the plan's cases one after the other, together: they agree to start one, run its body, agree on its end.
+// Runs the plan's cases in lockstep on all ranks. For each case, the ranks agree to start it, run its body, and agree
+// on its end.
 #pragma once
 
 #include <span>
@@ -10,10 +11,16 @@
 
 namespace shardproof {
 
-/// Runs the cases of the world's plan, which must all be among `cases`, their bodies by `runner`. Each rank tells its own stream what it did
-/// and saw. Returns why no case can follow the last that has been run, the same on all ranks: one of them can run no other (its GPU is lost,
-/// say); empty: all have been run. Throws Released when the world is doomed (the running case, if any, is then already written as released),
-/// WorldMismatch when the ranks do not agree on which case is next, std::system_error when an event cannot be written.
+/// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results
+/// to its own stream.
+///
+/// Returns why no case can follow the last case that ran, with the same text on all ranks. An example is a rank that
+/// lost its GPU. Empty: all cases ran.
+///
+/// Throws
+/// - Released if the world is doomed. A running case is then already written as released.
+/// - WorldMismatch if the ranks do not agree on the next case.
+/// - std::system_error if an event cannot be written.
 std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner);
 
 }  // namespace shardproof

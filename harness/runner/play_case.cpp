@@ -30,8 +30,8 @@
 namespace shardproof {
 
 scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
-  // Every rank reads it again, and so does the launcher's question whether it can be played.
-  std::error_code unknown;  // where a path cannot be looked at, opening it says why
+  // Every rank reads the document again. The launcher's check whether it can be played reads it, too.
+  std::error_code unknown;  // if the path cannot be checked, opening it reports the reason
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
     throw std::invalid_argument(
         fmt::format("cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
@@ -99,7 +99,7 @@ std::vector<PlayedHookCall> hook_calls(const scenario::Run& run) {
   return calls;
 }
 
-// A run shares the graphs of equal steps.
+// A run has one shared list of graphs for equal steps, so compare pointers.
 void add_compiled_steps(PlayResult& result, const scenario::Run& run) {
   std::map<const std::vector<StepGraph>*, std::size_t> plans;
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
@@ -109,8 +109,8 @@ void add_compiled_steps(PlayResult& result, const scenario::Run& run) {
   }
 }
 
-// The facts from one mark to another, both among them. What they say of the compute stream between the two is all that there is to say:
-// what was issued on it before the first has ended by then, and what is issued after the second begins later.
+// The facts from one mark to another, including both. They contain all work of the compute stream between the marks.
+// Work that was issued before the first mark has ended by then. Work that is issued after the second mark begins later.
 Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
   const auto at = [&](std::size_t index) { return trace.facts.begin() + static_cast<std::ptrdiff_t>(index); };
   return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
@@ -138,7 +138,7 @@ std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trac
       if (!once(ActionKind::forward)) continue;
       const std::string start = mark(iteration, ActionKind::forward), middle = mark(iteration, ActionKind::forward, true);
       const std::string end = mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
-      if (marks.at(end) < marks.at(start)) continue;  // a backward of the iteration before
+      if (marks.at(end) < marks.at(start)) continue;  // this backward belongs to the previous iteration
       const Trace part = slice(trace, marks.at(start), marks.at(end));
       times.forward = trace::between(part, start, middle);
       if (!once(ActionKind::backward)) continue;
@@ -153,7 +153,7 @@ PlayTimes times(const scenario::Script& script, const Trace& trace) {
   return {.total = trace::total(trace), .phases = phases(script, trace), .trace = trace};
 }
 
-// Under its name it is whole, whenever this process ends.
+// A file with the final name is always complete, whenever this process ends.
 void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path());
   const std::filesystem::path fresh = file.string() + ".new";
@@ -164,7 +164,7 @@ void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
   std::filesystem::rename(fresh, file);
 }
 
-// What the subject says is the same on all ranks where all have made the same mistake: so it is said without the rank.
+// The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
 scenario::Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
   try {
     return rank.play(scenario);

@@ -1,4 +1,4 @@
-// The cases that a launcher's `play` and `explore` consist of: no program declares them, their bodies are documents.
+// The cases of a launcher's `play` and `explore`. No program declares them: their bodies are documents.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,11 @@
 
 namespace shardproof {
 
-/// Throws std::invalid_argument that names the place in the document, or says why it cannot be read.
+/// Throws std::invalid_argument with the place of an error in the document, or with the reason why it cannot be read.
 scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size = std::nullopt);
 
-/// Each plays one of the plan's scenarios, fails when it has a race, and leaves `play_result(id, rank)` behind. Throws as `read_scenario`.
+/// Each case plays one of the plan's scenarios, and fails if the scenario has a race. It leaves the file
+/// `play_result(id, rank)`. Throws like `read_scenario`.
 std::vector<BoundCase> play_cases(const WorldPlan& plan);
 
 }  // namespace shardproof

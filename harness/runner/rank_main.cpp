@@ -44,13 +44,14 @@ namespace shardproof {
 
 namespace {
 
-/// What ended a rank that had been in a case: a world's end, and no refusal of it.
+/// The world ended for a rank that had begun a case. The rank was not refused: it had joined the world.
 class CouldNotGoOn : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The subject that the plan asks for, with the plan's fault applied; nullptr where the program brings none and none is asked for.
+// The subject that the plan asks for, with the plan's fault applied. nullptr if the plan names neither a subject nor a
+// fault.
 std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
   std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
@@ -75,7 +76,7 @@ Membership membership(const Program& program, const WorldPlan& plan, std::span<c
           .subject = make_subject(program, plan)};
 }
 
-// What Catch2 draws at random is the same on all ranks.
+// Catch2 draws the same random numbers on all ranks.
 std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
 
 void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
@@ -88,7 +89,7 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
   }
 }
 
-/// Returns why no case could follow the last one, where it is not that there is none.
+/// Returns why no case could follow the last case that ran. Empty: all cases ran.
 std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
   try {
     std::string cut_short = run_in_lockstep(world, cases, runner);
@@ -97,7 +98,7 @@ std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyR
   } catch (const Released&) {
     throw;
   } catch (const std::exception& error) {
-    // The others would wait for this rank at the next case.
+    // Without this, the other ranks would wait for this rank at the next case.
     world.doom(AbortReason::error, error.what());
     if (world.has_begun()) throw CouldNotGoOn(error.what());
     throw;
@@ -113,8 +114,8 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   const std::string cut_short = run_to_the_end(world, cases, runner);
   if (cut_short.empty()) return;
   complain(fmt::format("rank {} leaves its world: {}", rank, cut_short));
-  // At once: what was told to end, and did not, may still be at it in threads of the vendors' libraries, whose exit handlers would wait for
-  // it; and so would the other ranks' for their peer.
+  // Exit without exit handlers. Threads of the vendors' libraries may still run work that did not end when it was
+  // aborted, and their exit handlers would wait for it. The other ranks' exit handlers would wait for this rank.
   std::fflush(nullptr);
   std::_Exit(rank_left);
 }
@@ -122,7 +123,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
 void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {
   if (plan.size > max_threads) throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
   check_plan(plan, cases);
-  // A program's factories need not be made for several threads.
+  // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
   for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
   const Premises premises = premises_of_threads(plan);
@@ -135,7 +136,7 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
   });
 }
 
-// Of a launcher of ours, which names itself; others do not.
+// Only our own launcher sets this variable.
 void tie_life_to_launcher() {
   const char* const text = std::getenv(environment::parent);
   if (text == nullptr) return;
@@ -186,7 +187,7 @@ int run_as_rank_of_others(const CommandLine& line, const Program& own, std::span
   return rank_left;
 }
 
-// Nothing in a rank that this process has become.
+// Returns nullopt in a rank that this process has become.
 std::optional<int> serve(const CommandLine& line, const Program& own) {
   const Program program = with_library(own, line.subject_library);
   return stay_warm(*subject_named(program, line.subject, line.subject_library));
@@ -227,7 +228,7 @@ int run(std::span<char*> argv, const Program& program) {
     case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
       if (const auto code = serve(line, program)) return *code;
-      tie_life_to_launcher();  // of a rank that this process has become
+      tie_life_to_launcher();  // the launcher of the rank that this process has become
       break;
     case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
     default: break;

@@ -1,4 +1,4 @@
-// The main function of a program of ranked cases: lists them, or runs as one rank of a world.
+// The main function of a program of ranked cases. It lists the cases, or runs as a rank of a world.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,15 @@
 
 namespace shardproof {
 
-/// What a program brings besides its cases. A program of plain multi-rank tests brings nothing.
+/// The parts of a program besides its cases. A program of plain multi-rank tests has none of them.
 struct Program {
   std::string suite_version = "0";
   std::vector<std::function<std::unique_ptr<Subject>()>> subjects;  ///< the first is the default
   std::vector<Fault> faults;
-  std::string_view profiles;  ///< JSON: an array of ProfileInfo (harness/protocol/case_info.hpp), the default first; empty for none
-  std::vector<std::string_view> clause_tables;  ///< Markdown texts that hold `| OVL-1 | required | … |` rows
+  /// JSON: an array of ProfileInfo (harness/protocol/case_info.hpp), with the default profile first. Empty: none.
+  std::string_view profiles;
+  /// Markdown texts that hold `| OVL-1 | required | … |` rows.
+  std::vector<std::string_view> clause_tables;
 };
 
 /// Returns a RankExit (harness/protocol/ending.hpp).

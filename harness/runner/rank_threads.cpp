@@ -18,7 +18,7 @@ namespace shardproof {
 
 namespace {
 
-// One rank's thread from its first turn to its last.
+// The time between a rank's first turn and its last turn, if ranks take turns.
 class Turns {
  public:
   Turns(SeededScheduler* scheduler, int rank) : scheduler_(scheduler) {
@@ -50,7 +50,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
-    std::latch all_are_there(plan.size);  // before any begins: it could not be told that one is missing
+    std::latch all_are_there(plan.size);  // no rank begins before all exist: a missing rank could not be reported later
     std::vector<std::jthread> ranks;
     ranks.reserve(static_cast<std::size_t>(plan.size));
     for (int rank = 0; rank < plan.size; ++rank) {
@@ -63,7 +63,7 @@ void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std
         } catch (const Released&) {
           ends.releases[index] = std::current_exception();
         } catch (const std::exception& error) {
-          // Nobody else would tell the others: the process lives on with them.
+          // No other part reports this to the other ranks: the process lives on with them.
           premises.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
           ends.errors[index] = std::current_exception();
         }
@@ -71,7 +71,7 @@ void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std
       try {
         ranks.emplace_back(take_turns);
       } catch (const std::system_error& error) {
-        // Those that have been started wait for this one.
+        // The threads that have started wait for this thread.
         fmt::print(stderr, "shardproof: cannot start the thread of rank {} of {}: {}\n", rank, plan.size, error.what());
         std::_Exit(rank_could_not_join);
       }

@@ -1,4 +1,4 @@
-// All ranks of a world as threads of this process.
+// Runs all ranks of a world as threads of this process.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,11 @@
 
 namespace shardproof {
 
-/// Calls `take_part` for every rank in a thread of its own, by turns where the plan's scheduler is `seeded`, and returns when all have ended.
-/// A rank that throws has doomed the world, unless it was released; then what the first of the others threw is thrown here, or else what
-/// released them.
+/// Calls `take_part` for every rank in its own thread, and returns when all ranks have ended. If the plan's scheduler
+/// is `seeded`, the ranks take turns.
+///
+/// A rank that throws any error but Released dooms the world. Rethrows the error of the first rank that threw one, in
+/// order of rank. Without such a rank, rethrows the first Released.
 void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std::function<void(int rank)>& take_part);
 
 }  // namespace shardproof

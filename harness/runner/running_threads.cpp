@@ -15,15 +15,15 @@ namespace shardproof {
 
 namespace {
 
-/// Of a line of proc_pid_stat(5). A name may have any characters in it, brackets too.
+/// A thread, parsed from a line of proc_pid_stat(5). A name may contain any characters, brackets too.
 struct Thread {
   std::string name;
   bool is_ending = true;
 
   explicit Thread(std::string_view line) {
-    constexpr std::uint64_t exiting = 0x4;  // PF_EXITING, which is set before whoever joins the thread is woken
+    constexpr std::uint64_t exiting = 0x4;  // PF_EXITING, which the kernel sets before it wakes the joining thread
     const auto begin = line.find('('), end = line.rfind(')');
-    if (begin == std::string_view::npos || end == std::string_view::npos) return;  // it has gone while its line was read
+    if (begin == std::string_view::npos || end == std::string_view::npos) return;  // it ended during the read
     name = line.substr(begin + 1, end - begin - 1);
     std::istringstream rest{std::string(line.substr(end + 1))};
     char state = 0;

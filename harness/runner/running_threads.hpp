@@ -1,4 +1,4 @@
-// The threads of this process: what a copy of it would be without.
+// Lists the threads of this process. A copy of the process would lack them.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace shardproof {
 
-/// The names of those that run besides the calling one, in the order of the system. One that is ending is none of them any more: whoever
-/// has joined it may still see it for a moment. None where the system does not say.
+/// The names of all threads but the calling thread, in the system's order. A thread that is ending is left out: the
+/// thread that joined it may still see it for a moment. Empty if the system does not list threads.
 std::vector<std::string> other_threads();
 
 }  // namespace shardproof

@@ -23,9 +23,9 @@ std::vector<std::string> subject_names(const Program& program) {
 
 Program with_library(const Program& program, const std::filesystem::path& library) {
   if (library.empty()) return program;
-  const shardproof_subject* const table = load_subject_table(library);  // of which one is made for each rank
+  const shardproof_subject* const table = load_subject_table(library);  // each rank makes a subject from it
   const std::string where = fmt::format("subject {}", library.string());
-  table_subject(table, where);  // whatever is wrong with it is told before anything is made or waited for
+  table_subject(table, where);  // reports errors of the table before anything is made or waited for
   Program with = program;
   with.subjects = {[=] { return table_subject(table, where); }};
   return with;

@@ -1,4 +1,4 @@
-// Which of a program's subjects, or of a shared object instead, is the one that was asked for.
+// Finds the requested subject, in a program or in a shared object.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,12 @@
 
 namespace shardproof {
 
-/// With the subject of a shared object instead of its own; the program as it is where there is no path. Throws SubjectRefused.
+/// The program with the subject of the shared object instead of its own subjects. Without a path, the same program.
+/// Throws SubjectRefused.
 Program with_library(const Program& program, const std::filesystem::path& library);
 
-/// The first, without a name. `library` is where the program's subjects come from, if not from itself. Throws UsageError with what there
-/// is.
+/// The subject of this name; without a name, the first subject. `library` is the path of the shared object, if the
+/// program's subjects come from one. Throws UsageError with the names of all subjects.
 std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library);
 
 }  // namespace shardproof

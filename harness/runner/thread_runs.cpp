@@ -2,7 +2,7 @@
 
 #include <catch2/catch_version_macros.hpp>
 
-// What stands in the place of Catch2's own run context has to know its inside, which is this up to here.
+// This replacement of Catch2's run context knows Catch2's internals, which are these up to version 3.7.
 #if CATCH_VERSION_MAJOR == 3 && CATCH_VERSION_MINOR < 8
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using Words = Catch::StringRef;
 using Words = std::string&&;
 #endif
 
-/// A GENERATE: its first value, and whether there are others.
+/// A GENERATE: its first value, and whether it has other values.
 class FirstValue final : public Catch::IGeneratorTracker {
  public:
   FirstValue(Catch::StringRef name, const Catch::SourceLineInfo& place, Catch::Generators::GeneratorBasePtr&& generator)
@@ -54,7 +54,7 @@ class FirstValue final : public Catch::IGeneratorTracker {
   Catch::Generators::GeneratorBasePtr generator_;
 };
 
-/// What Catch2 would know of the body that a rank runs.
+/// The state of the body that a rank runs. Catch2 would keep it in its own run context.
 struct RunningBody {
   explicit RunningBody(BodyListener& listener) : told(listener) {}
 
@@ -78,7 +78,8 @@ struct RunningBody {
     unscoped.clear();
   }
 
-  /// The latest: messages of other ranks may have drawn the same number, and those of one rank go as they came.
+  /// Drops the latest match. Messages of other ranks may have the same number. Messages of one rank end in reverse
+  /// order.
   void drop(const Catch::MessageInfo& message) {
     const auto latest = std::ranges::find(messages.rbegin(), messages.rend(), message);
     if (latest != messages.rend()) messages.erase(std::prev(latest.base()));
@@ -88,11 +89,11 @@ struct RunningBody {
   std::uint64_t passed = 0;
   bool last_passed = false;
   std::vector<Catch::MessageInfo> messages;  ///< in scope
-  std::vector<Catch::MessageInfo> unscoped;  ///< of them, those that go with the next assertion
+  std::vector<Catch::MessageInfo> unscoped;  ///< the messages in scope that the next assertion ends
   std::vector<std::unique_ptr<FirstValue>> generators;
 };
 
-// Catch2's macros name no rank: the thread that they are used in does.
+// Catch2's macros name no rank. Their thread identifies the rank.
 thread_local RunningBody* running = nullptr;
 
 RunningBody& mine() {
@@ -160,7 +161,7 @@ class CaptureByThread final : public Catch::IResultCapture {
   void benchmarkEnded(const Catch::BenchmarkStats<>&) override {}
   void benchmarkFailed(Catch::StringRef) override {}
 
-  void handleFatalErrorCondition(Catch::StringRef) override {}  // of signals, which it does not handle here
+  void handleFatalErrorCondition(Catch::StringRef) override {}  // for signals, which Catch2 does not handle here
 
   bool lastAssertionPassed() override { return mine().last_passed; }
   void assertionPassed() override {

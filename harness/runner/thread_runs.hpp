@@ -1,7 +1,7 @@
-// Runs the bodies of ranks that are threads of one process. Catch2 keeps what it knows of a running test in one place for the whole process:
-// assertions say there what they found, messages lie there while they are in scope. This stands in its place and keeps a place for every
-// rank instead: an assertion belongs to the rank whose thread it runs in. Nothing is locked while an expression is evaluated, which may wait
-// for peers that assert something themselves.
+// Runs the bodies of ranks that are threads of one process. Catch2 keeps the state of a running test once per process:
+// results of assertions, and the messages in scope. This class replaces that state, and keeps one state for every rank.
+// An assertion belongs to the rank whose thread runs it. No lock is held while an expression is evaluated: the
+// expression may wait for peers that run assertions, too.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@ namespace shardproof {
 
 class ThreadRuns {
  public:
-  /// Why there can be none; empty where there can. A program may be built with a Catch2 whose inside is not known here.
+  /// Why this program cannot have ThreadRuns. Empty: it can. The program may be built with a Catch2 whose internals
+  /// this class does not know.
   static std::string why_none();
 
-  /// One per process, and no CatchRun beside it. `seed` is of Catch2's own random numbers. Throws std::runtime_error where there can be
-  /// none.
+  /// One per process, and never at the same time as a CatchRun. `seed` is the seed of Catch2's own random numbers.
+  /// Throws std::runtime_error with `why_none()` if that is not empty.
   explicit ThreadRuns(std::uint32_t seed);
   ~ThreadRuns();
 
-  /// To be used by one thread, as long as this lives.
+  /// For one thread. This object must outlive the runner.
   std::unique_ptr<BodyRunner> for_rank();
 
  private:

@@ -19,7 +19,7 @@ namespace shardproof {
 
 namespace {
 
-/// Thrown out of a SECTION. No std::exception, so that a body's own handlers let it pass.
+/// Thrown out of a SECTION. It does not derive from std::exception, so that a body's own handlers do not catch it.
 struct SectionRefused {};
 
 std::string text(Catch::StringRef reference) { return {reference.data(), reference.size()}; }
@@ -55,7 +55,7 @@ event::AssertionFailed failure(const Catch::AssertionResult& result, const std::
   return event;
 }
 
-// A warning decides nothing: it goes where the body's other words go.
+// A warning changes no outcome, so it goes to standard error like other output of the body.
 void warn(const Catch::AssertionResult& result) {
   fmt::print(stderr, "{}:{}: warning: {}\n", result.getSourceInfo().file, result.getSourceInfo().line, text(result.getMessage()));
 }

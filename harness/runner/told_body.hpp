@@ -1,4 +1,4 @@
-// What both ways of running a body have in common: how it is left, and what an assertion's result is to the listener. Knows Catch2.
+// Runs one body and reports its end and its assertions to a listener. Both runners of bodies use it. Knows Catch2.
 #pragma once
 
 #include <catch2/catch_assertion_result.hpp>
@@ -17,15 +17,16 @@ class ToldBody {
  public:
   explicit ToldBody(BodyListener& listener) : listener_(listener) {}
 
-  /// Runs the body and tells how it was left. An exception that is an error goes through, so that its messages in scope can still be told.
+  /// Runs the body, and reports how it ended. An exception that is an error leaves this function, so that the caller
+  /// can still report the messages in scope.
   void run(const std::function<void()>& body);
 
   void assertion_starting(const Catch::SourceLineInfo& place) { last_assertion_ = place; }
-  /// `messages`: those in scope.
+  /// `messages`: the messages in scope.
   void assertion_ended(const Catch::AssertionResult& result, const std::vector<Catch::MessageInfo>& messages);
-  /// Never returns: a SECTION must not be entered.
+  /// Never returns: a body must not enter a SECTION.
   [[noreturn]] void refuse_section(std::string_view name, const Catch::SourceLineInfo& place);
-  /// The body would be run again, with another value.
+  /// Catch2 would run the body again, with another value.
   void refuse_generator() { listener_.refused("GENERATE"); }
 
  private:

@@ -29,7 +29,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-/// Without an error it is prepared.
+/// An answer without an error: the subject is prepared.
 CopyAnswer prepare(Subject& subject) {
   try {
     const Reply reply = subject.prepare();
@@ -42,8 +42,8 @@ CopyAnswer prepare(Subject& subject) {
   }
 }
 
-/// Why copies of this process would lack something; empty: they would not. `usual`: how many threads it has besides this one whatever the
-/// subject does.
+/// Why copies of this process would lack a thread. Empty: they would not. `usual`: the number of other threads that the
+/// process has without the subject.
 std::string objection_to_threads(std::size_t usual) {
   const std::vector<std::string> left = other_threads();
   if (left.size() <= usual) return {};
@@ -52,8 +52,8 @@ std::string objection_to_threads(std::size_t usual) {
       left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
-/// Connects this process with the copies that one request makes. The rank sends its process id and shuts its direction. Then it waits for a
-/// byte, which this process sends after the answer to the launcher.
+/// Connects this process with the copies that one request makes. The rank sends its process id and shuts down its
+/// direction of the socket. Then the rank waits for a byte, which this process sends after its answer to the launcher.
 struct Link {
   FileDescriptor ours, theirs;
 };
@@ -84,7 +84,7 @@ void say(const FileDescriptor& link, const std::string& text) {
 
 struct Copy {
   pid_t process = -1;  ///< 0 in the copy itself
-  std::string failure;  ///< why there is none
+  std::string failure;  ///< why no copy exists
 };
 
 Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
@@ -107,20 +107,21 @@ Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
   } catch (...) {
     said = "fork has thrown, and no std::exception";
   }
-  if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);  // a copy that does not know that it is one
+  // A copy for which `fork` did not return 0.
+  if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);
   if (made.process < 0)
     made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
   return made;
 }
 
-/// Until `parent` has ended, and whoever inherits this process from it has done so.
+/// Waits until `parent` has ended. The kernel then gives this process its new parent.
 void outlive(pid_t parent) {
   const FileDescriptor process = open_process(parent);
   if (!process || ::getppid() != parent) return;  // it has ended already
   has_ended(process, -1);
 }
 
-/// In a copy whose parent ends at once.
+/// Runs in a copy whose parent ends at once.
 void become_rank(const CopyRequest& request, pid_t parent) {
   ::close(warm_socket);
   outlive(parent);
@@ -134,9 +135,11 @@ void become_rank(const CopyRequest& request, pid_t parent) {
   }
 }
 
-/// In a copy, which copies itself again and ends at once, so that the rank becomes a child of the launcher, which takes in orphans. Returns
-/// in the rank, once the launcher can know its process id. A rank that ran earlier could kill this process before the answer: its launcher
-/// would report a rank that was not started, and drop the rank's results.
+/// Runs in a copy, which copies itself again and ends at once. So the rank becomes a child of the launcher, which
+/// adopts orphans.
+///
+/// Returns in the rank, after the launcher can know its process id. A rank that ran earlier could kill this process
+/// before the answer. Its launcher would then report a rank that did not start, and drop the rank's results.
 void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& link) {
   const pid_t parent = ::getpid();
   const Copy rank = copy(subject, usual_threads);
@@ -159,9 +162,9 @@ void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyReq
   }
 }
 
-/// Answers the request. False in the rank.
+/// Answers the request. Returns false in the rank.
 bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
-  std::fflush(nullptr);  // else what is in there would be written by the copies as well
+  std::fflush(nullptr);  // otherwise the copies would write the buffered output, too
   Link link = make_link();
   Copy between = copy(subject, usual_threads);
   if (between.process < 0) {
@@ -169,7 +172,7 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
     return true;
   }
   if (between.process == 0) {
-    link.ours = FileDescriptor();  // else the rank would hold open what it waits on
+    link.ours = FileDescriptor();  // otherwise the rank would keep open the end that it waits for
     continue_as_rank(subject, usual_threads, request, link.theirs);
     return false;
   }
@@ -185,7 +188,7 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
 }  // namespace
 
 std::optional<int> stay_warm(Subject& subject) {
-  const std::size_t usual_threads = other_threads().size();  // a sanitizer's own
+  const std::size_t usual_threads = other_threads().size();  // threads of a sanitizer
   CopyAnswer prepared = prepare(subject);
   if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty()) prepared.error = std::move(why);
   send_answer(warm_socket, prepared);

@@ -1,5 +1,5 @@
-// The worker's side of a warm process (harness/protocol/warm_socket.hpp): a subject whose runtime takes long to start is prepared once, and
-// each rank is a copy of the process that has done so.
+// The worker's side of a warm process (harness/protocol/warm_socket.hpp). A subject whose runtime starts slowly is
+// prepared once. Each rank is then a copy of the prepared process.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,14 @@
 
 namespace shardproof {
 
-/// Prepares the subject, says so, and makes ranks of copies of this process, made by the subject's `fork`, until the launcher is gone:
-/// then, and where it cannot be prepared, gives the exit code of this process. In a copy that is to be a rank it gives nothing; there the
-/// environment, standard output and error, the parent and the process group are the rank's own, and all else is as it was. Throws
-/// std::system_error where descriptor 3 is no socket of a launcher's.
+/// Prepares the subject, and reports this to the launcher. Then makes ranks from copies of this process with the
+/// subject's `fork`, until the launcher is gone.
+///
+/// Returns the exit code of this process when the launcher is gone, or when the subject cannot be prepared. Returns
+/// nullopt in a copy that must now run as a rank. The copy has its own environment, standard output, standard error,
+/// parent and process group; all else is unchanged.
+///
+/// Throws std::system_error if descriptor 3 is not a launcher's socket.
 std::optional<int> stay_warm(Subject& subject);
 
 }  // namespace shardproof

@@ -1,4 +1,4 @@
-// Scenarios in the words of a test: `sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms)`.
+// A builder of scenarios for tests: `sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms)`.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,9 @@
 
 namespace shardproof::scenario {
 
-/// A stack of square linear layers without bias, each followed by a ReLU in a block of its own ("0", "1", …); every block and the root are
-/// wrapped. One iteration of forward and backward of a [2, 4] input, loss sum, unless said otherwise.
+/// A stack of square linear layers without bias. Each is followed by a ReLU in its own block ("0", "1", …). Every block
+/// and the root are wrapped. The default script is one iteration of forward and backward of a [2, 4] input, with the
+/// loss sum.
 class SleepingStack {
  public:
   explicit SleepingStack(int layers, int width = 4);
@@ -23,9 +24,10 @@ class SleepingStack {
   SleepingStack& reduce_scatter(std::chrono::nanoseconds each);
   SleepingStack& copy_in(std::chrono::nanoseconds each);
   SleepingStack& reshard_after_forward(bool reshard);
-  SleepingStack& prefetch(int forward, int backward);  ///< by lists, so many layers ahead; replaces the plan's policy
-  SleepingStack& serial();                    ///< everything on the compute stream
-  SleepingStack& imagined_ranks(int ranks);   ///< on one rank: collectives are those of so many
+  /// By lists, this many layers ahead. Replaces the plan's policy.
+  SleepingStack& prefetch(int forward, int backward);
+  SleepingStack& serial();                    ///< all work on the compute stream
+  SleepingStack& imagined_ranks(int ranks);   ///< on one rank: its collectives have the costs of this many ranks
   SleepingStack& iterations(int count);  ///< of forward and backward
   SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, step, capture, zero_grad
   operator Scenario() const { return scenario_; }

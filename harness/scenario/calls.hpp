@@ -1,5 +1,5 @@
-// The calls that a script can make, in one table: name, arguments and scope of each. The reader and the writer of documents use it, and the
-// validation of scripts. Pure.
+// The table of the calls that a script can make: name, arguments and scope of each. The reader and the writer of
+// documents use it, and the validation of scripts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace shardproof::scenario {
 enum class CallScope : std::uint8_t {
   all,  ///< everything: the call names no module
   module,  ///< one module, which runs by itself; the root by default
-  groups,  ///< what engines have for the modules at or under the path. Each kind of engine says which it has
+  /// The groups of an engine for the modules at or under the path. Each kind of engine defines its groups.
+  groups,
   parameters,  ///< the parameters at or under the path
 };
 

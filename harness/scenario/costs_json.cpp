@@ -26,7 +26,7 @@ std::map<std::pair<Kind, std::string>, Nanoseconds> read_named(const Node& node,
   return costs;
 }
 
-// The kinds that anything is said of.
+// The kinds that have a cost.
 template <class Kind, class Each>
 std::set<Kind> kinds(const std::map<Kind, Each>& each, const std::map<std::pair<Kind, std::string>, Nanoseconds>& named) {
   std::set<Kind> all;

@@ -116,7 +116,8 @@ double Node::positive_number() const {
 }
 
 Nanoseconds Node::duration() const {
-  constexpr Nanoseconds day = 86'400'000'000'000;  // a hundred thousand of them fit into a clock
+  // A clock can hold a hundred thousand days.
+  constexpr Nanoseconds day = 86'400'000'000'000;
   std::optional<Nanoseconds> time;
   if (value_.is_string()) time = parse_duration(value_.get_ref<const std::string&>());
   if (value_.is_number_integer()) time = whole(value_);

@@ -1,5 +1,6 @@
-// Reading a document that people write: every value is asked for by its type and range, every key must be known, and an error says where it
-// is (`plan.fully_shard.wrap[2].modules`), what was expected there and what was found. For .cpp files only: it pulls in the whole JSON library.
+// A reader of documents that people write. It reads each value by its type and range, and refuses unknown keys. An
+// error has the place (`plan.fully_shard.wrap[2].modules`), what was expected there and what was found. For .cpp files
+// only: it includes the whole JSON library.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ class Node {
   void expect_keys(std::span<const std::string_view> known) const;
   void expect_keys(std::initializer_list<std::string_view> known) const { expect_keys(std::span(known.begin(), known.size())); }
   bool has(std::string_view key) const;
-  Node at(std::string_view key) const;  ///< fails where it is missing
+  Node at(std::string_view key) const;  ///< fails if it is missing
   std::optional<Node> find(std::string_view key) const;
   std::vector<std::pair<std::string, Node>> members() const;
 
@@ -61,7 +62,7 @@ class Node {
     }
     fail(names_up_to(last));
   }
-  /// The same of a key. Names the enumerators where the key is missing, too.
+  /// The same for the value of a key. The error for a missing key lists the enumerators, too.
   template <class Enum>
   Enum choice_at(std::string_view key, Enum last) const {
     if (const auto node = find(key)) return node->choice(last);
@@ -87,9 +88,10 @@ class Node {
 /// Numbers of ranks in documents.
 inline constexpr int most_ranks = 1 << 20;
 
-/// Exact: `25ms`, `1.5us`, in the largest unit that it is at least one of.
+/// The exact time: `25ms`, `1.5us`. The unit is the largest that the time is at least one of.
 std::string duration_text(Nanoseconds time);
-/// The inverse, with or without a blank before the unit; nothing for a text that is no whole number of nanoseconds.
+/// The inverse of duration_text, with or without a blank before the unit. Empty for a text that is not a whole number
+/// of nanoseconds.
 std::optional<Nanoseconds> parse_duration(std::string_view text);
 
 }  // namespace shardproof::scenario

@@ -13,11 +13,11 @@ namespace shardproof::scenario {
 
 namespace {
 
-// Every finite f32 is a multiple of 2 to this.
+// Every finite f32 is a multiple of 2^finest.
 constexpr int finest = -149;
 constexpr int significant_bits = 24;
 
-// All that a value can be: at most so large, a multiple of 2^unit, and the same for everybody, or not.
+// The bounds of a value: at most `most`, and a multiple of 2^unit. `sure`: every right engine computes the same value.
 struct Reach {
   double most = 0;
   int unit = 0;
@@ -33,13 +33,13 @@ Reach unsure(Reach value) {
   return value;
 }
 
-// What is rounded once is a multiple of hardly anything any more.
+// After a rounding, a value may be a multiple of nothing but 2^finest.
 Reach rounded_once(Reach value) {
   if (!value.fits()) value.unit = finest;
   return value;
 }
 
-// A sum of so many terms, each at most as large, taken in any order.
+// A sum of `terms` terms in any order, each within the bounds of `value`.
 Reach summed(std::int64_t terms, Reach value) {
   value.most *= static_cast<double>(terms);
   if (terms <= 1) return rounded_once(value);
@@ -50,12 +50,12 @@ Reach product(const Reach& a, const Reach& b) { return {a.most * b.most, std::ma
 
 Reach plain_sum(const Reach& a, const Reach& b) { return {a.most + b.most, std::min(a.unit, b.unit), a.sure && b.sure}; }
 
-// As one more term of a sum that others are in.
+// Adds a term to a sum that may have other terms.
 Reach joined(const Reach& a, const Reach& b) {
   return summed(2, Reach{plain_sum(a, b).most / 2, std::min(a.unit, b.unit), a.sure && b.sure});
 }
 
-// Element by element, and nothing else.
+// Adds two values element by element, without other terms.
 Reach added(const Reach& a, const Reach& b) { return rounded_once(plain_sum(a, b)); }
 
 std::optional<int> exponent_of(double number) {
@@ -83,7 +83,7 @@ Reach in_dtype(Reach value, std::optional<DType> dtype) {
   return value.most > largest ? unsure(value) : value;
 }
 
-// What the formula gives, over a divisor.
+// A value by formula, over a divisor.
 Reach by_formula(double divisor) { return divided({.most = 4, .unit = 0}, divisor); }
 
 Reach of_numbers(const std::vector<std::vector<std::vector<double>>>& given) {
@@ -110,37 +110,37 @@ Reach either(const Reach& a, const Reach& b) { return {std::max(a.most, b.most),
 struct ParameterReach {
   ParameterShape shape;
   bool is_reduced = false;  // among ranks
-  Reach first, second;      // of a pair both
-  DType kept = DType::f32;  // of what ranks keep
+  Reach first, second;      // both tensors of a pair
+  DType kept = DType::f32;  // the dtype that ranks keep it in
   std::optional<ExtensionKind> extension;
-  std::optional<Reach> average;  // of gradients, that a momentum keeps
+  std::optional<Reach> average;  // the average of gradients that a momentum keeps
 };
 
 struct Operation {
   const Module* module = nullptr;
   std::string path;
   std::size_t in = 0, out = 0;  // variables
-  std::optional<std::size_t> beside;  // of a residual: what its children made
+  std::optional<std::size_t> beside;  // of a residual: the output of its children
 };
 
-// What a forward has computed, for its backward.
+// The values that a forward has computed, for its backward.
 struct Pass {
   std::vector<Reach> variables;
   std::vector<Operation> operations;
-  std::map<std::string, std::string> paths;  // that its choices take
+  std::map<std::string, std::string> paths;  // of its choices
   std::size_t output = 0;
-  Reach gradient;  // of the loss, by its output
+  Reach gradient;  // of the loss, with respect to its output
 };
 
 // The state of ranks that make the same calls.
 struct RankReach {
   int rank = 0;               // one of them
-  std::vector<Pass> forwards;  // that wait for their backward
+  std::vector<Pass> forwards;  // forwards that wait for their backward
   Reach loss;
-  std::map<std::string, Reach> gradients;  // whole, before any reduction, of all backwards since the last zero_grad
+  std::map<std::string, Reach> gradients;  // whole, before any reduction, from all backwards since the last zero_grad
 };
 
-// Every rank that some call names, and one that none names, if there is one.
+// A state for every rank that some call names, and for one rank that no call names, if such a rank exists.
 std::vector<RankReach> states_of(const Script& script, int ranks) {
   std::set<int> named;
   for (const Script::Segment& segment : script.segments) {
@@ -206,7 +206,7 @@ class Follower {
       case ActionKind::clip_grad_norm:
         for (auto& [name, gradient] : state.gradients) gradient.sure = false;
         break;
-      default: break;  // none of them touches a value
+      default: break;  // the others change no value
     }
   }
 
@@ -218,7 +218,7 @@ class Follower {
     }
   }
 
-  // Of all groups, or of none: a hook of some groups alone, or of some ranks alone, has no single answer.
+  // Registers the hook for all groups. A hook of only some groups or some ranks makes all gradients unsure.
   void hook(const Hook& hook) {
     if (hook.refused) return;
     if (hook.point != HookPoint::reduction || hook.direct || hook_ || !hook.fails_on.empty()) has_odd_hooks_ = true;
@@ -252,7 +252,8 @@ class Follower {
       case LossKind::sum_of_squares: {
         state.loss = divided(summed(elements, product(out, out)), loss.divisor);
         pass.gradient = divided({2 * out.most, out.unit, out.sure}, loss.divisor);
-        if (!exponent_of(loss.divisor)) pass.gradient.sure = false;  // over the divisor, or times its inverse
+        // An engine may divide, or multiply by the inverse.
+        if (!exponent_of(loss.divisor)) pass.gradient.sure = false;
         break;
       }
       case LossKind::dot:
@@ -270,7 +271,7 @@ class Follower {
     return features;
   }
 
-  // An upper bound of what comes out is enough.
+  // An upper bound of the output is enough.
   void widest(const Module& module, std::int64_t& features) const {
     features = std::max({features, module.out_features, module.features});
     for (const Module& child : module.children) widest(child, features);
@@ -324,7 +325,7 @@ class Follower {
     return in;
   }
 
-  // A module may have a dtype of its own.
+  // A module may have its own dtype.
   Reach in_computing_dtype(const Reach& value, const std::string& path) const {
     const DType own = scenario_.plan.engine.get()->dtype_of(child_path(path, "weight"));
     return in_dtype(value, is_low(own) ? own : scenario_.plan.mixed_precision.param);
@@ -335,7 +336,7 @@ class Follower {
     return at(module.tied_to.empty() ? path : module.tied_to, "weight");
   }
 
-  // As layers read it.
+  // The parameter as layers read it.
   Reach whole(const ParameterReach& parameter) const {
     Reach value = parameter.first;
     if (parameter.shape.tensor == TensorKind::two_tensor) {
@@ -372,7 +373,7 @@ class Follower {
       if (!parameter.shape.trainable) continue;
       Reach gradient = in_dtype(contributed.sum, parameter.kept);
       if (parameter.is_reduced) gradient = in_dtype(gradient, scenario_.plan.mixed_precision.param);
-      // Of a module that runs twice an engine may reduce each part by itself.
+      // If a module runs twice, an engine may reduce the gradient of each run separately.
       if (parameter.is_reduced && contributed.terms > 1 && rounds_reductions()) gradient.sure = false;
       const auto [at, is_first] = state.gradients.try_emplace(name, gradient);
       if (!is_first) at->second = in_dtype(joined(at->second, gradient), parameter.kept);
@@ -391,7 +392,7 @@ class Follower {
     }
   }
 
-  // What the operation passes on to its input.
+  // The gradient that the operation passes to its input.
   Reach through(const Pass& pass, const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
     const Module& module = *operation.module;
     const Reach x = in_computing_dtype(pass.variables[operation.in], operation.path);
@@ -435,7 +436,7 @@ class Follower {
     return is_low(scenario_.plan.mixed_precision.param) || is_low(reduction_dtype()) || !exponent_of(gradient_divisor());
   }
 
-  // The gradient that the optimizer gets, over all ranks or over these alone.
+  // The gradient that the optimizer gets, over all ranks or only over the ranks for which `is_meant` holds.
   std::optional<Reach> reduced(const ParameterReach& parameter, const std::function<bool(int rank)>& is_meant = {}) const {
     std::optional<Reach> any;
     for (const RankReach& state : states_) {
@@ -446,7 +447,7 @@ class Follower {
     return any && is_reduced_late(parameter) ? after_reduction(*any, parameter) : any;
   }
 
-  // Gradients are followed as if they were reduced when they are needed, unless the backward replaces them.
+  // Gradients are treated as reduced when they are needed, unless the backward replaces them.
   bool is_reduced_late(const ParameterReach& parameter) const { return parameter.is_reduced && !keeps_whole_; }
 
   Reach after_reduction(Reach gradient, const ParameterReach& parameter) const {
@@ -458,7 +459,8 @@ class Follower {
     return in_dtype(gradient, parameter.kept);
   }
 
-  // After a backward that reduces or does not: either is possible. An engine may divide each summand, or multiply it by an inverse.
+  // A backward may reduce or not: both results are possible. An engine may divide each term, or multiply it by an
+  // inverse.
   void reduce_whole() {
     for (const auto& [name, parameter] : parameters_) {
       const std::optional<Reach> any = reduced(parameter);
@@ -479,9 +481,10 @@ class Follower {
         if (optimizer.momentum != 0) change = averaged(parameter, change);
         const bool is_exact = exponent_of(optimizer.rate).has_value();
         change = divided(change, 1 / optimizer.rate);
-        change.sure = change.sure && is_exact;  // the product may be rounded, or not before it is subtracted
+        // An engine may round the product, or subtract it without a rounding.
+        change.sure = change.sure && is_exact;
       } else {
-        // It divides by a root, and in few places do all arithmetics round the same.
+        // It divides by a root. Most arithmetics round this differently.
         change = {.most = 2 * optimizer.rate + parameter.first.most, .unit = finest, .sure = false};
       }
       parameter.first = in_dtype(added(parameter.first, change), parameter.kept);
@@ -489,12 +492,13 @@ class Follower {
     }
   }
 
-  // With a momentum: the first gradient, or what is left of the average and one more.
+  // With a momentum: the first gradient, or the scaled average plus the new gradient.
   Reach averaged(ParameterReach& parameter, const Reach& gradient) const {
     const double momentum = scenario_.plan.optimizer.momentum;
     if (!parameter.average) return *(parameter.average = gradient);
     Reach left = divided(*parameter.average, 1 / momentum);
-    left.sure = left.sure && exponent_of(momentum).has_value();  // the product may be rounded, or not before it is added to
+    // An engine may round the product, or add it without a rounding.
+    left.sure = left.sure && exponent_of(momentum).has_value();
     // Some ranks may take their first step now.
     parameter.average = either(in_dtype(added(in_dtype(left, parameter.kept), gradient), parameter.kept), gradient);
     return *parameter.average;
@@ -505,7 +509,7 @@ class Follower {
   Reach input_;
   std::map<std::string, ParameterReach> parameters_;
   std::optional<HookKind> hook_;  // instead of reductions
-  bool has_odd_hooks_ = false;    // whose gradients are not followed
+  bool has_odd_hooks_ = false;    // a hook whose gradients are not followed
   bool keeps_whole_ = false;      // each rank keeps whole gradients
   std::vector<RankReach> states_;
   std::vector<bool> captures_;
@@ -515,7 +519,7 @@ class Follower {
 
 std::vector<bool> exact_captures(const Scenario& scenario, int ranks) {
   std::vector<bool> captures = Follower(scenario, ranks).follow();
-  // What others hold is only imagined.
+  // The data of other ranks is only imagined.
   if (scenario.costs.imagined_ranks > 0) captures.assign(captures.size(), false);
   return captures;
 }

@@ -1,7 +1,10 @@
-// Which values of a scenario must any right engine come to, to the bit? A sum of floating-point numbers depends on the order in which it is
-// taken, unless none of its partial sums is rounded. So it is followed through the script how large values can become and what they are all
-// multiples of: where a worst case still fits into 24 bits, every order gives the same. What is rounded once, element by element, is the
-// same as well; but a sum over such numbers is not. Pure.
+// Finds the values of a scenario that every right engine must compute to the same bits. Pure.
+//
+// A sum of floating-point numbers depends on its order, unless no partial sum is rounded. So this code follows two
+// bounds through the script: how large each value can become, and the power of two that it is a multiple of. If the
+// worst case fits into 24 bits, every order gives the same sum.
+//
+// A value that is rounded once, element by element, is also the same in every engine. A sum of such values is not.
 #pragma once
 
 #include <vector>
@@ -10,9 +13,13 @@
 
 namespace shardproof::scenario {
 
-/// For every capture, in the order in which the script comes to it: whether each loss, gradient and parameter in it is the same however
-/// sums are taken. Rates and divisors that are no powers of two, clipping, gradient hooks at other points than the reduction, and layers
-/// and optimizers that divide or take roots end it. A reduction among ranks is the fabric's, which takes sums in one order.
+/// For every capture, in the order of the script: whether each of its losses, gradients and parameters is the same for
+/// every order of sums. These end exactness:
+/// - rates and divisors that are not powers of two,
+/// - clipping,
+/// - gradient hooks at other points than the reduction,
+/// - layers and optimizers that divide or take roots.
+/// A reduction among ranks does not: the fabric makes it, in one order.
 std::vector<bool> exact_captures(const Scenario& scenario, int ranks);
 
 }  // namespace shardproof::scenario

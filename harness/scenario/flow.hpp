@@ -12,12 +12,12 @@ namespace shardproof::scenario {
 
 /// The input of a module: `features` of every row, or tokens.
 struct Flow {
-  std::int64_t features = 0;  ///< of tokens: how many there are of a sequence
+  std::int64_t features = 0;  ///< for tokens: the number of tokens in a sequence
   bool tokens = false;
 };
 
-/// Follows the forward program, and returns its output. A module may run several times. A choice runs its first child, or the child that
-/// `paths` names. Throws std::invalid_argument where the input of a module does not fit it.
+/// Follows the forward program, and returns its output. A module may run several times. A choice runs its first child,
+/// or the child that `paths` names. Throws std::invalid_argument if a module's input does not fit the module.
 class FlowCheck {
  public:
   FlowCheck(const Model& model, const Shape& input, std::map<std::string, std::string> paths = {});
@@ -37,7 +37,7 @@ class FlowCheck {
   std::int64_t positions_;
   bool tokens_;
   std::map<std::string, std::string> paths_;
-  std::set<std::string> running_;  // uses under way
+  std::set<std::string> running_;  // current uses
   std::set<std::string> ran_;
   int runs_ = 0;
 };

@@ -7,7 +7,7 @@ namespace shardproof::formula {
 
 namespace {
 
-// Sums of C(16, n) from n = 4 on, up to n = 4 … 12: throws of 16 coins with this many heads or fewer.
+// Sums of C(16, n) from n = 4 up to n = 4 … 12: the throws of 16 coins with at least 4 and at most n heads.
 constexpr std::array<std::uint32_t, 9> throws{1820, 6188, 14196, 25636, 38506, 49946, 57954, 62322, 64142};
 
 Tensor divided(const Shape& shape, int divisor, std::uint32_t seed, int (*integer)(std::uint32_t seed, std::uint32_t index)) {

@@ -1,5 +1,6 @@
-// Values without a random number generator: small integers over a divisor, exact in every floating dtype.
-// The formula is that of fixtures/oracles/golden/README.md; a PyTorch run has used it for the golden files.
+// Formulas for values, without a random number generator. Values are small integers over a divisor, exact in every
+// floating dtype. fixtures/oracles/golden/README.md defines the formula. A PyTorch run has used it for the golden
+// files.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ constexpr std::uint32_t bits(std::uint32_t seed, std::uint32_t index) {
 /// An integer in [-4, 4].
 constexpr int small_integer(std::uint32_t seed, std::uint32_t index) { return static_cast<int>(bits(seed, index) % 9) - 4; }
 
-/// An integer in [-4, 4]: its distribution is that of 16 coins, heads less 8, if results beyond two deviations do not count.
+/// An integer in [-4, 4], distributed like the number of heads of 16 coins, less 8. Results beyond two deviations do
+/// not count.
 int bell_integer(std::uint32_t seed, std::uint32_t index);
 
 /// f32 on the host; element i (row-major) is small_integer(seed, i) / divisor.

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a module of a kind has besides name and kind, in the order in which it is written.
+// Writes the keys of a module besides name and kind, in the order of the document.
 void write_own(const Module& module, Json& json) {
   const Module usual;
   switch (module.kind) {

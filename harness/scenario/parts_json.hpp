@@ -12,7 +12,7 @@ namespace shardproof::scenario {
 /// The version of the document that is written. Version 1, without the key `version`, is read as well.
 inline constexpr int scenario_version = 2;
 
-/// Sizes of tensors that a document may ask for: a typing error should not take all memory.
+/// The largest number of features in a document: a typing error must not take all memory.
 inline constexpr std::int64_t most_features = 1 << 20;
 
 nlohmann::ordered_json write_model(const Model& model);

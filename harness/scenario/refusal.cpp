@@ -14,7 +14,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// As it is if it cannot be misread, else in quotes.
+// The key itself, or in quotes if it could be misread.
 std::string shown_key(std::string_view key) {
   const auto is_plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !key.empty() && std::ranges::all_of(key, is_plain) ? std::string(key) : shown(std::string(key));

@@ -14,7 +14,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// The first embedding of a model comes before all that takes features.
+// The first embedding of a model comes before all modules that take features.
 const Module* first_embedding(const Module& module) {
   if (module.kind == ModuleKind::embedding) return &module;
   if (module.kind == ModuleKind::list) return nullptr;

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Not yet validated.
+/// Reads the parts without a validation of the whole.
 Scenario read_parts(const Json& json) {
   const Node node(json, "");
   node.expect_keys({"version", "model", "plan", "script", "costs"});
@@ -50,9 +50,9 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
     if (world_size) require_ranks_in_world(read.script, *world_size);
     validate(read);
     return read;
-  } catch (const Json::exception& error) {  // also a number that no double can hold
+  } catch (const Json::exception& error) {  // also for a number that no double can hold
     std::string_view why = error.what();
-    // The library puts its own name of the error in brackets before it.
+    // The library begins the text with its own name of the error in brackets.
     if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos) why.remove_prefix(name_end + 2);
     throw std::invalid_argument(fmt::format("scenario: no JSON: {}", why));
   }

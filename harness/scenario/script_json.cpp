@@ -98,7 +98,7 @@ std::vector<double> read_input(const Node& node) {
   return values;
 }
 
-// By iteration, and in each by rank.
+// The given inputs, by iteration and then by rank.
 std::vector<std::vector<std::vector<double>>> read_given(const Node& node) {
   std::vector<std::vector<std::vector<double>>> given;
   for (const Node& iteration : node.elements()) {

@@ -1,4 +1,4 @@
-// Is a scenario one that can be played? What only a look at the whole document shows.
+// Checks whether a scenario can be played. These checks need the whole document.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,8 @@ void validate_ties(const Model& model) {
   });
 }
 
-// What a weight is made of: said where the weight is, and not of pairs that two modules would read.
+// Checks the tensor kinds of weights. A weight that two modules share has its kind where it is defined, and must not be
+// a pair.
 void validate_tensors(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tensor == TensorKind::plain) return;
@@ -92,7 +93,7 @@ void validate_divisor(int divisor, const std::string& place) {
 
 void validate_loss(const Loss& loss) {
   if (!(loss.divisor > 0)) fail("model.loss.divisor", fmt::format("expected a positive number, found {}", loss.divisor));
-  // The fixed row of a dot is by the formula, whose divisors are integers.
+  // The fixed row of a `dot` loss is by formula, whose divisors are integers.
   constexpr int most = std::numeric_limits<int>::max();
   if (loss.kind == LossKind::dot && (loss.divisor > most || loss.divisor != std::trunc(loss.divisor)))
     fail("model.loss.divisor", fmt::format("expected an integer from 1 to {} for a dot, found {}", most, loss.divisor));
@@ -166,7 +167,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
   }
 }
 
-// A name that nothing has would cost nothing, and nobody would notice the slip.
+// Refuses costs of unknown names. Such a name would cost nothing, and the user would not notice the mistake.
 void validate_cost_names(const Scenario& scenario) {
   std::set<std::string> tags{std::string(gradient_norm_tag), std::string(extension_sizes_tag)};
   for (std::string& tag : scenario.plan.engine.get()->collective_tags(scenario.model)) tags.insert(std::move(tag));
@@ -179,7 +180,7 @@ void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
 
-// Groups that are split off the world would have members that no rank can name.
+// Split-off groups would have members that no rank can name.
 void validate_imagined(const Scenario& scenario) {
   if (scenario.costs.imagined_ranks == 0) return;
   if (scenario.plan.mesh.shape.size() > 1) refuse_imagined("the plan has a mesh of two dimensions");

@@ -1,4 +1,4 @@
-// Whether what a script extends can be extended so. Inner header of this room.
+// Checks whether a parameter or kind of a script's extension can have this extension. Inner header of this folder.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shardproof::scenario {
 
-/// Throws std::invalid_argument that begins with the place. What engines have to refuse themselves is none of its matter: a hook that is
-/// missing, contributions of sizes that do not fit.
+/// Throws std::invalid_argument that begins with the place. It accepts two mistakes that engines themselves must
+/// refuse: a missing hook, and contributions of wrong sizes.
 void validate_extension(const Scenario& scenario, const Extension& extension, const std::string& place);
 
 }  // namespace shardproof::scenario

@@ -37,7 +37,7 @@ void require_in_world(const std::vector<int>& ranks, int size, const std::string
   if (!ranks.empty() && ranks.back() >= size) fail(place, fmt::format("rank {} is not in a world of {}", ranks.back(), size));
 }
 
-// The forwards of a script, by the module that runs and by its paths: each is followed once.
+// The forwards of a script, by the module that runs and by its paths. Each is followed once.
 class Forwards {
  public:
   explicit Forwards(const Scenario& scenario) : scenario_(scenario) {}
@@ -66,7 +66,7 @@ class Forwards {
     if (module.kind == ModuleKind::list) fail(place.whole(), fmt::format("\"{}\" is a list, which has no forward", path));
     const Flow output = flow.through(module, path, flow.input());
     if (output.tokens) fail(place.whole(), fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
-    // Targets are of as many classes as the whole model has.
+    // Targets have as many classes as the whole model's output.
     const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
     if (is_classified && output.features < output_features(scenario_))
       fail(place.whole(), fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
@@ -88,17 +88,17 @@ CallPlace place_of_call(std::size_t segment, std::size_t call, const Action& act
   return {.document = fmt::format("script.segments[{}].body[{}]", segment, call), .call = to_string(action.kind)};
 }
 
-// Plays a script in thought as one rank: which calls may follow which.
+// Checks the order of a script's calls on one rank, without playing it.
 class ScriptCheck {
  public:
-  /// `ranks_differ`: some calls are not for all ranks, so that a refusal has to name the rank.
+  /// `ranks_differ`: some calls are for only some ranks, so an error must name the rank.
   ScriptCheck(const Scenario& scenario, Forwards& forwards, int rank, bool ranks_differ)
       : scenario_(scenario), forwards_(forwards), rank_(rank), ranks_differ_(ranks_differ), parameters_(parameters(scenario.model)) {}
 
   void validate() {
     const auto& segments = scenario_.script.segments;
     for (std::size_t s = 0; s < segments.size(); ++s) {
-      // Twice shows all that more often would.
+      // Two iterations show every mistake that more iterations would.
       for (int iteration = 0; iteration < std::min(2, segments[s].iterations); ++iteration) {
         for (std::size_t call = 0; call < segments[s].body.size(); ++call) {
           const Action& action = segments[s].body[call];
@@ -140,7 +140,8 @@ class ScriptCheck {
       case ActionKind::zero_grad: is_reducing_ = false; break;
       case ActionKind::set_is_last_backward: is_last_ = action.value; break;
       case ActionKind::post_optim_event: break;
-      case ActionKind::extend:  // behind a forward, too: that engines refuse it is for cases to see
+      // Also allowed after a forward: cases test that engines refuse it.
+      case ActionKind::extend:
         if (!action.extension) fail(place.whole(), "says no extension");
         validate_extension(scenario_, *action.extension, place.whole());
         break;
@@ -177,7 +178,7 @@ class ScriptCheck {
     if (hook.refused || hook.kind == HookKind::not_callable) fail(place.key("fails_on"), "a hook that engines refuse is never called");
   }
 
-  // All that are at or under the path, of which there are some.
+  // Sets all parameters at or under the path. There must be at least one.
   void set_without_values(const std::string& path, bool without, const CallPlace& place) {
     bool some = false;
     for (const ParameterShape& parameter : parameters_) {
@@ -189,7 +190,7 @@ class ScriptCheck {
     if (!some) fail(place.key("module"), fmt::format("no parameter at or under \"{}\"", path));
   }
 
-  // Parameters that are meta still are left to engines, which refuse them. That there is nothing in memory, no engine can see.
+  // Engines refuse parameters that are still meta. But no engine can see that memory has no values, so this checks it.
   void start(const CallPlace& place) {
     has_started_ = true;
     const auto first =
@@ -214,13 +215,13 @@ class ScriptCheck {
   std::vector<ParameterShape> parameters_;
   std::set<std::string> without_values_;  // parameters that have memory
   bool any_forward_ = false;
-  bool has_started_ = false;   // as far as the engine is concerned
+  bool has_started_ = false;   // for the engine
   bool forward_done_ = false;  // and no backward yet
-  bool is_last_ = true;        // as the switch says
+  bool is_last_ = true;        // the value of the switch
   bool is_reducing_ = false;   // after a backward that was not the last
 };
 
-// The ranks of a divided copy get the same input.
+// The ranks of a divided copy must get the same input.
 void require_inputs_of_copies(const Plan& plan, std::size_t inputs, const std::string& place) {
   const int parts = plan.engine.get()->ranks_per_copy(plan.mesh);
   if (parts == 1) return;

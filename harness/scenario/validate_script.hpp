@@ -1,4 +1,4 @@
-// Whether a script can be played.
+// Checks whether a script can be played.
 #pragma once
 
 #include "harness/scenario/scenario.hpp"
@@ -11,8 +11,9 @@ void validate_script(const Scenario& scenario);
 /// Checks that a world of this size has all ranks that the calls of a script name. Throws std::invalid_argument that names the call.
 void require_ranks_in_world(const Script& script, int size);
 
-/// Checks for a world of this size a script that `validate_script` has passed. Throws std::invalid_argument that names a call: the call is
-/// for a rank that the world does not have, its hook fails on such a rank, or a rank that no call names cannot make it.
+/// Checks a script that `validate_script` has passed for a world of this size. Throws std::invalid_argument with the
+/// call. A call is refused if it is for a rank that the world does not have, or if its hook fails on such a rank. It is
+/// also refused if a rank that no call names cannot make it.
 void validate_script_in_world(const Scenario& scenario, int size);
 
 }  // namespace shardproof::scenario

@@ -18,7 +18,7 @@ class Claims {
   using Features = std::set<Feature>;
 
   struct Kind {
-    std::string name;  ///< as an engine section of a plan
+    std::string name;  ///< the name of the engine section in plans
     Features features;
     friend bool operator==(const Kind&, const Kind&) = default;
   };
@@ -33,9 +33,9 @@ class Claims {
   bool plays(std::string_view kind) const { return find(kind) != nullptr; }
   bool has(std::string_view kind, Feature feature) const;
 
-  /// What a case lacks that plays on this kind and needs features of these names: `the engine kind flat_shard`, or
-  /// names of features. A case that is for no kind (empty) needs one kind with all features. Empty: the claims are
-  /// enough.
+  /// Names everything that a case lacks which plays on this kind and needs these features: `the engine kind
+  /// flat_shard`, or names of features. A case without a kind (empty) needs one kind with all features. Empty: the
+  /// claims are enough.
   std::string lacking(std::string_view kind, std::span<const std::string> needs) const;
 
   friend bool operator==(const Claims&, const Claims&) = default;

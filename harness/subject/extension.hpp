@@ -34,7 +34,7 @@ struct ShardContext {
 
 /// The contribution of a rank to one gather.
 struct Contribution {
-  std::vector<Tensor> tensors;  ///< one or more; each has as many elements, of one dtype, on every rank
+  std::vector<Tensor> tensors;  ///< One or more. Each has as many elements, of one dtype, on every rank.
   /// The extension's own data, for the post hook of this gather on this rank. nullptr: no data.
   std::shared_ptr<const void> metadata;
 };

@@ -12,8 +12,8 @@ namespace shardproof {
 enum class CallStatus : std::uint8_t {
   ok,
   failed,
-  planned_failure,  ///< of `perform`: the module that `fails_in` of the action names has thrown
-  unsupported,      ///< the engine does not have what the call asks for
+  planned_failure,  ///< of `perform`: the module in `fails_in` of the action has thrown
+  unsupported,      ///< the engine lacks a feature that the call needs
 };
 
 std::string_view to_string(CallStatus status);

@@ -1,31 +1,35 @@
 /* An engine under test, in any language: the interface of harness/subject/subject.hpp in plain C.
  *
- * A subject is a table of functions. The harness calls them in the order of a script. Models and plans are JSON, and tensors are borrowed
- * DLPack views. The harness gives a trainer a seat: a device to put work on, and collectives to communicate by. The suite learns from these
- * two what the subject did, so the subject declares there everything that it does on the device.
+ * A subject is a table of functions. The harness calls them in the order of a script. Models and plans are JSON, and
+ * tensors are borrowed DLPack views. The harness gives a trainer a seat: a device for its work, and collectives for
+ * its communication. The suite observes the subject only through these two. So the subject declares there everything
+ * that it does on the device.
  *
- * Two ways to bring one:
- *   - a shared object that exports `shardproof_subject_table`, run with `shardproof run --subject ./libmy_engine.so`;
- *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with `shardproof run --worker ./my_program`.
+ * Two ways to provide a subject:
+ *   - a shared object that exports `shardproof_subject_table`, run with
+ *     `shardproof run --subject ./libmy_engine.so`;
+ *   - a program that loads libshardproof-worker.so and calls `shardproof_worker_main`, run with
+ *     `shardproof run --worker ./my_program`.
  *
- * Rules of the boundary. Nothing is thrown across it, in either direction. A function that does something returns a shardproof_status. If
- * it is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error` (functions of the harness, hooks among
- * them). A function of the subject fails if a function of the harness failed within it, whatever it returns. These return
- * no status:
- *   - `let_go` and `drop_group`: the harness reports their failures all the same;
- *   - the queries `data`, `bytes`, `group_rank`, `group_size`, `group_members` and `error`: for an object that is NULL or gone they return
- *     NULL or 0, and `group_rank` returns -1;
+ * Rules of the boundary. No exception crosses it, in either direction. A function that does something returns a
+ * shardproof_status. If it is not SHARDPROOF_OK, the reason is in the reply (functions of the subject) or in `error`
+ * (functions of the harness, including hooks). A function of the subject fails if a function of the harness failed
+ * within it, whatever it returns. These functions return no status:
+ *   - `let_go` and `drop_group`: the harness still reports their failures;
+ *   - the queries `data`, `bytes`, `group_rank`, `group_size`, `group_members` and `error`: for an object that is
+ *     NULL or gone they return NULL or 0, and `group_rank` returns -1;
  *   - `fail`, `warn` and `fork`.
  *
- * Texts are UTF-8 and end with a NUL. The side that passes a text keeps it. Pointers that a call passes are valid until it returns, unless
- * a comment says otherwise.
+ * Texts are UTF-8 and end with a NUL. The side that passes a text owns it. Pointers that a call passes are valid
+ * until it returns, unless a comment says otherwise.
  *
- * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the harness, one at a time, and
- * only while it is in a function of the subject. In another thread they do nothing but fail. Then the subject's function that is under way
- * fails, too, or else the next one. Where ranks are threads, several trainers of the subject are in one process, each with its own thread.
+ * A rank calls a subject from one thread, one function at a time. Only that thread may call functions of the
+ * harness, one at a time, and only while it is in a function of the subject. In another thread they only fail. Then
+ * the subject's current function fails, too, or else its next function. If ranks are threads, several trainers of
+ * the subject are in one process, each with its own thread.
  *
- * Not frozen before version 1.0 of the project: the harness refuses a table of another SHARDPROOF_ABI_VERSION. docs/compatibility.md says
- * what each version changed. */
+ * The interface is not frozen before version 1.0 of the project: the harness refuses a table of another
+ * SHARDPROOF_ABI_VERSION. docs/compatibility.md lists the changes of each version. */
 #ifndef SHARDPROOF_H
 #define SHARDPROOF_H
 
@@ -33,23 +37,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NOLINTBEGIN: C, and its names are everybody's */
+/* NOLINTBEGIN: a C header, with names in C style */
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define SHARDPROOF_ABI_VERSION 6
 
-/* Of the harness. */
+/* Objects of the harness. */
 typedef struct shardproof_device shardproof_device;
 typedef struct shardproof_group shardproof_group;
 typedef struct shardproof_buffer shardproof_buffer;
 typedef struct shardproof_reply shardproof_reply;
 
-/* Of the subject. */
+/* Objects of the subject. */
 typedef struct shardproof_trainer shardproof_trainer;
 
-/* A stream, by number, as long as its device; this one exists from the start. */
+/* A stream is a number, valid as long as its device. This stream exists from the start. */
 #define SHARDPROOF_COMPUTE_STREAM 0u
 
 /* Enumerations are numbers of 32 bits, so that the harness can refuse a number without a meaning. */
@@ -59,8 +63,8 @@ typedef uint32_t shardproof_status;
 enum {
   SHARDPROOF_OK,
   SHARDPROOF_FAILED,
-  SHARDPROOF_PLANNED_FAILURE, /* of `perform`: the module that `fails_in` of the action names has failed, as planned */
-  SHARDPROOF_UNSUPPORTED      /* the subject does not have what the call asks for */
+  SHARDPROOF_PLANNED_FAILURE, /* of `perform`: the module in `fails_in` of the action has failed, as planned */
+  SHARDPROOF_UNSUPPORTED      /* the subject lacks a feature that the call needs */
 };
 
 typedef uint32_t shardproof_stream_role;
@@ -122,11 +126,14 @@ enum {
   SHARDPROOF_OP_MIN
 };
 
-/* A tensor and the buffer that its memory is part of; NULL: host memory that no device knows. `view.data` with `view.byte_offset` points
- * into the buffer, at a multiple of the size of an element. Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8,
- * uint of 8; one lane. Row-major without gaps; strides may be NULL. At most 32 dimensions; none stands for one element. A tensor without
- * elements may have no data. An undefined tensor has no data and no dtype: all zero. Devices are kDLCPU, or on a GPU kDLCUDA, with any
- * number: it is the one that is current in the calling thread. */
+/* A tensor, and the buffer that contains its memory. Without a buffer (NULL) it is host memory that no device knows.
+ *   - `view.data` with `view.byte_offset` points into the buffer, at a multiple of the size of an element.
+ *   - Dtypes: float of 64, 32 and 16 bits, bfloat of 16, int of 64, 32, 16 and 8, uint of 8; one lane.
+ *   - The elements are row-major without gaps; strides may be NULL.
+ *   - At most 32 dimensions. Without dimensions, the tensor has one element.
+ *   - A tensor without elements may have no data. An undefined tensor has no data and no dtype: all zero.
+ *   - Devices are kDLCPU, or on a GPU kDLCUDA. The device number is ignored: the device is the current one of the
+ *     calling thread. */
 typedef struct shardproof_tensor {
   DLTensor view;
   shardproof_buffer *buffer;
@@ -147,9 +154,10 @@ typedef struct shardproof_work {
   const char *label;
   const shardproof_span *reads, *writes;
   size_t read_count, write_count;
-  int64_t cost_ns; /* >= 0, on top of what the scenario's costs say for kind and label, for example for the sleep of a module */
-  /* Called once before `submit` returns, to do the work or to put it on the native stream (a cudaStream_t on a GPU, NULL on the simulated
-   * device). NULL: there is nothing to do, or it has been done. */
+  /* >= 0, in addition to the scenario's cost for this kind and label, for example for the sleep of a module. */
+  int64_t cost_ns;
+  /* Called once before `submit` returns. It does the work or puts it on the native stream (a cudaStream_t on a GPU,
+   * NULL on the simulated device). NULL: no work, or the work is done already. */
   shardproof_status (*run)(void *context, void *native_stream, shardproof_reply *reply);
   void *context;
 } shardproof_work;
@@ -160,7 +168,7 @@ typedef struct shardproof_collective {
   double factor; /* of SHARDPROOF_OP_PREMUL_SUM */
   int root;      /* of a broadcast: a rank of the group */
   shardproof_span in, out;
-  const char *tag; /* what it is for: the first module of its parameter group */
+  const char *tag; /* its purpose: the first module of its parameter group */
 } shardproof_collective;
 
 /* The harness's side. `device` and groups belong to one seat. Without a seat, call only `fail` and `warn`. */
@@ -168,8 +176,8 @@ typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
 
-  /* The reason of the last failed call on this device, on one of its groups, or of a hook. Empty: no call has failed. Valid until the next
-   * call that fails. */
+  /* The reason of the last failed call on this device, on one of its groups, or of a hook. Empty: no call has
+   * failed. Valid until the next call that fails. */
   const char *(*error)(shardproof_device *device);
 
   /* For functions of the subject: the reason of a failure (the last text counts), and a warning for the user. */
@@ -189,24 +197,26 @@ typedef struct shardproof_harness {
    * types); on the simulated device, it holds poison again after its release. It is aligned for elements of any dtype. */
   shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
                                 shardproof_buffer **buffer);
-  /* The same for memory that the subject has by other means, on the simulated device: the harness does not free it, and fills it only
-   * while work runs that does not declare it, in cases of the feature `hidden_memory`, where it is as before when that work has ended. It
-   * begins at a multiple of 8 bytes, stays where it is until it is released, and is part of no other buffer before. */
+  /* Like `allocate`, for memory that the subject has by other means. Only on the simulated device. The harness does
+   * not free this memory. It fills the memory only in cases of the feature `hidden_memory`, while work runs that
+   * does not declare it. When that work has ended, the memory is as before. It begins at a multiple of 8 bytes, does
+   * not move until its release, and is not part of another buffer until then. */
   shardproof_status (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory,
                              const char *label, shardproof_buffer **buffer);
   /* Changes the class and the label of a buffer, as if `allocate` had got them. */
   shardproof_status (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
-  /* Releases the buffer when all work issued so far on the stream has ended. All other uses of the buffer have to end before that,
-   * because the memory may then belong to another buffer. */
+  /* Releases the buffer when all work issued so far on the stream has ended. All other uses of the buffer must end
+   * before that, because the memory may then belong to another buffer. */
   shardproof_status (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
-  /* The same for adopted memory of a caching allocator, for example a framework's. The allocator gives the memory to the next request on
-   * the stream. So all other uses of it have to end before the next buffer is adopted on this stream. */
+  /* Like `release`, for adopted memory of a caching allocator, for example a framework's. The allocator gives the
+   * memory to the next request on the stream. So all other uses of it must end before the next buffer is adopted on
+   * this stream. */
   shardproof_status (*release_to_cache)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
   void *(*data)(shardproof_buffer *buffer);
   size_t (*bytes)(shardproof_buffer *buffer);
   /* Lets go of a buffer in the answer of a hook: see shardproof_contribution. A released buffer is let go already. */
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
-  /* Declares that the host itself will now touch these bytes. Waits for nothing. */
+  /* Declares that the host itself will now touch these bytes. It does not wait. */
   shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
                                    const shardproof_span *writes, size_t write_count);
 
@@ -219,8 +229,8 @@ typedef struct shardproof_harness {
   /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
   shardproof_status (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
   void (*drop_group)(shardproof_group *part);
-  /* Issues `count` collectives of one kind as a single one: all start when all can start, and all end together. No one may read or write
-   * what another one writes. */
+  /* Issues `count` collectives of one kind as a single collective: all start when all can start, and all end
+   * together. None of them may read or write memory that another one writes. */
   shardproof_status (*run_coalesced)(shardproof_group *group, uint32_t stream, const shardproof_collective *collectives, size_t count);
 } shardproof_harness;
 
@@ -242,9 +252,11 @@ typedef struct shardproof_parameter {
   int ndim;
   int dim;
   int64_t start;
-  shardproof_tensor shard;    /* f32, or what `parameter_dtypes` of the plan says; may have no rows; undefined while the parameter is meta */
+  /* f32, or the parameter's dtype in `parameter_dtypes` of the plan. May have no rows. Undefined while the parameter
+   * is meta. */
+  shardproof_tensor shard;
   shardproof_tensor second;   /* of a pair: its second tensor, of the shard's shape; else undefined */
-  shardproof_tensor gradient; /* of the shard's shape and dtype; undefined where there is none */
+  shardproof_tensor gradient; /* of the shard's shape and dtype; undefined if the parameter has no gradient */
 } shardproof_parameter;
 
 /* -- All-gather extensions: harness/subject/extension.hpp describes hooks. The harness gives them to the subject, which calls
@@ -267,8 +279,9 @@ typedef struct shardproof_shard_context {
   const char *policy; /* JSON: mixed_precision as in the plan */
 } shardproof_shard_context;
 
-/* The contribution of a rank to one gather. The tensors belong to the hook. Their buffers may be the subject's own. When the subject has
- * issued the gather, it lets go of each buffer in the tensors once, also of a buffer that several tensors have in common. */
+/* The contribution of a rank to one gather. The tensors belong to the hook. Their buffers may be the subject's own.
+ * When the subject has issued the gather, it lets go of each buffer once, also of a buffer that several tensors
+ * share. */
 typedef struct shardproof_contribution {
   const shardproof_tensor *tensors;
   size_t tensor_count;
@@ -286,7 +299,7 @@ typedef struct shardproof_contributions {
 /* A whole parameter that a post hook has made. */
 typedef struct shardproof_unsharded {
   uint64_t id;              /* given by the hook; 0: it has made nothing */
-  shardproof_tensor value;  /* a view of a contribution, or memory of the hook's own */
+  shardproof_tensor value;  /* a view of a contribution, or the hook's own memory */
   /* The subject frees the memory of these tensors when it reshards the parameter, and allocates it again for the next gather. It lets go of
    * each buffer in `value` and `to_free` once, or releases it. */
   const shardproof_tensor *to_free;
@@ -304,7 +317,7 @@ typedef struct shardproof_extension {
    * and its tensors have memory. */
   shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
                             shardproof_unsharded *made);
-  /* The reason why the last failed hook of this extension failed. */
+  /* The reason of the last failed hook of this extension. */
   const char *(*error)(void *context);
 } shardproof_extension;
 
@@ -313,16 +326,16 @@ typedef struct shardproof_extension {
 typedef struct shardproof_gradient_hook {
   void *context;
   uint64_t state; /* the user's: the subject passes it to each call */
-  /* `label`: the group or bucket, as its collectives are tagged, or the parameter. Both tensors are flat and in a buffer of the device. The
-   * hook puts its work on `stream`.
-   *   - Point `reduction`: `gradient` is the whole contribution of this rank, with padding, undivided. The hook reduces and divides it. Where
-   *     ranks shard the result, the hook writes this rank's part into `output`. Otherwise `output` is undefined, and the result is in
-   *     `gradient`.
+  /* `label`: the group or bucket, as its collectives are tagged, or the parameter. Both tensors are flat and in a
+   * buffer of the device. The hook puts its work on `stream`.
+   *   - Point `reduction`: `gradient` is the whole contribution of this rank, with padding, undivided. The hook
+   *     reduces and divides it. If ranks shard the result, the hook writes this rank's part into `output`. Otherwise
+   *     `output` is undefined, and the result is in `gradient`.
    *   - Other points: `gradient` is the result so far, which the hook may change in place. `output` is undefined.
-   * NULL: the hook is not callable, and the subject has to refuse it. */
+   * NULL: the hook is not callable, and the subject must refuse it. */
   shardproof_status (*call)(void *context, uint64_t state, const char *label, const shardproof_tensor *gradient,
                             const shardproof_tensor *output, uint32_t stream);
-  /* The reason why the last failed call of this hook failed. */
+  /* The reason of the last failed call of this hook. */
   const char *(*error)(void *context);
 } shardproof_gradient_hook;
 
@@ -343,22 +356,25 @@ typedef struct shardproof_subject {
    * comma, plus or slash, does not end in .so, and is neither `reference` nor `pytorch`, which are other subjects. */
   const char *name;
   const char *version;
-  /* One for each kind of engine. The suites skip what is not claimed. */
+  /* One for each kind of engine. The suites skip cases of other kinds and features. */
   const shardproof_claim *claims;
   size_t claim_count;
   void *context;
 
-  /* Does what takes long and is the same for all ranks. The harness calls it before the first world, in the process that ranks are copies
-   * of. It flushes what it prints. Memory is copied; threads and the context of a GPU are not. A thread that is left when it returns is an
-   * error, which ends the run. Ranks of another launcher, or under --nccl-tap, are not copies: the harness then does not call `prepare`,
-   * and `create` has to work without it. There is no seat yet. NULL: there is nothing to prepare. */
+  /* Does the slow part of the start that is the same for all ranks. The harness calls it before the first world, in
+   * the process that ranks are copies of. There is no seat yet. The function flushes its output. Copies have the
+   * memory of the process, but not its threads and GPU context. A thread that is left when it returns is an error,
+   * which ends the run. Ranks of another launcher, or under --nccl-tap, are not copies: the harness then does not
+   * call `prepare`, and `create` must work without it. NULL: there is nothing to prepare. */
   shardproof_status (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
-  /* Copies this process, for a runtime that has to know. Returns the process id of the copy, 0 in the copy, and a negative number after a
-   * failure, which errno explains. It leaves no thread running in either process. NULL: the harness calls fork. */
+  /* Copies this process, for a runtime that must know of copies. Returns the process id of the copy, 0 in the copy,
+   * and a negative number after a failure, which errno explains. It leaves no thread running in either process.
+   * NULL: the harness calls fork. */
   int (*fork)(void *context);
 
-  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and `destroy`
-   * follows, perhaps at once after another failure. A create that fails keeps nothing: its seat is gone when it has returned. */
+  /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and
+   * `destroy` follows, perhaps at once after another failure. A create that fails keeps nothing: its seat is gone
+   * when it has returned. */
   shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
                               shardproof_reply *reply);
   /* The trainer is gone when this has returned, whatever it returns. A failure fails the case of the trainer, unless the case has failed
@@ -385,13 +401,14 @@ typedef struct shardproof_subject {
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
                                   shardproof_reply *reply);
-  /* Of an engine that compiles its step: the passes that it had compiled and played, from the backward before to the end of the last one.
-   * A pass that ran eagerly is not among them. `plan` is JSON as in docs/plug-in-an-engine.md, and the harness reads it before the next
-   * call. The harness asks after each backward of a plan with a compiled step. NULL: the subject compiles nothing. */
+  /* For an engine that compiles its step: the passes that it had compiled and played, from the end of the previous
+   * backward to the end of the last one. A pass that ran eagerly is not in the plan. `plan` is JSON as in
+   * docs/plug-in-an-engine.md, and the harness reads it before the next call. The harness asks after each backward
+   * of a plan with a compiled step. NULL: the subject compiles nothing. */
   shardproof_status (*compiled_plan)(shardproof_trainer *trainer, const char **plan, shardproof_reply *reply);
 } shardproof_subject;
 
-/* What a shared object given to `--subject` exports. */
+/* The function that a shared object for `--subject` exports. */
 #define SHARDPROOF_SUBJECT_TABLE "shardproof_subject_table"
 typedef const shardproof_subject *(*shardproof_subject_table_function)(void);
 

@@ -1,6 +1,7 @@
-// The engine under test, as the suite sees it. An engine in another language must fit behind this interface. So models and plans are data,
-// tensors are borrowed views, and nothing throws across the boundary. Each call returns a status, an error text and warnings. The suite
-// learns from the device and the communicator what the engine did, and never asks the engine.
+// The engine under test, as the suite sees it. An engine in another language must fit this interface. So models and
+// plans are data, tensors are borrowed views, and nothing throws across the boundary. Each call returns a status, an
+// error text and warnings. The suite observes the engine through the device and the communicator, and never asks the
+// engine.
 #pragma once
 
 #include <sys/types.h>
@@ -30,24 +31,29 @@ struct Seat {
 
 /// The operands of a forward, valid on the compute stream.
 struct Batch {
-  Tensor input;  ///< f32 [batch, features], or i64 [batch, positions] of tokens
-  Tensor targets;  ///< i64, one for each row of the model's output; undefined unless the loss asks for them
+  /// f32 [batch, features], or i64 [batch, positions] of tokens.
+  Tensor input;
+  /// i64, one for each row of the model's output. Undefined unless the loss needs them.
+  Tensor targets;
 };
 
-/// As `ParameterView::dim`: the shard is a range of elements, not of rows.
+/// A value of `ParameterView::dim`: the shard is a range of elements, not of rows.
 inline constexpr int flattened = -1;
 
-/// One parameter on one rank; its tensors are valid on the compute stream. A shard is the part [start, start + shard.shape[dim]) of the
-/// logical tensor along `dim`; an unsharded parameter is whole. With `dim` = `flattened` the shard has one dimension: the elements
-/// [start, start + shard.numel()) of the logical tensor, row-major.
+/// One parameter on one rank. Its tensors are valid on the compute stream. A shard is the part [start, start +
+/// shard.shape[dim]) of the logical tensor along `dim`; an unsharded parameter is whole. With `dim` = `flattened` the
+/// shard has one dimension: the elements [start, start + shard.numel()) of the logical tensor, row-major.
 struct ParameterView {
   std::string name;
   Shape shape;  ///< logical
   int dim = 0;
   std::int64_t start = 0;
-  Tensor shard;  ///< local; may have no rows. Undefined while the parameter is meta: it then has a shape, but no memory
-  Tensor second;  ///< of a two-tensor parameter: the second component, of the shard's shape
-  Tensor gradient;  ///< of the shard's shape and dtype; undefined where there is none
+  /// Local; may have no rows. Undefined while the parameter is meta: then it has a shape, but no memory.
+  Tensor shard;
+  /// The second component of a two-tensor parameter, with the shard's shape.
+  Tensor second;
+  /// With the shard's shape and dtype. Undefined if the parameter has no gradient.
+  Tensor gradient;
 };
 
 /// One engine on one rank. Calls come in the order of a script. All ranks get the same calls, except calls that the script gives to only
@@ -55,25 +61,28 @@ struct ParameterView {
 class Trainer {
  public:
   virtual ~Trainer() = default;
-  /// The batch belongs to `forward` and `evaluate` and is undefined otherwise. An action that the engine does not know is `unsupported`. A
-  /// forward in which the module that `fails_in` names has thrown is a `planned_failure`. The next forward then begins as if the failed
-  /// forward had never run, and the forward before it keeps its backward. After any other failure the player only destroys the trainer,
-  /// which then releases all that it holds.
+  /// The batch belongs to `forward` and `evaluate`, and is undefined for other actions. An action that the engine does
+  /// not know is `unsupported`. A forward in which the module in `fails_in` has thrown is a `planned_failure`. The next
+  /// forward then begins as if the failed forward had never run, and the forward before it keeps its backward. After
+  /// any other failure the player only destroys the trainer, which then releases all that it holds.
   virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
-  /// Sets how parameters are gathered. The engine looks extensions up when training starts, that is with the first forward. A call after
-  /// that is an error, and so is an extension that lacks a hook. An `extend` of a script comes here and never to `perform`.
+  /// Sets how parameters are gathered. The engine reads the extensions when training starts, at the first forward. A
+  /// later call is an error, and so is an extension that lacks a hook. An `extend` of a script always calls this
+  /// function, never `perform`.
   virtual Reply register_all_gather_extension(const ExtensionTarget& /*target*/, AllGatherExtension /*extension*/) {
     return Reply::unsupported("this engine knows no all-gather extensions");
   }
-  /// A hook around reductions. A refused registration changes nothing. A `register_hook` of a script that names a hook of the user comes here
-  /// and never to `perform`.
+  /// Adds a hook around reductions. A refused registration changes nothing. A `register_hook` of a script that names a
+  /// user's hook always calls this function, never `perform`.
   virtual Reply register_gradient_hook(const HookTarget& /*target*/, GradientHook /*hook*/) {
     return Reply::unsupported("this engine has no gradient hooks");
   }
-  virtual Reply loss(Tensor& out) = 0;  ///< one element, of the last forward or evaluate; borrowed until the next call
-  virtual Reply parameters(std::vector<ParameterView>& out) = 0;  ///< in order of registration; borrowed until the next call
-  /// Of an engine that compiles its step: what it played since the last backward began, or in the forward before it. A pass that ran eagerly
-  /// has no graph.
+  /// One element, of the last forward or evaluate. The caller borrows it until the next call.
+  virtual Reply loss(Tensor& out) = 0;
+  /// In order of registration. The caller borrows them until the next call.
+  virtual Reply parameters(std::vector<ParameterView>& out) = 0;
+  /// For an engine that compiles its step: the passes that it played since the last backward began, or in the forward
+  /// before it. A pass that ran eagerly has no graph.
   virtual Reply compiled_plan(std::vector<StepGraph>& /*out*/) { return Reply::unsupported("this engine compiles nothing"); }
 };
 
@@ -87,13 +96,14 @@ class Subject {
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }
 
-  /// Whether ranks are copies of one process in which `prepare` has succeeded, once for a whole run. For a runtime that takes long to
-  /// start.
+  /// Whether ranks are copies of one process in which `prepare` has succeeded. `prepare` then runs once for a whole
+  /// run. For a runtime that starts slowly.
   virtual bool wants_preparation() const { return false; }
-  /// Does what takes long and is the same for all ranks. It flushes what it prints, and leaves no thread of its own when it returns.
+  /// Does the slow part of the start that is the same for all ranks. It flushes its output, and leaves no thread of its
+  /// own when it returns.
   virtual Reply prepare() { return {}; }
-  /// Copies this process. Returns the process id of the copy, 0 in the copy, and a negative number after a failure, which errno explains.
-  /// It may also throw, in both processes.
+  /// Copies this process. Returns the process id of the copy, 0 in the copy, and a negative number after a failure,
+  /// which errno explains. It may also throw, in both processes.
   virtual pid_t fork() { return ::fork(); }
 };
 

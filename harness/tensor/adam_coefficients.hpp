@@ -1,5 +1,6 @@
-// The scalars of one step of Adam, as PyTorch's single-tensor implementations compute them: in double, each rounded to the tensors' type where
-// a tensor operation takes it. For every implementation of the kernel: the scalars are computed on the host.
+// The scalars of one step of Adam, as PyTorch's single-tensor implementations compute them. They are computed in
+// double, and rounded to the tensors' type where a tensor operation takes them. Every implementation of the kernel
+// computes them on the host, with this class.
 #pragma once
 
 #include <cmath>

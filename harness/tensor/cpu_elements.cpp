@@ -9,8 +9,8 @@ namespace {
 
 using elements::convert;
 
-/// In what arithmetic on two element types takes place before one rounding to the result's: bf16 and f16 in float, integers in double when
-/// they meet a real number.
+/// The type for arithmetic on two element types, before one rounding to the result's type: float for bf16 and f16. Two
+/// integer types compute in double when they meet a real number.
 template <class A, class B>
 using Compute = std::conditional_t<std::is_same_v<A, double> || std::is_same_v<B, double>, double,
                                    std::conditional_t<std::is_integral_v<A> && std::is_integral_v<B>, double, float>>;

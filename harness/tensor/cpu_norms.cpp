@@ -7,7 +7,7 @@
 namespace shardproof::cpu {
 namespace {
 
-/// What layer norm takes off a row and multiplies it with.
+/// The mean that layer norm subtracts from a row, and the factor that it applies.
 template <class T> struct Moments {
   explicit Moments(std::span<const T> row) {
     const T count = static_cast<T>(row.size());

@@ -1,5 +1,5 @@
-// What kernels on the host have in common beyond the rules for operands: indices are read and checked, low precision is widened, results
-// are rounded to it, gradients go where they are wanted. For the files cpu_*.cpp.
+// Helpers that the host kernels share, beyond the rules for operands. They read and check indices, widen low precision,
+// round results back, and deliver gradients. Only the files cpu_*.cpp use them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace shardproof::cpu {
 using operands::Rows;
 using operands::visit_real;
 
-/// Indices below `limit`, all checked before one is used. `what` is one of them, `range` that of which there are `limit`.
+/// Returns the indices, after checking that all are below `limit`. For the error text, `what` names an index and
+/// `range` names the range that has `limit` elements.
 inline std::span<const std::int64_t> indices(const char* kernel, const Tensor& from, std::size_t limit, const char* what,
                                              const char* range) {
   const std::span<const std::int64_t> values = from.values<std::int64_t>();
@@ -28,7 +29,8 @@ inline std::span<const std::int64_t> indices(const char* kernel, const Tensor& f
   return values;
 }
 
-/// An operand as it is computed with: itself, or of one of low precision a copy in f32. Undefined, if that is what it is.
+/// The operand in the type that kernels compute in: a copy in f32 for low precision, otherwise the operand itself. An
+/// undefined operand stays undefined.
 inline Tensor widened(const Tensor& operand) {
   if (!operand.defined() || (operand.dtype() != DType::bf16 && operand.dtype() != DType::f16)) return operand;
   const Tensor wide = Tensor::host(DType::f32, operand.shape());
@@ -36,12 +38,12 @@ inline Tensor widened(const Tensor& operand) {
   return wide;
 }
 
-/// What was computed in `widened(out)` goes to `out`: the one rounding.
+/// Copies a result that was computed in `widened(out)` to `out`: the one rounding.
 inline void round_to(const Tensor& out, const Tensor& wide) {
   if (out.dtype() != wide.dtype()) cpu_kernels().copy(nullptr, out, wide);
 }
 
-/// The finished gradient goes where it is wanted.
+/// Writes the finished gradient to its target, or adds it to the target.
 template <class T> void deliver(const Kernels::Gradient& gradient, const std::vector<T>& finished) {
   if (!gradient.out.defined()) return;
   const Tensor result = widened(gradient.out);

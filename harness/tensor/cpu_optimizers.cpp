@@ -8,16 +8,16 @@
 namespace shardproof::cpu {
 namespace {
 
-/// torch.lerp: from whichever end is nearer, so that a weight of one gives `end` exactly.
+/// torch.lerp: starts from the nearer end, so that a weight of one gives `end` exactly.
 template <class T> T lerp(T start, T end, T weight) {
   return weight < T{0.5} ? std::fma(weight, end - start, start) : std::fma(weight - T{1}, end - start, end);
 }
 
 enum class Decay : std::uint8_t { into_gradient, off_parameter };
 
-// torch.optim's `_single_tensor_adam` and `_single_tensor_adamw`: each line below is one of their tensor operations, with scalars of
-// harness/tensor/adam_coefficients.hpp. What is scaled and added is rounded once, as PyTorch 2.15 was seen to do on CPUs that have an
-// instruction for that.
+// torch.optim's `_single_tensor_adam` and `_single_tensor_adamw`: each line below is one of their tensor operations,
+// with scalars of harness/tensor/adam_coefficients.hpp. A scaled sum is rounded once: PyTorch 2.15 was observed to do
+// so on CPUs that have an instruction for that.
 void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
             const Kernels::Adam& how) {
   operands::adam(kernel, parameter, gradient, moment1, moment2, how);

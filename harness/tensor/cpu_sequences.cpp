@@ -119,7 +119,7 @@ void CpuKernels::attention_backward(NativeStream, const AttentionGradients& grad
       for (std::size_t at = 0; at < positions; ++at) {
         const std::vector<T> shares = attended(query, key, at, features);
         std::vector<T> by_share;
-        T common{0};  // the shares sum to 1: what one gains the others lose
+        T common{0};  // the shares sum to 1: if a share grows, the others shrink
         for (std::size_t from = 0; from <= at; ++from) {
           by_share.push_back(inner_product(slope + at * features, value + from * features, features));
           common += by_share[from] * shares[from];

@@ -1,5 +1,5 @@
-// From a DType to the C++ type of its elements and back. For source files that compute with elements: Eigen stays out of the public
-// headers.
+// Maps a DType to the C++ type of its elements, and back. Only source files that compute with elements should use it,
+// to keep Eigen out of the public headers.
 #pragma once
 
 #include <Eigen/Core>
@@ -52,7 +52,8 @@ template <class Body> decltype(auto) visit(DType dtype, Body&& body) {
   throw std::invalid_argument("not a dtype: " + std::to_string(static_cast<int>(dtype)));
 }
 
-/// The float next to `value`, rounded to odd: rounding it again to a narrower type gives what one rounding of `value` would have given.
+/// The float next to `value`, rounded to odd. Rounding it again to a narrower type gives the same as one rounding of
+/// `value`.
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = nearest;
@@ -61,8 +62,10 @@ inline float round_to_odd(double value) {
   return std::nextafter(nearest, toward);
 }
 
-/// One rounding to nearest even between floating types; toward zero, saturating, NaN to 0 from floating to integer types; modulo the range
-/// between integer types.
+/// Converts an element:
+/// - between floating types: one rounding to nearest even
+/// - from floating to integer types: toward zero, saturating, NaN to 0
+/// - between integer types: modulo the range
 template <class To, class From> To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;

@@ -39,7 +39,8 @@ template <class... Tensors> void require_floats(const char* kernel, const Tensor
   require(is_real(first.dtype()) || is_low(first.dtype()), kernel, "takes f64, f32, bf16 and f16 only", first, others...);
 }
 
-/// The operands of a loss of one floating dtype, and its value of that dtype too, or in f32 where that is a low one.
+/// The operands of a loss have one floating dtype. The loss has the same dtype, or f32 if that dtype is of low
+/// precision.
 template <class... Tensors> void require_loss(const char* kernel, const Tensor& out, const Tensor& first, const Tensors&... others) {
   require(out.defined(), kernel, "operands must be defined", out, first, others...);
   require_floats(kernel, first, others...);
@@ -68,7 +69,7 @@ void require_power(const char* kernel, double power) {
   if (!(power > 0)) throw std::invalid_argument(fmt::format("{}: a power of {}; it must be positive", kernel, power));
 }
 
-/// Whether a gradient by `operand` can go there, which it also can when it goes nowhere.
+/// Whether a gradient by `operand` fits its target. A gradient without a target always fits.
 bool fits(const Kernels::Gradient& gradient, const Tensor& operand) {
   return !gradient.out.defined() || (gradient.out.dtype() == operand.dtype() && gradient.out.numel() == operand.numel());
 }

@@ -1,6 +1,6 @@
-// What the operands of each kernel must be: the rules and the words in which a breach of them is refused, for every implementation of Kernels.
-// A function is named as its kernel; it throws std::invalid_argument, or returns the sizes that the kernel goes by. No element is read here:
-// whether ids are in range is for whoever can read them.
+// The rules for the operands of each kernel, and the texts of their errors. Every implementation of Kernels uses them.
+// A function has the name of its kernel. It throws std::invalid_argument, or returns the sizes that the kernel needs.
+// It reads no element: the implementation, which can read ids, checks their range.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Rows {
   std::size_t count, length;
 };
 
-/// Two tensors of as many elements, whatever their dtypes: copy, scale, divide, accumulate.
+/// Two tensors with the same number of elements, of any dtypes: copy, scale, divide, accumulate.
 void pair(const char* kernel, const Tensor& out, const Tensor& in);
 void fill(const Tensor& out);
 void relu(const Tensor& out, const Tensor& in);
@@ -39,7 +39,7 @@ void reduce(const char* kernel, const Tensor& out, const Tensor& in);
 Rows dot_rows(const Tensor& out, const Tensor& in, const Tensor& row);
 void dot(const Kernels::Gradient& total, const Tensor& a, const Tensor& b);
 
-/// Rows that indices below `limit` choose.
+/// Rows that are selected by indices below `limit`.
 struct Indexed {
   Rows rows;
   std::size_t limit;
@@ -48,7 +48,7 @@ Indexed embedding(const Tensor& out, const Tensor& weight, const Tensor& ids);
 Indexed embedding_backward(const Kernels::Gradient& weight, const Tensor& grad_out, const Tensor& ids);
 Indexed cross_entropy(const Tensor& out, const Tensor& logits, const Tensor& targets);
 Indexed cross_entropy_backward(const Tensor& grad_logits, const Tensor& logits, const Tensor& targets);
-/// `what` is an index, `range` that of which there are `limit`.
+/// Throws std::out_of_range. `what` names the index, `range` names the range that has `limit` elements.
 [[noreturn]] void out_of_range(const char* kernel, const char* what, std::int64_t index, const char* range, std::int64_t limit);
 
 void add_positions(const Tensor& out, const Tensor& positions);
@@ -71,8 +71,8 @@ void sgd(const Tensor& parameter, const Tensor& gradient);
 void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
           const Kernels::Adam& how);
 
-/// Calls `body` with the Type that a kernel computes in, once a function above has let the operands' dtype through: double for f64, float
-/// for f32 and low precision.
+/// Calls `body` with the Type that a kernel computes in: double for f64, float for f32 and low precision. A function
+/// above must have accepted the operands' dtype.
 template <class Body> void visit_real(DType dtype, Body&& body) {
   if (dtype == DType::f64) body(elements::Type<double>{});
   else body(elements::Type<float>{});

@@ -19,10 +19,11 @@ using Shape = std::vector<std::int64_t>;
 std::int64_t numel(const Shape& shape);
 std::string to_string(const Shape& shape);  ///< `[2, 3]`
 
-/// Where bytes are: what the host itself can read, or a device's own memory, of which it has the address only.
+/// Where bytes are: in memory that the host can read, or in a device's own memory, of which the host only has the
+/// address.
 enum class MemorySpace : std::uint8_t { host, device };
 
-/// Bytes with one owner. `buffer` is the device's id of them; 0 for plain host memory.
+/// Bytes with one owner. `buffer` is the device's id of the bytes; 0 for plain host memory.
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -71,8 +72,8 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   ByteRange range() const;  ///< its bytes in its buffer
 
-  /// Its elements; T must be the dtype's element type (checked; Eigen::bfloat16 and Eigen::half for bf16 and f16), or std::byte, which goes
-  /// with every dtype. std::logic_error for a device's own memory: see Device::to_host.
+  /// Its elements. T must be the dtype's element type (checked; Eigen::bfloat16 and Eigen::half for bf16 and f16), or
+  /// std::byte, which fits every dtype. Throws std::logic_error for a device's own memory: see Device::to_host.
   template <class T> std::span<T> values() const;
   std::vector<double> to_doubles() const;  ///< any dtype, widened
 
@@ -95,10 +96,12 @@ class Tensor {
 /// f32 [length]: start, start + 1, …
 Tensor iota(float start, std::int64_t length);
 
-/// For assertion messages: dtype, shape and values; of more than 64 the first ones and a digest of all. Tensors that differ look different:
-/// integers are exact, floats in the shortest form that reads back as the same, a NaN that is not the usual one with its bits.
+/// For assertion messages: dtype, shape and values. It shows at most 64 values; of more values, the first ones and a
+/// digest of all. Different tensors have different texts: integers are exact, floats are in the shortest form that
+/// reads back as the same, and an unusual NaN shows its bits.
 std::string to_string(const Tensor& tensor);
-/// Where two tensors differ first, and in how many elements: for an INFO beside the comparison of large ones. Empty when they are equal.
+/// Where two tensors differ first, and in how many elements; empty if they are equal. Use it in an INFO, next to the
+/// comparison of large tensors.
 std::string first_difference(const Tensor& a, const Tensor& b);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 

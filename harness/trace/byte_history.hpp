@@ -1,5 +1,5 @@
-// Who touched which bytes of one buffer last: disjoint segments, each with those accesses that a later one can still race with. Inner
-// header of this room.
+// The last accesses to the bytes of one buffer, as disjoint segments. Each segment keeps the accesses that a later
+// access can still race with. Inner header of this room.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Touch {
 
 class ByteHistory {
  public:
-  /// Enters an access, the moment that `clocks` took last. Calls `met(earlier, offset, length)` for each earlier one that it conflicts with
-  /// and that does not precede it, segment by segment in ascending order.
+  /// Enters an access, whose moment `clocks` took last. Calls `met(earlier, offset, length)` for each earlier access
+  /// that conflicts with it and does not precede it, segment by segment in ascending order.
   template <class Met>
   void touch(std::uint64_t offset, std::uint64_t length, const Touch& touch, const VectorClocks& clocks, Met&& met) {
     const std::uint64_t end =
@@ -44,7 +44,7 @@ class ByteHistory {
     mend(offset, end);
   }
 
-  /// The same for all bytes touched so far, without entering the access: nothing is to come after it.
+  /// The same for all bytes touched so far, but does not enter the access: the caller enters no access after it.
   template <class Met>
   void touch_all(const Touch& touch, const VectorClocks& clocks, Met&& met) {
     for (auto& segment : segments_) meet(segment, touch, clocks, met);
@@ -58,8 +58,8 @@ class ByteHistory {
   };
   using Segments = std::map<std::uint64_t, Segment>;  // by first byte
 
-  // What precedes this access and conflicts with nothing that this access does not conflict with is forgotten: whoever races with it
-  // races with this access as well.
+  // Forgets each earlier access that precedes this access and conflicts with nothing that this access does not conflict
+  // with. An access that races with the forgotten one races with this access as well.
   template <class Met>
   static void meet(Segments::value_type& segment, const Touch& touch, const VectorClocks& clocks, Met& met) {
     std::erase_if(segment.second.touches, [&](const Touch& earlier) {
@@ -69,7 +69,7 @@ class ByteHistory {
     });
   }
 
-  // No segment reaches across `at` afterwards; the first one at or behind it.
+  // Splits the segment that reaches across `at`. Returns the first segment that begins at or after `at`.
   Segments::iterator cut(std::uint64_t at) {
     const auto behind = segments_.lower_bound(at);
     if (behind == segments_.begin()) return behind;
@@ -80,7 +80,7 @@ class ByteHistory {
     return second_half;
   }
 
-  // Neighbours that have come to know the same become one again, so that their number follows the open ranges, not the past.
+  // Merges neighbours that have equal accesses again, so that their number follows the open ranges, not the past.
   void mend(std::uint64_t offset, std::uint64_t end) {
     auto segment = segments_.lower_bound(offset);
     if (segment != segments_.begin()) --segment;

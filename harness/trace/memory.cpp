@@ -11,7 +11,7 @@ namespace shardproof::trace {
 
 namespace {
 
-// What is alive of one class while its facts go by.
+// Counts the live memory of one class, fact by fact.
 class Census {
  public:
   explicit Census(MemoryClass memory) : memory_(memory) {}

@@ -1,4 +1,4 @@
-// How much is alive? Buffers and bytes per class, counted in host order. Pure.
+// Counts live buffers and their bytes per memory class, in host order. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct Live {
   friend bool operator==(const Live&, const Live&) = default;
 };
 
-/// The highest counts that a class of memory reaches (each maximum on its own).
+/// The highest counts that a class of memory reaches; each maximum is on its own.
 Live peak(const Trace& trace, MemoryClass memory);
 /// The highest counts between two marks, both included.
 Live peak(const Trace& trace, MemoryClass memory, std::string_view from_mark, std::string_view to_mark);
-/// What is alive when a mark is set.
+/// The live memory when a mark is set.
 Live at(const Trace& trace, MemoryClass memory, std::string_view mark);
 
 /// The buffers that are alive at the end, in the order of their allocation.

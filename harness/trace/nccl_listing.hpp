@@ -1,4 +1,4 @@
-// A record as lines to read.
+// Prints a record of NCCL calls as lines of text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace shardproof::nccl_tap {
 
-/// `rank 0`, or `process 4711` where nobody told its rank.
+/// `rank 0`, or `process 4711` if its rank is unknown.
 std::string name_of(const TapProcess& process);
 
 /// The process and its NCCL, its communicators, and its calls; ends with a line break.

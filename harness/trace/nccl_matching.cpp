@@ -16,10 +16,10 @@ namespace shardproof::nccl_tap {
 
 namespace {
 
-/// Calls of one sort that a rank made in a row, by their place.
+/// The calls of one sort that a rank made, by their place.
 struct Row {
   std::map<std::int64_t, const Call*> calls;
-  std::int64_t begin = 0, end = 0;  ///< places of which the record tells; `end` is how many there were
+  std::int64_t begin = 0, end = 0;  ///< places that the record covers; `end` is how many calls there were
 
   bool tells_nothing() const { return begin > end; }
 };
@@ -46,7 +46,8 @@ struct Member {
   }
 };
 
-/// The members of each communicator, by the order in which the first record that has it made it.
+/// The members of each communicator. Communicators with a key come first, then those without one; each group is in the
+/// order of first appearance in the records.
 std::vector<std::vector<Member>> communicators_of(std::span<const TapRecord> ranks) {
   std::vector<std::vector<Member>> all;
   std::map<std::uint64_t, std::size_t> by_key;
@@ -63,7 +64,7 @@ std::vector<std::vector<Member>> communicators_of(std::span<const TapRecord> ran
     by_order_and_size.insert({order_and_size, found});
     all[found].push_back({.record = record, .of = &ranks[record], .communicator = &communicator});
   };
-  // Those that can be told apart first: the others join them.
+  // Communicators with a key come first: those without a key join them.
   for (const bool has_key : {true, false}) {
     for (std::size_t record = 0; record < ranks.size(); ++record) {
       for (const Communicator& communicator : ranks[record].communicators) {
@@ -76,8 +77,8 @@ std::vector<std::vector<Member>> communicators_of(std::span<const TapRecord> ran
 
 bool same_operation(const Call& a, const Call& b) {
   if (a.op >= Reduction::first_made && b.op >= Reduction::first_made) {
-    return std::bit_cast<std::uint64_t>(a.factor) ==
-           std::bit_cast<std::uint64_t>(b.factor);  // the numbers of what was made are each rank's own
+    // operators that a rank has made have the rank's own numbers
+    return std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor);
   }
   return a.op == b.op;
 }
@@ -95,7 +96,7 @@ std::string name_of(const Communicator& communicator) {
   return name;
 }
 
-/// What faults kept from NCCL there, to stand behind a sentence.
+/// A clause that names the last call that a fault kept from NCCL there; or empty.
 std::string kept_from_nccl(const Member& member) {
   const auto kept = std::ranges::find_if(member.of->calls.rbegin(), member.of->calls.rend(), [&](const Call& call) {
     return call.comm == member.communicator->id && moves_data(call.kind) && call.place < 0 && call.fate != Fate::untouched;
@@ -104,7 +105,7 @@ std::string kept_from_nccl(const Member& member) {
   return fmt::format("; by a fault its {} was {}", describe(*kept), kept->fate == Fate::failed ? "made to fail" : to_string(kept->fate));
 }
 
-/// Who sent to whom, or received from whom.
+/// The pairs of a sender and a receiver.
 std::set<std::pair<const Member*, const Member*>> pairs_of(const std::vector<Member>& members) {
   std::map<int, const Member*> by_rank;
   for (const Member& member : members)
@@ -154,7 +155,7 @@ class Search {
                       kept_from_nccl(absent)));
   }
 
-  /// The first one is that whose call its rank made first.
+  /// Keeps the first difference. Calls that differ go before missing calls; then the call that its rank made first.
   void found(OrderDifference::What what, const Member& first, const Member& second, const Call& call, std::string sentence) {
     const std::pair rank(what, call.number);
     if (best_ && rank_ <= rank) return;

@@ -1,4 +1,4 @@
-// Did all ranks make the same calls of NCCL, in the same order? From their records alone, and pure.
+// Checks whether all ranks made the same calls of NCCL, in the same order. It uses only their records, and is pure.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,24 @@ namespace shardproof::nccl_tap {
 
 struct OrderDifference {
   enum class What : std::uint8_t {
-    differs,  ///< the two ranks asked for different things in one place
-    absent,   ///< one of them has not come
+    differs,  ///< The two ranks asked for different things in one place.
+    absent,   ///< One of the ranks has not made its call.
   };
 
   What what = What::differs;
-  std::size_t first = 0, second = 0;  ///< whose records, as given
+  std::size_t first = 0, second = 0;  ///< the indices of the two records, as given
   std::string sentence;  ///< names both, their communicator, and both calls
 };
 
-/// The first place where ranks differ in what reached NCCL on a communicator; ones that asked for different things go before one that has not
-/// come. Compared are collectives by kind, count, type, operation and root, in the order of each communicator, and of sends the count and type
-/// with those of the receives that they meet. The communicators of two ranks are one if their keys are, and where one has none, if they are of
-/// the same place in the order of creation and of the same size. Of a record that has lost its beginning, the end is compared.
+/// The first place where ranks differ in what reached NCCL on a communicator. Calls that differ come before a missing
+/// call.
+///
+/// Collectives are compared by kind, count, type, operation and root, in the order of each communicator. Sends are
+/// compared by count and type, with the receives that they meet. If a record has lost its beginning, its end is
+/// compared.
+///
+/// The communicators of two ranks are the same if their keys are equal. If one has no key, they are the same if they
+/// have the same size and the same place in the order of creation.
 std::optional<OrderDifference> first_difference(std::span<const TapRecord> ranks);
 
 }  // namespace shardproof::nccl_tap

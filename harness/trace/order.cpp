@@ -108,7 +108,7 @@ Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_
 
 std::optional<Edge> different_edge(const Structure& expected, const Structure& actual) {
   const std::size_t common = std::min(expected.steps.size(), actual.steps.size());
-  // The nearest pair first: an edge that is missing takes with it those that follow from it, between steps further apart.
+  // The nearest pair first: a missing edge also removes the edges that follow from it, between steps further apart.
   for (std::size_t apart = 1; apart < common; ++apart) {
     for (std::size_t to = apart; to < common; ++to) {
       const std::size_t from = to - apart;

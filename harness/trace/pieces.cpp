@@ -43,7 +43,7 @@ std::vector<std::string> issued(const Trace& trace) {
 
 namespace {
 
-// As if every other rank were as far as this one.
+// Times the trace as if every other rank were as far as this rank.
 Trace timed(const Trace& trace, const std::function<Nanoseconds(std::size_t fact)>& duration, Resource resource) {
   const auto occupied = [&](std::size_t fact) {
     const auto& call = std::get<fact::Collective>(trace.facts[fact]);
@@ -55,7 +55,7 @@ Trace timed(const Trace& trace, const std::function<Nanoseconds(std::size_t fact
                          .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});
 }
 
-// Of work or a collective.
+// The times of work or a collective; zero for other facts.
 VirtualClock::Times times(const Fact& fact) {
   return std::visit(
       [](const auto& which) -> VirtualClock::Times {
@@ -74,7 +74,7 @@ bool can_pass(const Trace& trace, const Piece& held, const Piece& passes, Resour
     if (found == all.end()) throw std::out_of_range(fmt::format("{} is not in the trace of rank {}", to_string(piece), trace.rank));
     return static_cast<std::size_t>(found - all.begin());
   };
-  // Nothing takes any time but what is held: what ends late has waited for it.
+  // Only the held piece takes time, so a piece that ends late has waited for it.
   const std::size_t held_at = at(held), passes_at = at(passes);
   const Trace waiting = timed(trace, [&](std::size_t fact) { return fact == held_at ? 1 : 0; }, resource);
   return times(waiting.facts[passes_at]).end == 0;

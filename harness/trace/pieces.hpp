@@ -1,5 +1,5 @@
-// The pieces of a trace by what they are for, so that those of two traces can be told to be the same: which may pass which, how long each
-// takes at its shortest, and how long all would take together if each took just that. Pure.
+// The pieces of a trace, named by their purpose, so that pieces of two traces can be compared. The functions say which
+// piece may pass which, how long each takes at its shortest, and how long all take together at these durations. Pure.
 #pragma once
 
 #include <compare>
@@ -35,26 +35,28 @@ class PieceCounter {
   std::map<std::pair<std::variant<WorkKind, CollectiveKind>, std::string>, int> seen_;
 };
 
-/// What each fact is; nothing for one that is neither work nor a collective.
+/// The piece of each fact; empty for a fact that is neither work nor a collective.
 std::vector<std::optional<Piece>> pieces(const Trace& trace);
 
-/// Which collectives run one at a time, in the order in which they were issued, though on streams of their own.
+/// Which collectives run one at a time, in the order of their issue, although they are on different streams.
 enum class Resource { of_group, of_group_and_kind };
 
-/// What was issued, in its order, in the words of `to_string`.
+/// The pieces in the order of their issue, as `to_string` names them.
 std::vector<std::string> issued(const Trace& trace);
 
-/// True when nothing makes `passes` wait for `held`, neither streams, events and host nor the resource that collectives share: it can run to its
-/// end while the other is held back, if other ranks do the same. Throws std::out_of_range naming one that the trace does not have.
+/// True if nothing makes `passes` wait for `held`: no stream, event or host wait, and no resource that collectives
+/// share. Then `passes` can run to its end while `held` is held back, if other ranks do the same. Throws
+/// std::out_of_range naming a piece that the trace does not have.
 bool can_pass(const Trace& trace, const Piece& held, const Piece& passes, Resource resource);
 
 using Durations = std::map<Piece, Nanoseconds>;
 
-/// Of each piece of these traces the shortest duration that it has in any. Of a collective that is the one least spent on waiting for others.
+/// The shortest duration of each piece in any of these traces. A collective's shortest duration has the least time
+/// spent on waiting for others.
 Durations shortest(std::span<const Trace> traces);
 
-/// The trace at these durations: what its order permits at best (`retimed`), as if every other rank were as far as this one. Throws
-/// std::out_of_range naming a piece that has no duration.
+/// The trace at these durations: what its order permits at best (`retimed`), as if every other rank were as far as this
+/// rank. Throws std::out_of_range naming a piece that has no duration.
 Trace expected(const Trace& trace, const Durations& durations, Resource resource);
 
 }  // namespace shardproof::trace

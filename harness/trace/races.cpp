@@ -17,7 +17,7 @@ namespace shardproof::trace {
 
 namespace {
 
-// Two facts that met on bytes, before they are put into words.
+// Two facts that conflict, before their text is made.
 struct Meeting {
   Touch first, second;
   ByteRange bytes;
@@ -56,7 +56,7 @@ class Search {
       buffer.allocated = allocated;
       touch.write = true;
       access({allocated->buffer, 0, allocated->bytes}, touch);
-      if (!allocated->adopted) return;  // it comes from no cache of the subject's
+      if (!allocated->adopted) return;  // the memory is not from a cache of the subject
       for (const std::uint64_t cached : std::exchange(cached_[allocated->stream], {})) take_over(cached, touch);
     } else if (const auto* released = std::get_if<fact::Released>(&fact)) {
       touch.write = true;
@@ -86,7 +86,7 @@ class Search {
     });
   }
 
-  // Nothing may come after.
+  // No access may come after a release.
   void release(const fact::Released& released, const Touch& touch) {
     const std::uint64_t id = released.buffer;
     Buffer& buffer = buffers_[id];
@@ -99,7 +99,7 @@ class Search {
     }
   }
 
-  // Its memory is somebody else's from here on: a write of all of it.
+  // The memory has another owner from here on: this counts as a write of all of it.
   void take_over(std::uint64_t id, const Touch& touch) {
     buffers_[id].history.touch_all(touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
       met(earlier, touch, {id, offset, length});
@@ -109,7 +109,7 @@ class Search {
   void met(const Touch& first, const Touch& second, const ByteRange& bytes) {
     for (Meeting& known : meetings_) {
       if (known.first.fact != first.fact) continue;
-      // The same two facts, further on: adjacent bytes make one range, others are left out.
+      // The same two facts again, at later bytes: adjacent bytes extend the range, other bytes are left out.
       if (known.bytes.buffer == bytes.buffer && known.bytes.offset + known.bytes.length == bytes.offset) known.bytes.length += bytes.length;
       return;
     }
@@ -137,8 +137,9 @@ class Search {
   const Trace& trace_;
   VectorClocks clocks_;
   std::unordered_map<std::uint64_t, Buffer> buffers_;
-  std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> cached_;  // by stream: buffers that nobody has taken yet
-  std::vector<Meeting> meetings_;  // of the fact at hand
+  // by stream: released buffers that no allocation has taken yet
+  std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> cached_;
+  std::vector<Meeting> meetings_;  // of the current fact
   std::optional<Words> words_;
 };
 

@@ -1,4 +1,5 @@
-// Which accesses to the same bytes nothing orders? Vector clocks over the streams, the events and the host of one rank's facts. Pure.
+// Finds races: accesses to the same bytes that nothing orders. It uses vector clocks over the streams, the events and
+// the host of one rank's facts. Pure.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,17 @@ struct Access {
   std::string stream;     ///< its name; empty for the host
   bool write = false;
   bool releases = false;  ///< it gives the memory back
-  bool takes = false;  ///< an allocation that may take over the memory of what was released before
+  bool takes = false;  ///< an allocation that may take over memory that was released before
 };
 
-/// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders. An allocation writes all of its
-/// buffer, at its place on its stream, and so does a release; a use that the host issues after a release races with it in any case. What is
-/// released to a cache is written by the next allocation on that stream, which may be given it: so PyTorch's caching allocator works. Where
-/// several earlier accesses race with one, those are left out that come before another such one: mending the last mends them too.
+/// Two accesses to common bytes, at least one a write, that no event, stream order or host wait orders.
+///
+/// An allocation writes all of its buffer, at its place on its stream, and so does a release. A use that the host
+/// issues after a release always races with it. A release to a cache writes nothing itself. Instead, the next adoption
+/// on the same stream writes the memory, because it may get this memory. PyTorch's caching allocator works like this.
+///
+/// If several earlier accesses race with a later one, the search leaves out those that precede another of them. A fix
+/// of the last one fixes them, too.
 struct Race {
   Access first, second;  ///< in host order
   ByteRange bytes;  ///< the common part, or the first of several
@@ -42,7 +47,7 @@ std::string describe(const Race& race, int rank);
 /// the same edge have one cause.
 std::string missing(const Race& race);
 
-/// The first three, and how many more there are: mostly those follow from the same edge.
+/// The first three races, and how many more there are: the rest mostly follow from the same edge.
 std::vector<std::string> describe(const std::vector<Race>& races, int rank);
 
 }  // namespace shardproof::trace

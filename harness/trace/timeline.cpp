@@ -46,7 +46,7 @@ std::optional<Stretch> stretch(const Trace& trace, std::size_t index) {
   return std::nullopt;
 }
 
-// In host order.
+// The stretches that are not empty, in host order.
 std::vector<Stretch> stretches(const Trace& trace) {
   std::vector<Stretch> all;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
@@ -102,7 +102,8 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
   for (const Stretch& piece : pieces) ending_at[piece.end].push_back(&piece);
   const HappensBefore order(trace);
 
-  // What held a piece back ends when it starts: first of all something that must precede it, else the group's previous collective.
+  // A predecessor ends when the piece starts. The best one must precede the piece, on its own stream if possible;
+  // otherwise it is the group's previous collective.
   const auto predecessor = [&](const Stretch& piece) -> const Stretch* {
     const auto candidates = ending_at.find(piece.start);
     if (candidates == ending_at.end()) return nullptr;

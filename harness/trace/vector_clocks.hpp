@@ -1,6 +1,7 @@
-// Who knows of what: vector clocks over the streams and the host of one rank's facts. The one place that says which facts order others:
-// what is issued on a stream follows what was issued on it before, what the stream was told to wait for, and what the host had waited for
-// or done itself by then; the host's own accesses follow what it has waited for. Inner header of this room.
+// Vector clocks over the streams and the host of one rank's facts. This is the only place that defines which facts
+// order others. A fact on a stream follows earlier facts on that stream, and the events that the stream waited for. It
+// also follows what the host had waited for, or accessed itself, before it issued the fact. A host access follows what
+// the host has waited for. Inner header of this room.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace shardproof::trace {
 
 class VectorClocks {
  public:
-  /// The position-th thing that an agent (a stream or the host) does, from 1; 0 for a fact that does nothing to bytes.
+  /// The position-th action of an agent (a stream or the host), from 1. Position 0: a fact that does nothing to bytes.
   struct Moment {
     std::uint32_t agent = 0;
     std::uint32_t position = 0;
@@ -27,9 +28,9 @@ class VectorClocks {
   /// Takes the facts of the trace one by one, in their order.
   Moment take(const Fact& fact);
 
-  /// How much of each agent precedes the moment that was taken last, itself included.
+  /// How many actions of each agent precede the moment that was taken last, itself included.
   std::span<const std::uint32_t> clock() const { return row(last_.agent); }
-  /// True when `earlier` precedes the moment that was taken last, or is it.
+  /// True if `earlier` precedes the moment that was taken last, or is that moment.
   bool precedes(Moment earlier) const { return clock()[earlier.agent] >= earlier.position; }
 
   std::size_t agents() const { return agents_; }

@@ -74,7 +74,7 @@ class Retiming {
   }
 
  private:
-  // From `first` on; 0: this fact is no collective.
+  // The number of collectives of one call, from `first` on; 0: this fact is not a collective.
   static std::size_t collectives_of_call(const std::vector<Fact>& facts, std::size_t first) {
     const auto* const call = std::get_if<fact::Collective>(&facts[first]);
     std::size_t end = first;
@@ -86,7 +86,7 @@ class Retiming {
     return end - first;
   }
 
-  // They start and end together, so the call takes as long as the longest one.
+  // Collectives of one call start and end together, so the call takes as long as the longest one.
   void take_call(std::vector<Fact>& facts, std::size_t first, std::size_t calls) {
     Nanoseconds duration = 0;
     for (std::size_t i = first; i < first + calls; ++i) duration = std::max(duration, pace_.duration(i));

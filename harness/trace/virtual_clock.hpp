@@ -1,5 +1,6 @@
-// The clock of virtual time: when does work start and end, if it takes so long? Rules 1 to 5 of docs/simulated-time.md, for one rank; the
-// simulated device runs on it, and recorded facts are timed by it again (retimed). Pure.
+// The clock of virtual time: it computes when work starts and ends, from its duration. It has rules 1 to 5 of
+// docs/simulated-time.md, for one rank. The simulated device runs on it, and `retimed` uses it to time recorded facts
+// again. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace shardproof::trace {
 
-/// `start` plus `cost`. Throws std::overflow_error after 292 years; so does the other.
+/// `start` plus `cost`. Throws std::overflow_error after 292 years; so does `multiple`.
 Nanoseconds later(Nanoseconds start, Nanoseconds cost);
 Nanoseconds multiple(Nanoseconds cost, std::size_t count);
 
@@ -28,15 +29,15 @@ class VirtualClock {
   std::size_t events() const { return event_times_.size(); }
 
   Nanoseconds host() const { return host_; }
-  /// Of all that the stream has been given, waits included.
+  /// The end of everything that the stream has been given, waits included.
   Nanoseconds end_of(std::uint32_t stream) const { return end_of_[stream]; }
 
-  /// The host does something of its own.
+  /// The host does work of its own for this long.
   void advance_host(Nanoseconds cost) { host_ = later(host_, cost); }
   Times work(std::uint32_t stream, Nanoseconds cost);
-  /// From when on this rank could take part in a collective whose resource is free then.
+  /// The earliest time when this rank can take part in a collective whose resource is free at `resource_free`.
   Nanoseconds ready(std::uint32_t stream, Nanoseconds resource_free) const;
-  /// `start`: when all its ranks were ready.
+  /// `start` is the time when all its ranks were ready.
   Times collective(std::uint32_t stream, Nanoseconds start, Nanoseconds cost);
 
   /// The number of the event, from 0.
@@ -51,20 +52,21 @@ class VirtualClock {
   std::vector<Nanoseconds> event_times_;
 };
 
-/// What a trace does not say itself, by the index of the fact.
+/// The timing that a trace does not have itself, by the index of the fact.
 struct Pace {
   /// How long the work or the collective takes.
   std::function<Nanoseconds(std::size_t fact)> duration;
-  /// Which resource a collective occupies: those of one resource run one at a time, in the order in which they were issued.
+  /// Which resource a collective occupies. Collectives of one resource run one at a time, in the order in which they
+  /// were issued.
   std::function<std::uint64_t(std::size_t fact)> resource;
-  /// When all ranks of a collective are ready, of which this one is at `ready`. Asked in the order of the facts, which is the same on all
-  /// ranks of a group: it may ask them.
+  /// When all ranks of a collective are ready; this rank is ready at `ready`. The calls come in the order of the facts,
+  /// which is the same on all ranks of a group. So the function may ask the other ranks.
   std::function<Nanoseconds(std::size_t fact, Nanoseconds ready)> all_ready;
 };
 
-/// The same facts at the times that they would have at this pace, the host being infinitely quick: the max-plus optimum of their order.
-/// Each fact starts as soon as what it waits for has ended. Collectives of one call share their times. Waits for events that were
-/// never recorded are waits for nothing.
+/// The same facts at the times that this pace gives them with an infinitely quick host: the max-plus optimum of their
+/// order. Each fact starts as soon as what it waits for has ended. Collectives of one call share their times. A wait
+/// for an event that was never recorded waits for nothing.
 Trace retimed(Trace trace, const Pace& pace);
 
 }  // namespace shardproof::trace

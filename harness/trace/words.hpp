@@ -1,4 +1,4 @@
-// How messages of this room name streams, pieces of work and times. Inner header.
+// Names streams, pieces of work and times in messages of this room. Inner header.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 namespace shardproof::trace {
 
-/// `10 ms`, `2.5 us`, `7 ns`: in the largest unit of which it is at least one, exact.
+/// `10 ms`, `2.5 us`, `7 ns`: exact, in the largest unit that gives at least one.
 std::string in_time(Nanoseconds time);
 
 class Words {
  public:
   explicit Words(const Trace& trace) : trace_(trace), streams_(streams(trace)) {}
 
-  /// What a fact that touches bytes is: `forward "layers.1" on stream compute (10 ms..35 ms)`, `release on stream compute`.
+  /// Describes a fact that touches bytes: `forward "layers.1" on stream compute (10 ms..35 ms)`,
+  /// `release on stream compute`.
   std::string access(std::size_t fact) const;
   /// The name of its stream; empty for the host.
   std::string stream_of(std::size_t fact) const;

@@ -1,5 +1,5 @@
-// A rank's own file of event lines. Each line is one write to a file opened for appending: whatever ends the process, what was said stays
-// said.
+// A rank's own file of event lines. The file is open for appending, and each line is one write. So written events
+// survive any end of the process.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,12 @@ namespace shardproof {
 
 class EventStream {
  public:
-  /// Makes the file and the directories above it. Throws std::system_error naming it when it cannot be made or exists already: a stream
-  /// belongs to one rank of one world.
+  /// Makes the file and its directories. Throws std::system_error with the file's name if the file cannot be made or
+  /// exists already: a stream belongs to one rank of one world.
   explicit EventStream(std::filesystem::path file);
 
-  /// Throws std::system_error naming the file when the line cannot be written whole: a report must not miss it silently.
+  /// Throws std::system_error with the file's name if the line cannot be written completely: a report must not miss it
+  /// silently.
   void write(const RankEvent& event);
 
  private:
@@ -23,7 +24,7 @@ class EventStream {
   FileDescriptor descriptor_;
 };
 
-/// CLOCK_MONOTONIC in nanoseconds: comparable between the ranks of a machine.
+/// CLOCK_MONOTONIC in nanoseconds. Ranks on one machine can compare these times.
 std::int64_t monotonic_ns();
 
 }  // namespace shardproof

@@ -24,7 +24,7 @@ namespace {
 }
 
 void watch(FileDescriptor launcher) {
-  // Signals are for the threads that run cases.
+  // The thread must not receive signals: they are for the threads that run cases.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -37,11 +37,13 @@ void watch(FileDescriptor launcher) {
 }  // namespace
 
 void tie_life_to(std::int64_t launcher) {
-  // Where only a parent may look at a process (Yama), what the launcher starts to look at a rank that hangs may not: it is a sibling.
+  // Yama may allow only a parent to trace a process. The launcher's tool that examines a hanging rank is a sibling of
+  // the rank, and needs this permission.
   ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(launcher), 0, 0, 0);
   if (::getppid() == launcher) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
-    if (::getppid() != launcher) refuse(launcher);  // the signal comes only for a death after the call above
+    // The signal comes only if the launcher ends after the call above.
+    if (::getppid() != launcher) refuse(launcher);
     return;
   }
   FileDescriptor process = open_process(static_cast<pid_t>(launcher));

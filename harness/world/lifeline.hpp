@@ -1,13 +1,13 @@
-// A rank must not outlive its launcher: nobody would ever look at what it does.
+// Ends a rank together with its launcher. Without a launcher, no program reads the rank's results.
 #pragma once
 
 #include <cstdint>
 
 namespace shardproof {
 
-/// This process is killed when the launcher, of that process id, ends. The kernel sees to it where the launcher is the parent. Where
-/// something stands between the two (a profiler, a sanitizer's runner, a shell), a thread of ours waits for the launcher's end instead.
-/// Throws std::runtime_error when the launcher has ended already.
+/// Arranges that this process is killed when the launcher with this process id ends. If the launcher is the parent, the
+/// kernel kills this process. If another process is between them (a profiler, a sanitizer's runner, a shell), a thread
+/// of this process waits for the launcher's end. Throws std::runtime_error if the launcher has ended already.
 void tie_life_to(std::int64_t launcher);
 
 }  // namespace shardproof

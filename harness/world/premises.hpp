@@ -1,6 +1,6 @@
-// What the ranks of a world share when they are threads of one process: one mapping of everything, so that what one writes there another
-// reads at the same address, and whoever decides whose turn it is. A rank that is a process of its own shares nothing: it maps the files that
-// the launcher and its peers have made.
+// The objects that the ranks of a world share if they are threads of one process: one mapping of all shared memory, and
+// the scheduler of turns. All ranks see the shared memory at the same addresses. A rank that is its own process shares
+// none of these: it maps the files of the launcher and its peers.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,14 @@ class SharedMemory;
 struct WorldPlan;
 
 struct Premises {
-  std::shared_ptr<ControlPage> control;  ///< nullptr: of a rank that is a process
-  std::shared_ptr<shm::SharedMemory> memory;  ///< likewise
+  std::shared_ptr<ControlPage> control;  ///< nullptr: the rank is a process
+  std::shared_ptr<shm::SharedMemory> memory;  ///< nullptr: the rank is a process
   std::shared_ptr<TurnRecord> turns;  ///< nullptr: ranks do not take turns
-  std::shared_ptr<SeededScheduler> scheduler;  ///< likewise
+  std::shared_ptr<SeededScheduler> scheduler;  ///< nullptr: ranks do not take turns
 };
 
-/// For the ranks of a plan whose fabric is `thread`. Throws std::system_error and std::runtime_error naming what cannot be opened or made.
+/// Makes them for a plan whose fabric is `thread`. Throws std::system_error or std::runtime_error with the name of the
+/// file that cannot be opened or made.
 Premises premises_of_threads(const WorldPlan& plan);
 
 }  // namespace shardproof

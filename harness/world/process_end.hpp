@@ -1,4 +1,4 @@
-// The end of a process that need not be a child of this one.
+// Waits for the end of a process, which may be a child of this process or any other process.
 #pragma once
 
 #include <sys/types.h>
@@ -7,10 +7,10 @@
 
 namespace shardproof {
 
-/// None: there is no process of this id any more. Throws std::system_error for whatever else is in the way.
+/// Empty if no process with this id exists. Throws std::system_error for all other errors.
 FileDescriptor open_process(pid_t process);
 
-/// True once the process has ended; waits for that with a negative timeout.
+/// Returns whether the process has ended. Waits at most `timeout_ms`; a negative timeout waits until the end.
 bool has_ended(const FileDescriptor& process, int timeout_ms);
 
 }  // namespace shardproof

@@ -1,4 +1,5 @@
-// A rank's view of its world while a case runs: who it is, whom it can talk to, what it may say. Its state hangs here, not on globals.
+// A rank's view of its world while a case runs: its index, its peers, the case and the report. Bodies of cases use it.
+// Its state is in its World, not in globals.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ namespace shardproof {
 
 class World;
 
-/// A scope of clauses: while it lives, a failed assertion of its rank names these clauses instead of the case's. Scopes nest, and the
-/// innermost one counts. An exception that leaves the body has left all scopes, and names the case's clauses.
+/// A scope of clauses. While it lives, a failed assertion of its rank names these clauses instead of the case's
+/// clauses. Scopes nest, and the innermost one counts. An exception that leaves the body has left all scopes, so it
+/// names the case's clauses.
 class [[nodiscard]] ClauseScope {
  public:
   ~ClauseScope();
@@ -38,54 +40,55 @@ class Rank {
   int index() const;
   Group& world();
 
-  /// A parameter of the case, as bound in its id. Throws std::out_of_range naming it.
+  /// A parameter of the case, as bound in the case's id. Throws std::out_of_range with the name.
   const std::string& param(std::string_view name) const;
   template <class T> T param(std::string_view name) const;  ///< std::string, bool, int, double
-  /// A parameter that not every case of a declaration has; nullptr: this case does not have it.
+  /// A parameter that only some cases of a declaration have. nullptr: this case does not have it.
   const std::string* find_param(std::string_view name) const;
-  /// The kind of engine that the case plays on. Throws std::logic_error where the case names none.
+  /// The kind of engine that the case plays on. Throws std::logic_error if the case names no kind.
   const std::string& engine() const;
 
   /// The clauses that the case cites.
   const std::vector<std::string>& clauses() const;
-  /// Judges what follows by these clauses, up to the end of the scope: `const auto judged = rank.under("OVL-15");` An empty list changes
-  /// nothing.
+  /// Judges the following assertions by these clauses, up to the end of the scope:
+  /// `const auto judged = rank.under("OVL-15");` An empty list changes nothing.
   template <class... Ids> ClauseScope under(const char* first, Ids... others) const {
     return under(std::vector<std::string>{first, others...});
   }
   ClauseScope under(std::vector<std::string> clauses) const;
 
-  /// Puts a number into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must give the same number, or the case counts as one
-  /// on which ranks disagree. Only clock times on a real device ("us", "ms", "s") and their ratios ("x") may differ between ranks and between
-  /// runs. The report has that of the slowest rank.
+  /// Puts a number into the report, e.g. ("forward_ns", 85'000'000, "ns"). All ranks must give the same number.
+  /// Otherwise the report says that the ranks disagree on the case. Only clock times on a real device ("us", "ms", "s")
+  /// and their ratios ("x") may differ between ranks and between runs. For these the report shows the slowest rank's
+  /// number.
   void measure(std::string_view name, double value, std::string_view unit);
   /// Virtual time, which is exact on every device.
   void measure_ns(std::string_view name, Nanoseconds value) { measure(name, static_cast<double>(value), "ns"); }
 
-  /// Says which features and ingredients of a scenario the case plays together. A report counts the pairs.
+  /// Declares the features and ingredients of a scenario that the case plays together. A report counts the pairs.
   void combines(std::vector<std::string> features);
 
-  /// Why the subject cannot play what needs these features, besides those of the case: it does not claim some of them. Empty: it can. For
-  /// cases that learn only when they run what they need.
+  /// Why the subject cannot play a scenario that needs these features in addition to the case's features: it does not
+  /// claim some of them. Empty: it can. For cases that learn their needs only when they run.
   std::string lacking(std::span<const Feature> needs) const;
 
-  /// The document that the case is to play instead of what it draws; empty: the case draws.
+  /// The document that the case must play instead of a drawn scenario. Empty: the case draws.
   std::filesystem::path given_scenario() const;
 
   /// Ends the case for every rank as skipped.
   [[noreturn]] void skip(std::string_view reason);
 
-  /// One seed for all ranks, unlike in every case; printed with failures.
+  /// One seed for all ranks, different in every case. Failures print it.
   std::uint64_t seed() const;
 
-  /// A fresh device with the collectives of the world on it, of the kind that this run asked for: simulated, or this rank's GPU. Collective
-  /// over the world.
+  /// A fresh device with the world's collectives, of the kind that this run asked for: simulated, or this rank's GPU.
+  /// Collective over the world.
   std::unique_ptr<Platform> platform(const CostModel& costs = {});
 
-  /// Plays the scenario on the subject under test. A subject that leaves memory behind makes the case fail at its end.
+  /// Plays the scenario on the subject under test. If the subject leaves memory allocated, the case fails at its end.
   scenario::Run play(const scenario::Scenario& scenario);
-  /// Plays it, and once more for each hold, with one piece held back, to see whether another passes it. Throws std::out_of_range naming a
-  /// piece that is not in the scenario.
+  /// Plays it, and once more for each hold. In each of these plays, one piece is held back, to see whether another
+  /// piece passes it. Throws std::out_of_range with the name of a piece that is not in the scenario.
   scenario::HeldRun play(const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
 
  private:

@@ -11,10 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A deadline may be as far away as time itself, and patience begins when it is not yet known.
+/// The longest patience. A deadline may be the end of time, and patience begins at a later time that is not yet known.
+/// Their sum must not overflow.
 constexpr std::chrono::hours longest_patience{24 * 365};
 
-/// A condition that throws is over as well: its owner has to hear of it.
+/// A condition that throws is over, too: its owner must receive the exception.
 bool is_over(const Condition& done) {
   try {
     return done();
@@ -47,7 +48,7 @@ void SeededScheduler::begin(std::uint64_t number, std::string_view name, std::ui
   begun_ = number;
   random_ = seed;
   observer_.began(name);
-  // Whoever happens to be here first has no privilege.
+  // The rank that happens to be first has no privilege.
   const int mine = *turn_;
   pass_on();
   sit_until_called(lock, mine);
@@ -56,7 +57,7 @@ void SeededScheduler::begin(std::uint64_t number, std::string_view name, std::ui
 bool SeededScheduler::wait(Doorbell& bell, Deadline deadline, Condition done) {
   if (done()) return true;
   std::unique_lock lock(mutex_);
-  const int mine = *turn_;  // only one runs, and it is the caller
+  const int mine = *turn_;  // only one rank runs, and it is the caller
   Seat& seat = this->seat(mine);
   seat.bell = &bell;
   seat.patience = std::min<Clock::duration>(deadline - Clock::now(), longest_patience);
@@ -79,7 +80,7 @@ void SeededScheduler::pause() {
   sit_until_called(lock, mine);
 }
 
-/// By the one who has the turn. It may be given back to the same.
+/// The rank that has the turn calls this. The same rank may be drawn again.
 void SeededScheduler::pass_on() {
   const std::vector<int> able = runnable();
   give(able.empty() ? wait_for_somebody() : able[next_random(random_) % able.size()]);
@@ -94,8 +95,9 @@ std::vector<int> SeededScheduler::runnable() const {
   return able;
 }
 
-/// Nobody can go on by what the others did: only the launcher can end this, or time. The one whose time is up first goes on then, and is
-/// late; nullopt when all have left. The lock is kept: there is nobody who could want it.
+/// Called when no other rank's action can let a rank go on: only the launcher or time can. The rank with the shortest
+/// patience then goes on, and is late. Returns nullopt if all ranks have left. The lock stays held: no thread could
+/// want it.
 std::optional<int> SeededScheduler::wait_for_somebody() {
   Seat* next = nullptr;
   for (Seat& seat : seats_) {

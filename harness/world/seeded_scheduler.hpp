@@ -1,9 +1,10 @@
-// Ranks that are threads of one process and take turns: exactly one runs, and hands over where it waits for others or is about to do what
-// they can see. Who is next is drawn by a seed among those who can go on, so that one seed is one interleaving, again and again, and many
-// seeds are many. Between two hand-overs a rank is alone: what ranks share besides needs no lock.
+// Schedules ranks that are threads of one process: exactly one rank runs at a time. The running rank hands over its
+// turn before it waits for other ranks, and before an action that other ranks can see. A seeded random number draws the
+// next rank among the ranks that can go on. So one seed always gives the same interleaving, and many seeds give many
+// interleavings. Between two hand-overs a rank runs alone, so the ranks' other shared state needs no lock.
 //
-// Sound where all that a rank waits for is waited for through the control page. A rank that waits in another way for one that has not the
-// turn (a mutex held across a call, a flag in a loop without a call) waits for ever.
+// All waits of a rank must go through the control page. A rank that waits in another way for a rank without the turn
+// waits forever. Examples are a mutex held across a call, and a loop that reads a flag without a call.
 #pragma once
 
 #include <chrono>
@@ -18,12 +19,12 @@
 
 namespace shardproof {
 
-/// Hears how turns are given, one call at a time.
+/// Receives each turn as the scheduler gives it, one call at a time.
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
   virtual void began(std::string_view name) = 0;
-  virtual void given(std::optional<int> rank) = 0;  ///< nullopt: nobody can go on
+  virtual void given(std::optional<int> rank) = 0;  ///< nullopt: no rank can go on
 };
 
 class SeededScheduler final : public Waiting {
@@ -31,24 +32,26 @@ class SeededScheduler final : public Waiting {
   /// `observer` must outlive the scheduler.
   SeededScheduler(int ranks, std::uint64_t seed, TurnObserver& observer);
 
-  /// What the thread of a rank does first; returns when the rank has its first turn. Nobody is waited for: a rank whose thread has not begun
-  /// may be drawn like any other.
+  /// The thread of a rank calls this first. Returns when the rank has its first turn. It waits for no other thread: a
+  /// rank whose thread has not begun may be drawn like any other rank.
   void enter(int rank);
-  /// What the rank that has the turn does last, however it ends: it is never drawn again.
+  /// The rank that has the turn calls this last, however it ends. The scheduler never draws it again.
   void leave();
 
-  /// From here on turns depend on `seed` alone, not on what was before: called by every rank as it begins the same thing, in which it is the
-  /// `number`th (from 1, ascending). Of all those calls the first one counts, and passes the turn on.
+  /// From here on, turns depend on `seed` alone, not on earlier turns. Every rank calls it as it begins the same part
+  /// of the run. `number` counts these parts (from 1, ascending). Only the first call for a part counts, and passes the
+  /// turn on.
   void begin(std::uint64_t number, std::string_view name, std::uint64_t seed);
 
-  /// Time passes for a waiting rank only while nobody can go on: that another one computes for long makes nobody late.
+  /// Time passes for a waiting rank only while no rank can go on. A long computation of another rank makes no rank
+  /// late.
   bool wait(Doorbell& bell, Deadline deadline, Condition done) override;
   void pause() override;
 
  private:
   struct Seat {
     bool left = false;
-    const Condition* done = nullptr;  ///< of a rank that waits
+    const Condition* done = nullptr;  ///< set while the rank waits
     Doorbell* bell = nullptr;
     std::chrono::steady_clock::duration patience{};
     bool late = false;

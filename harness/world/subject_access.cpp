@@ -1,4 +1,4 @@
-// The part of this room that knows the subject and what it runs on: what they offer, and playing scenarios.
+// The functions of World and Rank that use the subject and its device: their claims, and playing scenarios.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,7 +34,7 @@ std::string World::subject_identity() const {
 
 namespace {
 
-// A misspelt kind shows here.
+// The text shows a misspelt kind.
 std::string claimed_kinds(const Subject& subject) {
   const Claims claims = subject.claims();
   std::string names;
@@ -77,13 +77,13 @@ void write_document(const nlohmann::ordered_json& json, const std::filesystem::p
 }  // namespace
 
 void World::write_trace(const Trace& trace) {
-  // Later plays of one case are documents of their own: their streams and clocks begin anew.
+  // Later plays of one case get their own documents: their streams and clocks begin anew.
   const std::string name = case_file_name(notes_.info->id, static_cast<int>(notes_.played.size()));
   write_document(trace, WorldDirectory{plan_.directory}.traces() / fmt::format("{}.rank-{}.json", name, rank_));
 }
 
 void World::keep_scenarios() {
-  if (!plan_.scenarios.empty()) return;  // its user has it
+  if (!plan_.scenarios.empty()) return;  // the user has the document already
   const WorldDirectory directory{plan_.directory};
   for (std::size_t i = 0; i < notes_.played.size(); ++i) {
     if (i > 0 && notes_.played[i] == notes_.played[i - 1]) continue;  // played again
@@ -91,15 +91,16 @@ void World::keep_scenarios() {
     const auto mine = std::filesystem::path(file) += fmt::format(".rank-{}", rank_);
     try {
       write_document(notes_.played[i], mine);
-      std::filesystem::rename(mine, file);  // every rank has the same: the last one stays
+      std::filesystem::rename(mine, file);  // every rank writes the same document: the last one stays
     } catch (const std::system_error&) {
-      std::error_code ignored;  // a disk that is full, say, is no second failure of the case
+      std::error_code ignored;  // a full disk, for example, is not a second failure of the case
       std::filesystem::remove(mine, ignored);
     }
   }
 }
 
-// What ends the running case for every rank, for waits that are not the fabric's. A disagreement is everybody's own.
+// Throws the error that ends the running case for every rank. Waits outside the fabric call it. A disagreement is every
+// rank's own error.
 void World::check_case() {
   try {
     if (const auto abort = control_.aborted(epoch_); abort && abort->reason == AbortReason::disagreed) throw Mismatch(abort->text);
@@ -143,7 +144,8 @@ scenario::Run World::play(const scenario::Scenario& scenario, Platform& platform
 
 namespace {
 
-// The case would pass on another engine than its id says. A plan of a kind that no reader knows is for its engine to refuse.
+// Without this check, the case would pass on another engine than its id says. An unknown kind passes here, because the
+// engine itself must refuse it.
 void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
   if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
   throw std::logic_error(
@@ -164,7 +166,8 @@ std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
 scenario::Run Rank::play(const scenario::Scenario& scenario) { return world_->play(scenario, *stage(scenario)); }
 
 scenario::HeldRun Rank::play(const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds) {
-  // Once without a gate: what is loaded or set up at its first use would wait for what is held, and hold up what is to pass.
+  // First play once without a gate. Work that is loaded or set up at its first use would otherwise wait for the held
+  // piece, and block the piece that should pass.
   scenario::HeldRun played{.run = play(scenario), .passages = {}};
   std::vector<std::int64_t> free;
   for (const scenario::Hold& hold : holds) {
@@ -172,7 +175,8 @@ scenario::HeldRun Rank::play(const scenario::Scenario& scenario, const std::vect
     played.passages.push_back({.is_free = is_free, .has_passed = {}});
     free.push_back(is_free ? 1 : 0);
   }
-  // A piece that is ordered after the held one would wait until the gate gives up. All ranks go on, or no rank does.
+  // Skip a hold whose second piece is ordered after the held piece: it would wait until the gate gives up. All ranks go
+  // on, or no rank does.
   const Tensor all = world().all_reduce(Tensor::of<std::int64_t>({std::ssize(free)}, free), ReduceOp::min, "may pass");
   for (std::size_t i = 0; i < holds.size(); ++i) {
     if (all.values<std::int64_t>()[i] == 0) continue;

@@ -20,7 +20,7 @@ void TurnRecord::began(std::string_view name) { write(fmt::format("\n{}:", name)
 
 void TurnRecord::given(std::optional<int> rank) {
   control_->give_turn(rank);
-  // At once, and not when there is enough for a block: the last one written is the one who had the turn when all ended.
+  // Write each turn at once, without a buffer: after a crash, the last turn in the file is the rank that ran.
   if (rank) write(fmt::format(" {}", *rank));
 }
 

@@ -1,4 +1,5 @@
-// Who had the turn when: on the control page for whoever asks after a crash, and in a file that tells one interleaving from another.
+// Records which rank had the turn, and when. The control page has the current turn, for a diagnosis after a crash. A
+// file has all turns, and distinguishes one interleaving from another.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +15,15 @@ namespace shardproof {
 
 class TurnRecord final : public TurnObserver {
  public:
-  /// Makes the file (WorldDirectory::turns): a line for what came before the first case, then one for each case. Throws std::system_error
-  /// naming it when it cannot be made, or exists.
+  /// Makes the file (WorldDirectory::turns). Its first line has the turns before the first case; each case adds a line.
+  /// Throws std::system_error with the file's name if it cannot be made or exists already.
   TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPage> control);
 
   void began(std::string_view name) override;
   void given(std::optional<int> rank) override;
 
  private:
-  // What is lost on a full disk is lost: a rank that hands over could do nothing about it.
+  // On a full disk, turns are lost without an error: a rank that hands over could not handle one.
   void write(std::string_view text) const;
 
   FileDescriptor file_;

@@ -24,7 +24,7 @@ class WatchedGroup final : public Group {
     return receipt;
   }
 
-  // Not the default, which would make one call of the fabric out of each of them.
+  // Overrides the default, which would make each call a separate call of the fabric.
   Receipt run_coalesced(std::span<const Call> calls) override {
     Receipt receipt;
     note([&] { receipt = inner_->run_coalesced(calls); });

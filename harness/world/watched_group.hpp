@@ -1,6 +1,6 @@
-// The world's group as bodies and engines see it. Passes every call on to the fabric, and remembers of the running case what its end is
-// judged by: how many calls this rank made on the world group, and whether a wait was cut short because of another rank. A body may swallow
-// that exception; it cannot make it unseen.
+// The world's group as bodies and engines see it. It passes every call to the fabric. For the end of the running case,
+// it counts this rank's calls on the world group, and records whether another rank ended one of its waits. A body may
+// swallow that exception, but the record stays.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 namespace shardproof {
 
 struct GroupWatch {
-  std::uint64_t world_calls = 0;  ///< splits among them
-  bool released = false;  ///< a wait ended by another rank's doing, or because all ranks waited for each other
+  std::uint64_t world_calls = 0;  ///< includes splits
+  /// Another rank ended a wait, or all ranks waited for each other.
+  bool released = false;
 };
 
 /// `watch` must outlive the group and every group that is split from it.

@@ -30,7 +30,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Before the rank meets anybody: a stream that begins and does not go on tells where its rank was lost.
+// Write this before the rank meets other ranks. A stream that ends after it shows where its rank was lost.
 void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Membership& membership) {
   stream.write(event::RankStarted{.rank = rank,
                                   .world_size = plan.size,
@@ -42,13 +42,13 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .protocol = Listing::current_protocol});
 }
 
-// A process maps what the launcher has made.
+// A rank that is a process maps the launcher's control page.
 Premises furnished(Premises premises, const WorldPlan& plan) {
   if (!premises.control) premises.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
   return premises;
 }
 
-/// That a launcher may take to look at ranks that hang, and more.
+/// The time that a launcher may need to examine hanging ranks, with a reserve.
 constexpr std::chrono::seconds for_evidence{30};
 
 std::string key_of(int rank) { return fmt::format("ranks/{}", rank); }
@@ -124,7 +124,7 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
                                       {"fabric", plan_.fabric},
                                       {"device", plan_.device}});
   store_.put(key_of(rank_), mine);
-  // The ballots are digests: as long as they are equal, nobody needs to read W files.
+  // The ballots are digests. While they are equal, no rank needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
   const auto ballots = control_.agree(rank_, {.value = digest(mine), .text = {}}, deadline);
   const auto differs = std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
@@ -137,11 +137,12 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
-  // Others may still be in their bodies, and use up the case's time there; and then their launcher needs some to look at them.
+  // Other ranks may still be in their bodies, and use up the case's time there. Then their launcher needs time to
+  // examine them.
   const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.time_for(position()) + for_evidence;
   try {
     auto ballots = control_.agree(rank_, mine, deadline);
-    making_.reset();  // who takes part has joined
+    making_.reset();  // a rank that agrees has joined
     return ballots;
   } catch (const DeadlineExceeded& exceeded) {
     const Abort abort{.culprit = -1, .reason = AbortReason::deadline, .text = exceeded.what()};
@@ -160,14 +161,15 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   control_.report(rank_, progress_);
 }
 
-// A rank that waits for one that hangs should give up before the launcher's clock for the case runs out: it says what it waited for, goes
-// to the end of the case, and leaves the launcher with the one rank that is really overdue. Who begins to wait after that leaves it to the
-// launcher: it may be looking at the others already, which holds them up.
+// A rank that waits for a hanging rank should give up before the launcher's clock for the case runs out. It reports its
+// wait, and goes to the end of the case. So only the rank that is really overdue remains for the launcher. A rank that
+// begins to wait after that time leaves the decision to the launcher. The launcher may already examine the other ranks,
+// which delays them.
 Deadline World::give_up_at(Deadline now) const {
   const auto time = std::chrono::nanoseconds(plan_.time_for(position()));
   const Deadline started = progress_.position < 0 ? now : Deadline(std::chrono::nanoseconds(progress_.case_started_ns));
   const Deadline usual = started + time * 3 / 4;
-  // A peer that has no core for a moment is not missing, however short the time of the case is.
+  // A peer without a core for a moment is not missing, however short the time of the case is.
   const auto least = std::max(time / 8, std::min<std::chrono::nanoseconds>(time / 2, std::chrono::milliseconds(500)));
   return now < usual ? std::max(usual, now + least) : now + time + for_evidence;
 }

@@ -1,6 +1,8 @@
-// One rank's place in its world: it joins once, leaves once, and between the two starts and ends cases together with its peers. This room
-// knows the control page, the file store, the fabric and the subject; it knows neither Catch2 nor how cases are declared (harness/cases),
-// and nothing of launchers beyond the plan that it is given.
+// One rank's membership in its world. The rank joins once and leaves once. Between the two it starts and ends cases
+// together with its peers.
+//
+// This folder knows the control page, the file store, the fabric and the subject. It does not know Catch2, nor how
+// cases are declared (harness/cases). It knows launchers only by their plan.
 #pragma once
 
 #include <chrono>
@@ -29,43 +31,50 @@ class Platforms;
 class ShmWorld;
 class Subject;
 
-/// The ranks of a world are not of one kind, or the plan asks for what this program does not have. The text names both ranks and both
-/// values.
+/// The ranks of a world are of different kinds, or the plan asks for something that this program does not have. The
+/// text names both ranks and both values.
 class WorldMismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a process brings into its world. All of it must be the same on all ranks.
+/// The identity that a process brings into its world. All of it must be the same on all ranks.
 struct Membership {
   std::string suite_version;
   std::string build;  ///< of the binary
   std::string cases;  ///< a digest of all ids that it declares
-  std::shared_ptr<Subject> subject;  ///< nullptr where the program has none
+  std::shared_ptr<Subject> subject;  ///< nullptr: the program has no subject
 };
 
-/// Thrown by Rank::skip and caught outside the body. No std::exception, so that a body's own handlers let it pass.
+/// Thrown by Rank::skip and caught outside the body. It does not derive from std::exception, so that a body's own
+/// handlers do not catch it.
 struct CaseSkipped {};
 
-/// What a rank has noted of the case that it is in.
+/// A rank's notes on its current case.
 struct CaseNotes {
   const CaseInfo* info = nullptr;
   std::uint64_t seed = 0;
   bool seed_used = false;
-  std::optional<std::string> skip;  ///< this rank asked for it
-  std::vector<std::vector<std::string>> scopes;  ///< clauses of each open ClauseScope, the innermost last
-  std::vector<std::string> combined;  ///< features and ingredients that the case says it plays together
-  std::size_t left_alive = 0;  ///< bytes that played scenarios left behind
-  std::vector<fact::Allocated> left_buffers;  ///< in which those bytes are
+  std::optional<std::string> skip;  ///< the reason, if this rank asked to skip
+  /// The clauses of each open ClauseScope. The innermost scope is last.
+  std::vector<std::vector<std::string>> scopes;
+  /// Features and ingredients that the case plays together, as it declares them.
+  std::vector<std::string> combined;
+  std::size_t left_alive = 0;  ///< Bytes that played scenarios left allocated.
+  std::vector<fact::Allocated> left_buffers;  ///< The buffers of those bytes.
   std::vector<scenario::Scenario> played;
   GroupWatch calls;
 };
 
 class World {
  public:
-  /// Joins: returns when all ranks of the plan are there and of one kind. Throws WorldMismatch; Released when the world was doomed
-  /// meanwhile; DeadlineExceeded naming the ranks that did not come in time. A launcher's own clock for that is to ring before.
-  /// The rank's event stream begins before all that. `premises`: of ranks that are threads of one process, the same for all of them.
+  /// Joins the world. Returns when all ranks of the plan are there and of one kind. The rank's event stream begins
+  /// before that. `premises`: for ranks that are threads of one process, the same object for all of them.
+  ///
+  /// Throws
+  /// - WorldMismatch if the ranks differ,
+  /// - Released if the world was doomed meanwhile,
+  /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
   World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit,
         Premises premises = {});
   ~World();
@@ -75,38 +84,40 @@ class World {
   int rank() const { return rank_; }
   const WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
-  /// What this world or its subject lacks for the case; empty: nothing.
+  /// Names everything that this world or its subject lacks for the case. Empty: nothing.
   std::string missing(const CaseInfo& info) const;
-  /// The case asks for ranks that are threads, and the ranks of this world are processes.
+  /// The case asks for ranks that are threads, but this world's ranks are processes.
   bool lacks_threads(const CaseInfo& info) const { return info.on_threads && plan_.fabric != thread_fabric; }
 
-  /// All ranks call it equally often. Throws Released when the world is doomed; a rank that does not come in time dooms it.
+  /// All ranks must call it equally often. Throws Released if the world is doomed. A rank that does not come in time
+  /// dooms the world.
   std::vector<ControlPage::Ballot> agree(const ControlPage::Ballot& mine);
 
-  /// From here on the case at this place of the plan runs: waits belong to its epoch, and the launcher's clock for it is running.
+  /// Starts the case at this position of the plan. Later waits belong to its epoch, and the launcher's clock for the
+  /// case runs.
   void begin(const CaseInfo& info, std::uint64_t position);
-  /// Ends the running case for every rank. The first to say so is the cause.
+  /// Ends the running case for every rank. The first call is the recorded cause.
   void abort(AbortReason reason, std::string_view text);
   std::optional<Abort> aborted() const { return control_.aborted(epoch_); }
-  /// Ends the world for every rank: this one cannot go on in it.
+  /// Ends the world for every rank, because this rank cannot go on in it.
   void doom(AbortReason reason, std::string_view text);
-  /// It has come to its first case.
+  /// Whether this rank has begun its first case.
   bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
   Reply take_teardown_failure();  ///< of the subject's trainers; ok without a subject
-  /// What the device has to say of the end of what was played on it; empty: nothing.
+  /// The device's complaint about the end of the played work. Empty: it has none.
   std::string device_complaint();
-  /// Why this process can run no further case; empty: it can.
+  /// Why this process can run no further case. Empty: it can.
   std::string defect() const;
-  /// The case has failed on this rank: leaves what it played as evidence.
+  /// Writes the played scenarios as evidence. Called when the case has failed on this rank.
   void keep_scenarios();
-  /// This rank is through with the case and only waits for the others to be: the launcher's clock no longer runs for it.
+  /// This rank has finished the case, and only waits for the other ranks. The launcher's clock no longer runs for it.
   void body_ended();
   void case_failed();
 
-  /// Meets all ranks a last time. What is said afterwards is that this rank left in order; `cut_short`: why no case could follow,
-  /// where it is not that there is none.
+  /// Meets all ranks a last time. Then reports that this rank left in order. `cut_short`: why no case could follow.
+  /// Empty: all cases ran.
   void leave(std::string cut_short = {});
 
  private:

@@ -35,9 +35,9 @@ std::map<std::uint64_t, ActivitySpan> spans_by_piece(std::span<const ActivityRec
   for (const ActivityRecord& record : records) sorted.push_back(&record);
   std::ranges::stable_sort(sorted, {}, &ActivityRecord::start_ns);
   std::map<std::uint64_t, ActivitySpan> spans;
-  std::map<std::uint64_t, std::uint64_t> pieces;  // by stream: whose what has no id is there
+  std::map<std::uint64_t, std::uint64_t> pieces;  // by stream: the piece that owns records without an id
   for (const ActivityRecord* record : sorted) {
-    // Without a time there is no place on the stream either.
+    // A record without a time has no position on the stream either.
     if (record->id == 0 && !has_times(*record)) continue;
     if (record->id != 0 && has_times(*record)) pieces[record->stream] = record->id - (is_piece(record->id) ? 0 : 1);
     const std::uint64_t id = record->id != 0 ? record->id : pieces[record->stream];

@@ -1,5 +1,6 @@
-// Which piece of work or collective a record of CUPTI's belongs to. Threads that launch work say whose it is by an id; what libraries
-// launch from threads of their own has none, and is told by its place on its stream. A rank has one log, for the life of its GPU.
+// Finds the piece of work or collective that each CUPTI record belongs to. A thread that launches work pushes the
+// piece's id first. Libraries launch from threads of their own, without an id; the position on the stream assigns those
+// records. A rank has one log, for the life of its GPU.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +16,37 @@ namespace shardproof::cuda {
 
 class Gpu;
 
-/// From the earliest start to the latest end of a piece's records, by the clock of the library that kept them.
+/// The time from the earliest start to the latest end of a piece's records, by the clock of the recording library.
 struct ActivitySpan {
   std::int64_t start_ns = 0, end_ns = 0;
-  std::size_t records = 0;  ///< with times
-  std::size_t untimed = 0;  ///< the library could not tell when they ran
+  std::size_t records = 0;  ///< Records with times.
+  std::size_t untimed = 0;  ///< Records whose times the library does not know.
 };
 
-/// Ids of pieces are even. The odd one behind a piece's marks the place before it on its stream, and is no part of it; this one stands for
-/// all that is no piece.
+/// Ids of pieces are even. The next odd id marks the position before the piece on its stream, and is not part of the
+/// piece. `no_piece` is the id of everything that belongs to no piece.
 inline constexpr std::uint64_t no_piece = 1;
 constexpr std::uint64_t place_before(std::uint64_t piece) { return piece + 1; }
 
-/// By piece. A record without an id belongs to the piece whose own record, or place, is the last before it on its stream; to none behind
-/// what is no piece. Records that start at the same time stand in their order on the stream.
+/// Groups records by piece. A record without an id belongs to the last piece before it on its stream, by that piece's
+/// own records or position. If the last id before it is `no_piece`, it belongs to no piece. Records that start at the
+/// same time are in stream order.
 std::map<std::uint64_t, ActivitySpan> spans_by_piece(std::span<const ActivityRecord> records);
 
 class ActivityLog {
  public:
-  /// What runs on the GPU is recorded from here on. Throws VendorError.
+  /// Starts to record what runs on the GPU. Throws VendorError.
   ActivityLog(const ActivityTable& table, Gpu& gpu);
-  /// The last of it. Errors go to Gpu::complain.
+  /// Ends the recording. Errors go to Gpu::complain.
   ~ActivityLog();
   ActivityLog(const ActivityLog&) = delete;
   ActivityLog& operator=(const ActivityLog&) = delete;
 
-  /// Of no other piece of this rank's.
+  /// An id that no other piece of this rank has.
   std::uint64_t next_piece() { return last_piece_ += 2; }
 
-  /// What its thread launches while it lives is of this id; scopes of a thread end in reverse order. Without a log it does nothing.
+  /// While a scope lives, everything that its thread launches has this id. Scopes of a thread end in reverse order. A
+  /// scope without a log does nothing.
   class Scope {
    public:
     /// Throws VendorError.
@@ -57,10 +60,10 @@ class ActivityLog {
     ActivityLog* log_;
   };
 
-  /// Of all that ran since it was asked last; whoever asks has waited for it. Throws VendorError; std::runtime_error when records were
-  /// lost.
+  /// Returns the spans of everything that ran since the last call. The caller has waited for that work. Throws
+  /// VendorError, and std::runtime_error if records were lost.
   std::map<std::uint64_t, ActivitySpan> take_spans();
-  /// For what ran and is of no interest: it would be kept until somebody takes it. Errors go to Gpu::complain.
+  /// Drops the records so far, which would otherwise stay until the next `take_spans`. Errors go to Gpu::complain.
   void forget() noexcept;
 
  private:

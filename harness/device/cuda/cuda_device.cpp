@@ -27,10 +27,10 @@ namespace {
 
 constexpr int poison = 0xFF;
 constexpr Nanoseconds longest_spin = 10'000'000'000;
-// Time for the host to put a few things behind it, so that the GPU finds them all there.
+// How long the GPU spins, so that the host can queue a few operations before the GPU reaches them.
 constexpr Nanoseconds lead = 100'000;
 
-/// Whether NCCL launches anything for it.
+/// Whether NCCL launches anything for this call.
 bool moves_anything(std::span<const Collective> collectives) {
   return std::ranges::any_of(collectives,
                              [](const Collective& each) { return each.kind == CollectiveKind::barrier || each.in.numel() > 0; });
@@ -38,7 +38,8 @@ bool moves_anything(std::span<const Collective> collectives) {
 
 }  // namespace
 
-// Outlives the device in the storage that it has given out, which reports its release here.
+// The state of the device. It lives as long as any storage that the device gave out, because storage reports its
+// release here.
 class CudaDevice::State : public std::enable_shared_from_this<State> {
  public:
   State(Gpu& gpu, CostModel costs);
@@ -67,10 +68,10 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   class Memory;
   class Channel;
   class HeldStreams;
-  // Of a group on this device.
+  // The resources of a group on this device.
   struct Resources {
-    std::uint64_t first = 0;  // number that the group gave its first collective here
-    /// The last collective of each resource: nullptr before the first.
+    std::uint64_t first = 0;  // the number that the group gave its first collective here
+    /// The end event of each resource's last collective; nullptr before the first.
     std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
 
     EventHandle& last_of(const CostModel& costs, CollectiveKind kind) {
@@ -90,7 +91,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   void note(F fact) {
     trace_.facts.emplace_back(std::move(fact));
   }
-  // The stream whose order counts: all handles mean the compute stream in a serial world.
+  // The stream whose order applies. In a serial world this is the compute stream for every handle.
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   StreamHandle handle(std::uint32_t timeline) const { return lanes_[timeline].handle; }
   EventHandle handle(Event event, std::string_view operation) const;
@@ -102,7 +103,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   static void require_peers(const Group& hosts, const std::string& where);
   void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
              const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch);
-  /// Collectives that share a resource run one after the other: behind the last one, if any.
+  /// Collectives that share a resource run one after the other: waits for the last one, if any.
   void wait_in_turn(std::uint32_t timeline, EventHandle last);
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
   void give_back(std::uint32_t timeline, Memory& memory);
@@ -115,12 +116,12 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   CostModel costs_;
   Trace trace_;
   std::vector<Lane> lanes_;
-  std::vector<EventHandle> events_;  // of event i + 1
+  std::vector<EventHandle> events_;  // element i is event i + 1
   std::vector<EventHandle> timestamps_;
   std::vector<TimedPiece> timed_;
   EventHandle origin_ = nullptr;  // of all times
-  std::uint64_t launches_ = 0;  // beside those of kernels()
-  std::optional<ActivityLog::Scope> no_piece_;  // what its thread launches for no piece
+  std::uint64_t launches_ = 0;  // without those of kernels()
+  std::optional<ActivityLog::Scope> no_piece_;  // for launches of its thread that belong to no piece
   bool has_taken_records_ = false;
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
@@ -128,10 +129,10 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
     EventHandle end;
     IssuedCall call;
   };
-  std::deque<OpenCall> open_calls_;  // those not known to be over
-  std::vector<void*> buried_;  // memory that goes when nothing is under way any more
+  std::deque<OpenCall> open_calls_;  // calls that are not known to be over
+  std::vector<void*> buried_;  // memory to free when no work is in flight any more
   std::map<const NcclGroup*, std::weak_ptr<Resources>> resources_;
-  Resources imagined_;  // of collectives that work stands for
+  Resources imagined_;  // for collectives that work replaces
 };
 
 class CudaDevice::State::Memory final : public DeviceMemory {
@@ -142,7 +143,7 @@ class CudaDevice::State::Memory final : public DeviceMemory {
   ~Memory() override {
     if (is_released()) return;
     try {
-      // Whoever left by an exception has ordered nothing: work may still use it.
+      // A caller that unwinds from an exception has not ordered the release: work may still use the memory.
       if (std::uncaught_exceptions() > 0) {
         state_->bury(*this);
       } else {
@@ -237,13 +238,13 @@ EventHandle CudaDevice::State::handle(Event event, std::string_view operation) c
 Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) {
   const auto id = static_cast<std::uint32_t>(lanes_.size());
   lanes_.push_back({gpu_.create_stream(std::string(name)), std::string(name)});
-  // Nothing ever runs on it in a serial world.
+  // In a serial world nothing runs on the new stream.
   if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
   return {id, role};
 }
 
 EventHandle CudaDevice::State::record_into(std::vector<EventHandle>& events, std::uint32_t timeline) {
-  // Room first: an event that nobody remembers would be lost.
+  // Make room first: an event that is not stored would be lost.
   if (events.size() == events.capacity()) events.reserve(2 * events.size() + 16);
   events.push_back(gpu_.record(handle(timeline)));
   return events.back();
@@ -266,12 +267,13 @@ void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const 
   try {
     work.run(gpu_.kernels(), handle(timeline));
   } catch (const std::invalid_argument& error) {
-    // A kernel objects to shapes, and cannot know whose they are.
+    // A kernel that rejects shapes does not know which work they belong to.
     throw std::invalid_argument(fmt::format("{} \"{}\": {}", to_string(work.kind), work.label, error.what()));
   }
 }
 
-// It spins first: who reads too early then finds what was there before, and who overwrites too early is read.
+// Work spins before it computes. So a reader that comes too early finds the old values. A writer that comes too early
+// changes what this work reads.
 void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
@@ -324,7 +326,7 @@ void CudaDevice::State::synchronize(Event event) {
 
 void CudaDevice::State::synchronize() {
   synchronize(Device::compute);
-  if (costs_.single_stream) return;  // all handles mean that one
+  if (costs_.single_stream) return;  // every handle is the compute stream
   for (std::uint32_t id = Device::compute.id + 1; id < lanes_.size(); ++id) synchronize(Stream{id});
 }
 
@@ -374,7 +376,8 @@ Tensor CudaDevice::State::to_host(const Tensor& tensor) {
   if (!tensor.defined() || tensor.storage()->space() == MemorySpace::host) return tensor.clone();
   const Tensor copy = Tensor::host(tensor.dtype(), tensor.shape());
   if (copy.bytes() == 0) return copy;
-  // What is copied has been waited for; but other work on the stream may be under way, and the copy would wait for it without bounds.
+  // The caller has waited for the copied data. But other work may be in flight on the stream, and the copy would wait
+  // for it without bounds.
   gpu_.await(timestamp(Device::compute.id), [&] { return fmt::format("work on stream compute of rank {} has not ended", trace_.rank); });
   const StreamHandle stream = handle(Device::compute.id);
   gpu_.check(gpu_.cuda().memcpy_async(copy.data(), tensor.data(), copy.bytes(), CopyKind::device_to_host, stream), "cudaMemcpyAsync",
@@ -417,14 +420,14 @@ void CudaDevice::State::require_peers(const Group& hosts, const std::string& whe
   if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
 }
 
-// NCCL runs the calls of a communicator one at a time; what they cost is spun in the same order, before the bytes move. `launch` returns the
-// call's number in the group.
+// NCCL runs the calls of a communicator one at a time. The GPU spins for their costs in the same order, before the
+// bytes move. `launch` returns the call's number in the group.
 void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
                               const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch) {
   EventHandle& last = resources.last_of(costs_, collectives.front().kind);
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
-  // NCCL launches from a thread of its own, which knows no ids.
+  // NCCL launches from its own thread, which has pushed no ids.
   if (piece != 0) gpu_.put_sign(handle(on), place_before(piece));
   const EventHandle start = timestamp(on);
   const Nanoseconds cost = cost_of(costs_, collectives);
@@ -450,7 +453,8 @@ void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::s
     note(fact_of(collective, on, group->hosts().members(), asked.sequence - resources.first, 0, 0));
 }
 
-// The GPU spins while the host puts the rest there, and so goes from one to the next without waiting for the host.
+// The GPU spins while the host queues the rest. So the GPU goes from one operation to the next without waiting for the
+// host.
 ClockSign CudaDevice::State::put_clock_sign() {
   ClockSign sign{.before = nullptr, .after = nullptr, .piece = next_piece()};
   spin(Device::compute.id, lead, "what clocks are compared behind");
@@ -462,7 +466,8 @@ ClockSign CudaDevice::State::put_clock_sign() {
 }
 
 Recording CudaDevice::State::take_recording() {
-  gpu_.await([] { return true; }, [] { return std::string(); });  // what ranks disagree about, and who is gone, is told at the latest here
+  // the last chance to report ranks that disagree or are gone
+  gpu_.await([] { return true; }, [] { return std::string(); });
   Recording recording{.trace = at_virtual_times(trace_, timed_, costs_), .measured = std::nullopt, .records = std::nullopt};
   const PieceTimes times(gpu_, origin_, timed_, events_);
   if (gpu_.activity() == nullptr) {
@@ -477,8 +482,8 @@ Recording CudaDevice::State::take_recording() {
   return recording;
 }
 
-// What has ended is not looked at any more: a peer may have left its communicators by now, and the next device has new ones. Whoever leaves by
-// an exception does not wait for long: what is not over by then is abandoned.
+// Does not check work that has ended: a peer may have left its communicators by now, and the next device has new ones.
+// A caller that unwinds from an exception does not wait for long: it abandons work that is not over by then.
 void CudaDevice::State::quiesce() noexcept {
   no_piece_.reset();
   try {
@@ -498,7 +503,8 @@ void CudaDevice::State::quiesce() noexcept {
   }
   gpu_.set_first_open_call(nullptr);
   gpu_.destroy_retired();
-  if (gpu_.activity() != nullptr && !has_taken_records_ && !gpu_.is_lost()) gpu_.activity()->forget();  // nobody has taken the trace
+  // no caller has taken the trace
+  if (gpu_.activity() != nullptr && !has_taken_records_ && !gpu_.is_lost()) gpu_.activity()->forget();
 }
 
 std::optional<IssuedCall> CudaDevice::State::first_open_call() {

@@ -1,6 +1,6 @@
-// A GPU as a device: streams, events and stream-ordered memory of CUDA, kernels of our own, collectives of NCCL. The same facts are recorded
-// as on the simulated device; their times are measured with events, or are CUPTI's where the GPU keeps records. Costs of a scenario are
-// spun: work takes at least as long as they say.
+// A GPU as a Device: streams, events and stream-ordered memory of CUDA, our own kernels, and collectives of NCCL. It
+// records the same facts as the simulated device. Events measure their times, or CUPTI does if the GPU keeps records.
+// The GPU spins for the costs of a scenario: work takes at least as long as they say.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,19 @@
 
 namespace shardproof::cuda {
 
-/// Fresh for every scenario that is played, on a GPU that outlives it; what it gave out may outlive it, too. One host thread drives it.
+/// Made anew for every scenario, on a GPU that outlives it. The objects that it gave out may outlive it. One host
+/// thread drives it.
 ///
-/// Memory is filled with the bytes 0xFF when it is allocated, as on the simulated device. Not offered: see `objection`.
+/// Memory is filled with the bytes 0xFF when it is allocated, as on the simulated device. See `objection` for what it
+/// does not offer.
 class CudaDevice final : public Device {
  public:
   CudaDevice(Gpu& gpu, CostModel costs);
-  /// Waits for what is under way, or abandons it where that does not end.
+  /// Waits for work in flight, and abandons work that does not end.
   ~CudaDevice() override;
 
-  /// Why these costs cannot be had on this device, or empty: hosts and the memory of a GPU are what they are.
+  /// Returns why this device cannot have these costs, or empty. It cannot make the host slower, or hide memory from
+  /// work.
   static std::string objection(const CostModel& costs, const VendorTables& vendor);
 
   using Device::wait;
@@ -48,8 +51,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<StreamGate> gate();
 
-  /// See Platform. Where the GPU keeps records, a piece of work or a collective starts with the first thing that it put on its stream and
-  /// ends with the last; throws std::runtime_error when one of these is not among the records.
+  /// See Platform. If the GPU keeps records, a piece of work or a collective starts with its first operation on its
+  /// stream, and ends with its last. Throws std::runtime_error if an operation is missing from the records.
   Recording take_recording();
   std::size_t live_bytes() const;
 

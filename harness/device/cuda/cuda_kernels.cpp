@@ -22,7 +22,7 @@ using bodies::IndexKind;
 
 bool in_host_memory(const Tensor& tensor) { return tensor.storage()->buffer() == 0; }
 
-/// A kernel on the device cannot reach plain host memory. Undefined operands are nobody's memory.
+/// A kernel on the device cannot reach plain host memory. Undefined operands have no memory.
 void require_on_device(const char* kernel, std::initializer_list<const Tensor*> operands) {
   for (const Tensor* operand : operands) {
     if (operand->defined() && in_host_memory(*operand)) {
@@ -43,7 +43,7 @@ int blas_size(std::size_t length) {
   return static_cast<int>(length);
 }
 
-/// The table's product of matrices of elements T.
+/// The table's product for matrices of elements T.
 template <class T> auto gemm_of(const CublasTable& cublas) {
   if constexpr (std::is_same_v<T, float>) return cublas.sgemm;
   else if constexpr (std::is_same_v<T, double>) return cublas.dgemm;
@@ -51,7 +51,7 @@ template <class T> auto gemm_of(const CublasTable& cublas) {
   else return cublas.f16gemm;
 }
 
-/// Calls `body` with the Type of elements in the device's memory, of operands of a floating dtype.
+/// Calls `body` with the Type of the operands' elements in device memory, for a floating dtype.
 template <class Body> void visit_float(DType dtype, Body&& body) {
   if (dtype == DType::bf16) body(elements::Type<bodies::Bf16>{});
   else if (dtype == DType::f16) body(elements::Type<bodies::F16>{});
@@ -148,7 +148,7 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
   if (product.inner != 0) require_success(cublas_.set_stream(blas_, stream), "cuBLAS", "matmul");
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (product.inner == 0) {  // not for cuBLAS: the sums of no rows
+    if (product.inner == 0) {  // not for cuBLAS: sums over no rows
       launch("matmul", stream, kernels_.sum_rows.of<T>(), bodies::SumRows<T>{data<T>(out), nullptr, 0, out.numel(), how.add}, out.numel());
     } else {
       const bodies::Computed<T> keep{how.add ? 1.0F : 0.0F};

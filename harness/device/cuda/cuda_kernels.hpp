@@ -1,10 +1,13 @@
-// The kernels on a CUDA device: operands are checked by the rules of the kernels on the host, then the work is launched on the stream that
-// was given. Tensors' data() are addresses of the device. Whatever fills the tables runs it: a GPU, or a test on the host.
+// The kernels on a CUDA device. Each checks its operands by the rules of the host kernels, then launches its work on
+// the given stream. Tensors' data() are device addresses. The implementation of the tables runs the work: a GPU, or a
+// test on the host.
 //
-// Results are those of cpu_kernels(), bit for bit, with three exceptions. Sums of `matmul` are cuBLAS's, whose order nobody promises: they
-// are equal where every order gives the same, as with sums that are exact. In low precision they are sums in f32 too, rounded once. On a
-// GPU exp, log and pow are CUDA's, which may differ in the last place (softmax, cross entropy, norms of a power other than 1, 2 and
-// infinity). And a NaN is a NaN.
+// Results are those of cpu_kernels(), bit for bit, with three exceptions:
+// - `matmul` has cuBLAS's sums, whose order is not specified. They are equal if every order gives the same, as with
+//   exact sums. In low precision they are also sums in f32, rounded once.
+// - On a GPU, exp, log and pow are CUDA's, which may differ in the last place. They are in softmax, cross entropy, and
+//   norms of a power other than 1, 2 and infinity.
+// - A NaN is a NaN, but may have another sign and payload.
 #pragma once
 
 #include <cstddef>
@@ -22,25 +25,27 @@ enum class IndexKind : std::uint32_t;
 }  // namespace bodies
 class Staging;
 
-/// Throws std::out_of_range in the words of the kernels on the host when an index was out of range. For the host, with its own address of
-/// the word, after synchronizing; who goes on afterwards sets it to zero before.
+/// Throws std::out_of_range, with the text of the host kernels, if an index was out of range. The host calls it after
+/// synchronizing, with its own address of the word. A caller that continues afterwards sets the word to zero first.
 void check(const bodies::IndexError& error);
 
 class CudaKernels final : public Kernels {
  public:
-  /// Throws what says it best: a status that is not success, of "CUDA" or "cuBLAS", and the kernel that was asked for.
+  /// Throws an error for a status that is not success, of "CUDA" or "cuBLAS", and names the requested kernel.
   using Failed = std::function<void(Status status, const char* library, const char* operation)>;
 
-  /// Of the device that is current. cuBLAS allocates here, and loads kernels at its first products: no gate may be closed then.
-  /// `index_error`: where the first index that was out of range is kept for `check` above, by the device's address of memory that the host
-  /// sees as well; zero at first, and there for as long as the kernels are.
-  /// `staging`: what copies from the host go through.
+  /// Makes kernels for the current device. cuBLAS allocates here, and loads kernels at its first products, so no gate
+  /// may be closed then.
+  ///
+  /// `index_error` is where `check` above finds the first index out of range. It is the device's address of memory that
+  /// the host also sees. The memory is zero at first and must outlive the kernels. `staging` carries the copies from
+  /// the host.
   CudaKernels(const VendorTables& tables, bodies::IndexError* index_error, Staging& staging, Failed failed);
   ~CudaKernels() override;
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
-  /// Also between host and device, of one dtype: host memory is that of tensors without a buffer.
+  /// Also copies between host and device, between equal dtypes. Host memory belongs to tensors without a buffer.
   void copy(NativeStream stream, const Tensor& out, const Tensor& in) const override;
   void fill(NativeStream stream, const Tensor& out, double value) const override;
   void scale(NativeStream stream, const Tensor& out, const Tensor& in, double factor) const override;
@@ -53,7 +58,7 @@ class CudaKernels final : public Kernels {
   void relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const override;
   void scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const override;
   void dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const override;
-  // An index that is out of range is found on the device: the host learns of it by `check`.
+  // The device finds an index that is out of range; the host learns of it through `check`.
   void embedding(NativeStream stream, const Tensor& out, const Tensor& weight, const Tensor& ids) const override;
   void embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const override;
   void add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const override;
@@ -78,7 +83,7 @@ class CudaKernels final : public Kernels {
   void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
              const Adam& how) const override;
 
-  /// How many kernels, copies and products have been put on streams so far; a product may be several kernels.
+  /// The number of kernels, copies and products put on streams so far; a product may be several kernels.
   std::uint64_t launches() const { return launches_; }
 
  private:

@@ -33,7 +33,7 @@ CudaWorld::CudaWorld(const VendorTables& vendor, Surroundings surroundings, std:
     : gpu_(vendor, std::move(surroundings)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
 
 std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
-  // One rank may have aborted its communicator in a case that others came out of well: then all need a new one.
+  // A rank may have aborted its communicator in a case that passed on other ranks. Then all ranks need a new one.
   const bool is_usable = group_ != nullptr && !group_->is_gone();
   const std::array<std::int64_t, 1> needs_new{is_usable ? 0 : 1};
   const Tensor any = hosts_->all_reduce(Tensor::of<std::int64_t>({1}, needs_new), ReduceOp::max, "communicators");
@@ -47,7 +47,7 @@ std::string CudaWorld::objection(const CostModel& costs) const {
 }
 
 void CudaWorld::renew() {
-  if (group_ != nullptr && !group_->is_gone()) gpu_.abandon();  // its peers are gone: it cannot be ended in order
+  if (group_ != nullptr && !group_->is_gone()) gpu_.abandon();  // its peers are gone, so it cannot be finalized
   group_.reset();
   group_ = NcclGroup::make(gpu_, hosts_, memory_);
 }

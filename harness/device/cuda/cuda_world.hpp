@@ -1,5 +1,5 @@
-// One rank's share of a world of GPUs: makes the platform of every scenario that is played, on communicators that last from one to the next,
-// and makes new ones where the old ones had to be aborted.
+// One rank's part of a world of GPUs. It makes the platform of every scenario. Communicators last from one scenario to
+// the next; it makes new ones after the old ones were aborted.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace shardproof::cuda {
 
 class CudaWorld final : public Platforms {
  public:
-  /// `hosts`: the world's group of the harness' own fabric; its ranks share `memory`.
+  /// `hosts` is the world's group in the harness' own fabric; its ranks share `memory`.
   CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
 
   std::unique_ptr<Platform> make(const CostModel& costs) override;

@@ -21,7 +21,7 @@ Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
   on_device_ = static_cast<const std::uint32_t*>(on_device);
 }
 
-// A kernel that still looks at the word keeps it alive: then it is left to the process's end.
+// If a kernel still reads the word, the word must stay: it is left until the process ends.
 Gate::~Gate() {
   open();
   if (all_go_on()) gpu_.cuda().host_free(open_);
@@ -44,11 +44,11 @@ bool Gate::all_go_on() noexcept {
 bool Gate::has_left(EventHandle event) const { return gpu_.cuda().event_query(event) != gpu_.cuda().not_ready; }
 
 void Gate::hold(StreamHandle stream) {
-  // The event first: without it, the word could go while a kernel still looks at it.
+  // Take the event first: without it, the word could be freed while a kernel still reads it.
   left_.push_back(gpu_.take_event());
   gpu_.check(gpu_.vendor().kernels->gate(on_device_, cap_.count(), gpu_.abort_flag(), stream), "gate", stream);
   if (const Status status = gpu_.cuda().event_record(left_.back(), stream); status != 0) {
-    gpu_.abandon();  // which opens every gate, and waits until nothing looks at one
+    gpu_.abandon();  // opens every gate, and waits until no kernel reads one
     gpu_.check(status, "cudaEventRecord", stream);
   }
 }

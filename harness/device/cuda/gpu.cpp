@@ -21,8 +21,8 @@ namespace shardproof::cuda {
 
 namespace {
 
-// Hardware has nothing to sleep on that ends when another rank does, so it is looked at again and again: at once while work is short, and
-// seldom later on.
+// The pauses of a wait loop. No CUDA wait ends when another rank ends, so the host polls: without pauses while work is
+// short, and seldom later on.
 class Patience {
  public:
   void take() {
@@ -37,7 +37,7 @@ class Patience {
   std::chrono::microseconds pause_{5};
 };
 
-/// Before ranks that ask for different things are named although others have not come.
+/// How long to wait for the other ranks to post, before a mismatch is reported without them.
 constexpr std::chrono::seconds for_others_to_post{1};
 
 bool wait_until(Deadline deadline, const std::function<bool()>& is_ready) {
@@ -47,13 +47,13 @@ bool wait_until(Deadline deadline, const std::function<bool()>& is_ready) {
   return true;
 }
 
-// The largest copy that a model of the suites makes fits many times.
+// Holds the largest copy of any model in the suites many times.
 constexpr std::size_t staging_bytes = std::size_t{4} << 20;
-constexpr int most_uploads = 256;  // under way at once
+constexpr int most_uploads = 256;  // in flight at once
 
 }  // namespace
 
-// What host and kernels tell each other.
+// The words through which host and kernels communicate.
 struct Gpu::Words {
   std::uint32_t abort;
   bodies::IndexError index_error;
@@ -104,7 +104,7 @@ void Gpu::start_records() {
   activity_ = std::make_unique<ActivityLog>(*table, *this);
 }
 
-// cuBLAS loads kernels and allocates at its first products, and would wait for ever behind a gate that is closed by then.
+// cuBLAS loads kernels and allocates at its first products. If a gate were closed by then, it would wait forever.
 void Gpu::warm_up_products() {
   struct Scratch final : Storage {
     Scratch(void* data, std::size_t bytes) : Storage(static_cast<std::byte*>(data), bytes, 1, MemorySpace::device) {}
@@ -112,7 +112,7 @@ void Gpu::warm_up_products() {
   constexpr std::size_t bytes = 64;
   void* memory = nullptr;
   check(cuda().malloc_async(&memory, bytes, housekeeping_), "cudaMallocAsync", housekeeping_);
-  scratch_ = memory;  // goes with the GPU
+  scratch_ = memory;  // freed with the GPU
   check(cuda().memset_async(memory, 0, bytes, housekeeping_), "cudaMemsetAsync", housekeeping_);
   const auto storage = std::make_shared<Scratch>(memory, bytes);
   for (const DType dtype : {DType::f32, DType::f64}) {
@@ -122,7 +122,8 @@ void Gpu::warm_up_products() {
   run_through(housekeeping_, "warming up");
 }
 
-// Errors of what is given back can change nothing any more. Of a GPU that is lost everything stays: work may still use it.
+// Errors from freeing are ignored: they can change nothing any more. On a lost GPU everything stays, because work may
+// still use it.
 void Gpu::release() noexcept {
   if (is_lost_) {
     static_cast<void>(kernels_.release());
@@ -193,7 +194,7 @@ EventHandle Gpu::take_event() {
 void Gpu::give_back(EventHandle event) noexcept {
   try {
     free_events_.push_back(event);
-  } catch (const std::exception&) {  // no memory: nobody gets it again
+  } catch (const std::exception&) {  // no memory: the event is not reused
   }
 }
 
@@ -233,7 +234,7 @@ void Gpu::require_usable() const {
   if (is_lost_) throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
 }
 
-// A kernel cannot throw: what it found wrong in its operands is said here.
+// A kernel cannot throw. This reports what the kernel found wrong in its operands.
 void Gpu::check_indices() {
   if (std::atomic_ref(words_->index_error.kind).load(std::memory_order_acquire) == bodies::IndexKind::none) return;
   const bodies::IndexError error = std::exchange(words_->index_error, {});
@@ -248,7 +249,7 @@ std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
   return joined;
 }
 
-// Into the flight record, which may have forgotten the group since the rank joined it.
+// Writes a call to the flight record, which may have forgotten the group since the rank joined it.
 void Gpu::enter(const IssuedCall& call) const {
   FlightRing& flight = *surroundings_.flight;
   const FlightGroup& group = call.group->known;
@@ -263,7 +264,8 @@ void Gpu::issued(const IssuedCall& call) const {
   surroundings_.flight->end(FlightEntry::State::left);  // as far as the host is concerned
 }
 
-// Of a wait that takes long: the collective behind it stands in the flight record again, as one that the rank waits in.
+// Records a long wait in the flight record. The collective that blocks the rank appears there again, as a call that the
+// rank waits in.
 class Gpu::WaitRecord {
  public:
   explicit WaitRecord(const Gpu& gpu) : gpu_(gpu) {}
@@ -294,7 +296,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
   WaitRecord record(*this);
   try {
     for (Patience patience;; patience.take()) {
-      // Everything that could end the wait is looked at before readiness is: what was ready by then wins.
+      // Checks everything that could end the wait before readiness, so that a wait that is ready by then succeeds.
       const Deadline now = std::chrono::steady_clock::now();
       std::exception_ptr is_over;
       try {
@@ -310,7 +312,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       }
       record.look(begun, now);
       if (is_over) std::rethrow_exception(is_over);
-      // A peer that fails leaves its communicators first, and says why a moment later.
+      // A peer that fails leaves its communicators first, and reports the reason a moment later.
       if (bereft != nullptr && !bereft_since) bereft_since = now;
       if (bereft != nullptr && now > *bereft_since + 2 * surroundings_.for_abort) bereft->fail_bereft();
       if (now > deadline) throw DeadlineExceeded(late() + who_is_behind());
@@ -365,7 +367,7 @@ void Gpu::run_through(StreamHandle stream, std::string_view what) {
 void Gpu::complain(const std::exception& error) noexcept {
   try {
     if (complaint_.empty()) complaint_ = error.what();
-  } catch (const std::exception&) {  // no memory for words
+  } catch (const std::exception&) {  // no memory for the text
   }
 }
 
@@ -375,7 +377,7 @@ std::string Gpu::defect() const {
   return status == 0 ? std::string() : fmt::format("{} is out of order: {}", name_, cuda().error_name(status));
 }
 
-// Calls that are known to hang have a thread to do so in.
+// Runs calls in a separate thread, because they are known to hang.
 bool Gpu::within_bounds(std::function<void()> calls) noexcept {
   try {
     const auto done = std::make_shared<std::promise<void>>();
@@ -393,7 +395,8 @@ bool Gpu::within_bounds(std::function<void()> calls) noexcept {
 
 bool Gpu::abort_communicators() noexcept {
   try {
-    // An abort waits for what its communicator is in the middle of, which may wait for the kernels of another: that one goes last.
+    // An abort waits for the current call of its communicator, which may wait for kernels of another communicator. So
+    // busy communicators go last.
     std::ranges::stable_partition(comms_, [](const NcclComm* comm) {
       try {
         return !comm->is_busy();
@@ -407,7 +410,7 @@ bool Gpu::abort_communicators() noexcept {
     }
     if (handles.empty()) return true;
     return within_bounds([handles, &nccl = nccl()] {
-      // Together: aborting one after the other would wait for the kernels of the next.
+      // Aborts them together: one abort after the other would wait for kernels of the next communicator.
       nccl.group_start();
       for (CommHandle handle : handles) nccl.comm_abort(handle);
       nccl.group_end();

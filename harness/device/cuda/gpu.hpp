@@ -1,5 +1,5 @@
-// A rank's hold on its GPU, for the life of its world: streams, events, the one wait that everything on it is waited for by, and the way out of
-// work that does not end. Devices (cuda_device.hpp) come and go with the scenarios that are played; this stays.
+// Owns a rank's GPU for the life of its world: its streams and events, the wait loop, and the abort flag that ends
+// stuck work. Each scenario makes a new device (cuda_device.hpp); the Gpu stays.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class Staging;
 
 /// A group that a rank belongs to, as its flight record names it.
 struct JoinedGroup {
-  FlightGroup known;  ///< its id is alike on all members
-  std::size_t place = 0;  ///< in the record, until another one has taken it
+  FlightGroup known;  ///< Its id is the same on all members.
+  std::size_t place = 0;  ///< In the flight record, until another group has taken the place.
 };
 
 /// A collective that a rank has issued.
@@ -43,19 +43,21 @@ struct IssuedCall {
   Descriptor call;
 };
 
-/// What a rank's GPU has to know of the world around it.
+/// The context that a Gpu needs from its rank and the world.
 struct Surroundings {
   int rank = 0;
-  int ordinal = 0;  ///< of the GPU among those that this process sees
-  std::function<void()> check;  ///< throws what ends the running case for every rank, and returns while there is nothing
-  std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
-  std::chrono::milliseconds for_abort{5'000};  ///< that communicators and work may take to end once they are told to
-  FlightRing* flight = nullptr;  ///< where the rank writes down what it does; nullptr: nowhere
-  std::function<std::uint32_t()> epoch;  ///< of the case now running, for that
-  bool keeps_records = false;  ///< CUPTI records what runs when
+  int ordinal = 0;  ///< The GPU's number among the GPUs that this process sees.
+  /// Throws the error that ends the running case for every rank, if there is such an error.
+  std::function<void()> check;
+  std::function<Deadline(Deadline now)> give_up_at;  ///< Returns the time when a wait that begins now gives up.
+  std::chrono::milliseconds for_abort{5'000};  ///< How long communicators and work may take to end after an abort.
+  FlightRing* flight = nullptr;  ///< Where the rank records what it does; nullptr: nowhere.
+  std::function<std::uint32_t()> epoch;  ///< The running case's epoch, for the flight record.
+  bool keeps_records = false;  ///< CUPTI records what runs, and when.
 };
 
-/// Work, or an abort, that does not end although it was told to: nothing can be done on this GPU by this process any more.
+/// Thrown if work, or an abort, has not ended after the abort flag was set. This process can do nothing more on this
+/// GPU.
 class GpuLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -63,7 +65,8 @@ class GpuLost : public std::runtime_error {
 
 class Gpu {
  public:
-  /// Throws VendorError; std::runtime_error where there is no GPU of that ordinal, or no CUPTI although records are to be kept.
+  /// Throws VendorError. Throws std::runtime_error if there is no GPU with that ordinal, or if it should keep records
+  /// and there is no CUPTI.
   Gpu(const VendorTables& vendor, Surroundings surroundings);
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -76,10 +79,10 @@ class Gpu {
   const GpuProperties& properties() const { return properties_; }
   const std::string& name() const { return name_; }  ///< `GPU 0 (NVIDIA H200)`
   const CudaKernels& kernels() const { return *kernels_; }
-  /// nullptr: nobody records what runs.
+  /// nullptr: CUPTI records nothing.
   ActivityLog* activity() const { return activity_.get(); }
 
-  /// Throws VendorError for what is no success, with all that is known of the place.
+  /// Throws VendorError if the status is not success, with everything that is known about the call.
   void check(Status status, std::string_view operation, StreamHandle stream = nullptr,
              std::source_location location = std::source_location::current()) const;
   void check_blas(Status status, std::string_view operation, StreamHandle stream = nullptr,
@@ -89,50 +92,59 @@ class Gpu {
 
   StreamHandle create_stream(const std::string& name);
   void destroy_stream(StreamHandle stream) noexcept;
-  /// From those given back, or a new one.
+  /// Reuses an event that was given back, or makes a new one.
   EventHandle take_event();
   void give_back(EventHandle event) noexcept;
   EventHandle record(StreamHandle stream);
-  /// Puts something tiny on the stream that CUPTI records under this id.
+  /// Puts a small marker on the stream, which CUPTI records under this id.
   void put_sign(StreamHandle stream, std::uint64_t id);
 
-  /// The one wait: returns when `is_ready` holds and no communicator has failed: an aborted one lets work end that is not done. Throws what the
-  /// surroundings have to say, Mismatch, the error of a communicator, what `is_ready` throws, or DeadlineExceeded with `late()` as its text; in
-  /// all these cases nothing of what was under way on this GPU goes on (`abandon`).
+  /// The wait loop, which every wait on this GPU uses. Returns when `is_ready` holds and no communicator has failed.
+  /// (After a failure, unfinished work may end and look ready, because an abort ends it.) Throws
+  /// - what Surroundings::check throws;
+  /// - Mismatch, and the error of a communicator;
+  /// - what `is_ready` throws;
+  /// - DeadlineExceeded. Its text is `late()` and the ranks that are behind.
+  ///
+  /// In all these cases it first ends the work in flight on this GPU (`abandon`). After a successful wait, it throws
+  /// std::out_of_range if a kernel has found an index out of range.
   void await(const std::function<bool()>& is_ready, const std::function<std::string()>& late);
-  /// Until the event has happened.
+  /// Waits until the event has happened.
   void await(EventHandle event, const std::function<std::string()>& late);
-  /// For whoever is on its way out by an exception, and must not wait long for others, who may be waiting for it: whether it gets ready within
-  /// a second. Throws nothing; false also when the case is over.
+  /// For a caller that is unwinding from an exception, and must not wait long for other ranks: they may wait for this
+  /// rank. Returns whether `is_ready` holds within a second. Throws nothing. Also returns false if the case is over.
   bool ends_soon(const std::function<bool()>& is_ready) noexcept;
-  /// Until all that the stream has been given has.
+  /// Waits until the stream has finished everything that it has been given.
   void run_through(StreamHandle stream, std::string_view what);
   /// Throws GpuLost.
   void require_usable() const;
 
-  /// Who issues collectives here tells which one is the first that is not over, if any; asked when a wait takes long. nullptr: nobody does.
+  /// Sets the function that returns the first collective that has not ended, if any. The code that issues collectives
+  /// sets it. The wait loop calls it when a wait takes long. nullptr: no code issues collectives.
   void set_first_open_call(std::function<std::optional<IssuedCall>()> first_open_call) { first_open_call_ = std::move(first_open_call); }
-  /// For the flight record: the rank belongs to a group, and has issued a collective of it.
+  /// These write to the flight record: the rank belongs to a group, and it has issued one of the group's collectives.
   std::shared_ptr<JoinedGroup> joined(FlightGroup group) const;
   void issued(const IssuedCall& call) const;
 
-  /// Ends what is under way: kernels that spin or wait at a gate leave, all communicators are aborted together, streams run empty. Where that
-  /// takes too long, the GPU is lost.
+  /// Ends the work in flight. Kernels that spin or wait at a gate exit, all communicators are aborted together, and the
+  /// streams run empty. If that takes too long, the GPU is lost.
   void abandon() noexcept;
   bool is_lost() const { return is_lost_; }
-  /// Remembers what went wrong where nothing can be thrown: the first one, until it is taken.
+  /// Remembers an error that cannot be thrown. Keeps the first error until the caller takes it.
   void complain(const std::exception& error) noexcept;
   std::string take_complaint() { return std::exchange(complaint_, {}); }
-  /// Why nothing more can be done on this GPU by this process, or empty: it is lost, or an error is there to stay.
+  /// Returns why this process can do nothing more on this GPU, or empty. Either the GPU is lost, or it has a permanent
+  /// error.
   std::string defect() const;
 
-  /// A finalized communicator, to be destroyed when streams have run empty: that waits for everything on the GPU.
+  /// Keeps a finalized communicator until the streams have run empty. `destroy_retired` then destroys it: this waits
+  /// for everything on the GPU.
   void retire(CommHandle comm);
   void destroy_retired() noexcept;
-  /// A stream for what belongs to no device.
+  /// A stream for operations that belong to no device.
   StreamHandle housekeeping() const { return housekeeping_; }
 
-  /// In memory that kernels see: not 0 tells those that wait to leave.
+  /// The abort flag, in memory that kernels see. If it is not 0, kernels that wait exit.
   const std::uint32_t* abort_flag() const;
 
  private:
@@ -163,12 +175,12 @@ class Gpu {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<CudaKernels> kernels_;
   std::map<StreamHandle, std::string> streams_;
-  std::vector<EventHandle> events_;  // all that were made: they go with the GPU, also those that nobody gives back
+  std::vector<EventHandle> events_;  // all events ever made, given back or not; destroyed with the GPU
   std::vector<EventHandle> free_events_;
   std::vector<NcclComm*> comms_;
   std::vector<CommHandle> retired_;
   StreamHandle housekeeping_ = nullptr;
-  void* scratch_ = nullptr;  // operands of the first products; later on nobody reads it
+  void* scratch_ = nullptr;  // operands of the first products; later only markers write it
   std::unique_ptr<ActivityLog> activity_;
   std::function<std::optional<IssuedCall>()> first_open_call_;
   bool is_lost_ = false;

@@ -37,7 +37,7 @@ std::optional<int> known_clock(std::int32_t khz) { return khz > 0 ? std::optiona
 
 std::optional<bool> known_flag(std::int32_t flag) { return flag >= 0 ? std::optional(flag != 0) : std::nullopt; }
 
-/// Without reasons that are somebody's will, or that nothing runs.
+/// Leaves out limits that a user has set, and idle GPUs.
 std::vector<std::string> reasons(std::int64_t bits) {
   constexpr std::array<std::pair<SlowedBy, const char*>, 5> names{{{slowed_by_power_cap, "power cap"},
                                                                    {slowed_by_hardware, "hardware slowdown"},
@@ -51,7 +51,7 @@ std::vector<std::string> reasons(std::int64_t bits) {
   return texts;
 }
 
-/// Whatever cannot be found out stays unknown: a run does not need it.
+/// Details that cannot be found stay unknown: a run does not need them.
 void add_state(GpuInfo& gpu, const CudaTable& cuda) {
   GpuState state{};
   if (cuda.device_state(gpu.index, &state) != 0) return;

@@ -1,4 +1,4 @@
-// Which GPUs does a backend reach, and by which versions of its libraries?
+// Lists the GPUs that a backend reaches, and the versions of its libraries.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,8 @@
 
 namespace shardproof::cuda {
 
-/// Says why not, where a library refuses: a list without a version that ranks would need is none. `system`: where the kernel tells of devices.
+/// If a library refuses, the list has no GPUs and says why: a list without a version that ranks need is not valid.
+/// `system` is the directory in which the kernel describes devices.
 GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& system = "/sys");
 
 }  // namespace shardproof::cuda

@@ -14,7 +14,7 @@ namespace shardproof::cuda {
 
 namespace {
 
-// What NCCL moves or reduces elements as; `per_element` of its own for each of ours.
+// The NCCL type that elements of a dtype are moved or reduced as. Each of our elements is `per_element` of NCCL's.
 struct Elements {
   NcclType type;
   std::size_t per_element = 1;
@@ -28,7 +28,7 @@ Elements elements_of(DType dtype) {
     case DType::f16: return {NcclType::f16};
     case DType::i64: return {NcclType::i64};
     case DType::i32: return {NcclType::i32};
-    case DType::i16: return {NcclType::u8, 2};  // NCCL has none
+    case DType::i16: return {NcclType::u8, 2};  // NCCL has no i16
     case DType::i8: return {NcclType::i8};
     case DType::u8: return {NcclType::u8};
   }
@@ -83,20 +83,21 @@ NcclComm::~NcclComm() {
   try {
     if (handle_ != nullptr) {
       const Status status = gpu_.nccl().comm_finalize(handle_);
-      // Whoever left by an exception does not wait long for others, who may be waiting for it.
+      // A rank that unwinds from an exception does not wait long for other ranks, because they may wait for it.
       const auto is_through = [this] { return state("ncclCommFinalize") == 0; };
       if (std::uncaught_exceptions() > 0 && !gpu_.ends_soon(is_through)) gpu_.abandon();
       if (handle_ != nullptr) settle(status, "ncclCommFinalize");
       if (handle_ != nullptr) gpu_.retire(std::exchange(handle_, nullptr));
     }
-  } catch (const std::exception& error) {  // it has been abandoned, with all others
+  } catch (const std::exception& error) {  // the communicator was abandoned, with all others
     gpu_.complain(error);
   }
   if (scratch_ != nullptr && !gpu_.is_lost()) gpu_.cuda().free_async(scratch_, nullptr);
   std::erase(gpu_.comms_, this);
 }
 
-// NCCL connects and allocates at the first collective of a kind: not behind a gate, and not while something is measured.
+// NCCL connects and allocates at the first collective of a kind. That must not happen behind a gate, or during a
+// measurement.
 void NcclComm::warm_up() {
   const CudaTable& cuda = gpu_.cuda();
   const std::size_t bytes = 2 * ranks_;
@@ -161,7 +162,7 @@ void NcclComm::require_runnable(const Collective& collective) const {
 }
 
 std::uint64_t NcclComm::post(const Descriptor& asked) {
-  // A rank that is so far ahead of another that its calls could not be compared waits for it.
+  // A rank waits if it is so far ahead of another rank that their calls could not be compared.
   gpu_.await([this] { return board_->has_room(); },
              [this] { return fmt::format("group {} on rank {} is too far ahead of others", name_, gpu_.rank()); });
   return board_->post(asked);
@@ -177,7 +178,7 @@ std::uint64_t NcclComm::run(StreamHandle stream, const Collective& collective) {
   return number;
 }
 
-// Operators cannot be made or destroyed within a group of NCCL's.
+// NCCL cannot make or destroy operators within a group of calls.
 std::uint64_t NcclComm::run_coalesced(StreamHandle stream, std::span<const Collective> collectives) {
   for (const Collective& collective : collectives) require_runnable(collective);
   const std::uint64_t number = post(coalesced_descriptor(collectives));
@@ -187,7 +188,7 @@ std::uint64_t NcclComm::run_coalesced(StreamHandle stream, std::span<const Colle
   for (const Collective& collective : collectives) ops.push_back(make_op(stream, collective));
   Status status = gpu_.nccl().group_start();
   for (std::size_t i = 0; i < collectives.size() && is_fine(status); ++i) status = enqueue(stream, collectives[i], ops[i]);
-  const Status ended = gpu_.nccl().group_end();  // also after an error: a group that stays open swallows all that comes
+  const Status ended = gpu_.nccl().group_end();  // also after an error: an open group would swallow all later calls
   settle(status, name_of(collectives.front().kind), stream);
   settle(ended, "ncclGroupEnd", stream);
   for (std::size_t i = 0; i < collectives.size(); ++i) finish(stream, collectives[i], ops[i]);

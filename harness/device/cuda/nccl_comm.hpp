@@ -1,5 +1,5 @@
-// One communicator of NCCL, which never blocks the host: after every call it is waited for, within bounds, until NCCL is through with the call
-// itself. What the call has put on a stream is waited for there.
+// One communicator of NCCL, which never blocks the host. After every call the host waits, within bounds, until NCCL has
+// finished the call itself. For the work that a call has put on a stream, wait on that stream.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +18,35 @@ namespace shardproof::cuda {
 
 class NcclComm {
  public:
-  /// Collective over the hosts of this group, which have all got the same id. Throws VendorError, and what Gpu::await throws.
+  /// Collective over the hosts of this group, which all have the same id. Throws VendorError, and what Gpu::await
+  /// throws.
   static std::unique_ptr<NcclComm> make(Gpu& gpu, const Group& hosts, const UniqueId& id, std::unique_ptr<DescriptorBoard> board);
-  /// Healthy ones are finalized, collectively, and left to the GPU to be destroyed; others are gone already.
+  /// Finalizes a healthy communicator, collectively, and leaves it to the GPU to destroy. Other communicators are gone
+  /// already.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  /// Issues the collective, which `check` (device.hpp) has nothing against, and returns its number in the group. std::invalid_argument for
-  /// what NCCL itself cannot do; Mismatch when it is known by now that ranks ask for different things.
+  /// Issues the collective, which `check` (device.hpp) has accepted, and returns its number in the group. Throws
+  /// - std::invalid_argument for a collective that NCCL itself cannot do;
+  /// - std::logic_error if the communicator was aborted;
+  /// - Mismatch if ranks are known to ask for different things by now.
   std::uint64_t run(StreamHandle stream, const Collective& collective);
-  /// Issues what `check_coalesced` has nothing against. The call, and then each of its collectives, has a number in the group; returned is
-  /// that of the call.
+  /// Issues a call that `check_coalesced` has accepted. The call, and then each of its collectives, has a number in the
+  /// group. Returns the number of the call.
   std::uint64_t run_coalesced(StreamHandle stream, std::span<const Collective> collectives);
   std::uint64_t issued() const { return board_->posted(); }
 
   /// Throws Mismatch when ranks ask for different things.
   void check_agreement(DescriptorBoard::Look look) const;
-  /// A peer has left or is gone. Throws VendorError for whatever else went wrong behind the host's back.
+  /// Whether a peer has left or is gone. Throws VendorError for any other asynchronous error.
   bool is_bereft() const;
   [[noreturn]] void fail_bereft() const;
-  /// Which ranks have posted fewer calls than this one; empty: none.
+  /// The ranks that have posted fewer calls than this rank; empty: none.
   std::string behind() const { return board_->behind(); }
 
-  bool is_busy() const;  ///< NCCL is not through with the last call
-  /// Whoever takes the handle aborts the communicator; nullptr: there is none any more.
+  bool is_busy() const;  ///< NCCL has not finished the last call
+  /// Gives up the handle; the caller aborts the communicator. nullptr: the communicator is already gone.
   CommHandle surrender() noexcept { return std::exchange(handle_, nullptr); }
   bool is_gone() const { return handle_ == nullptr; }
 

@@ -13,7 +13,7 @@ namespace shardproof::cuda {
 
 namespace {
 
-/// NCCL's id of a communicator in the making, from the first host to all of them.
+/// Sends NCCL's id of a new communicator from the first host to all hosts.
 UniqueId share_id(Gpu& gpu, Group& hosts) {
   UniqueId id{};
   if (hosts.rank() == 0) {
@@ -25,7 +25,7 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
   return id;
 }
 
-/// One that no other communicator has, made from what NCCL itself knows it by.
+/// An id that no other communicator has, made from NCCL's own id of the communicator.
 std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
   return digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "), std::string_view(id.bytes, sizeof id.bytes)));
 }

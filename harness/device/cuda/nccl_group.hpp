@@ -1,5 +1,5 @@
-// A group of ranks as NCCL runs its collectives: the communicator, and beside it the harness' own group of the same ranks, over which hosts
-// agree on what NCCL does not agree on.
+// A group of ranks whose collectives NCCL runs. It has a communicator, and the harness' own group of the same ranks.
+// Over that group, hosts agree on what NCCL does not agree on.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace shardproof::cuda {
 
 class NcclGroup {
  public:
-  /// Collective over `hosts`, which share `memory`. A group of one rank has nobody to talk to, and no communicator.
+  /// Collective over `hosts`, which share `memory`. A group of one rank has no peers, and no communicator.
   static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
 
-  /// Sums come in any order, descriptors are compared behind the host, and a fresh communicator follows an aborted one.
+  /// Sums come in any order. Descriptors are compared after the host has issued a call. A fresh communicator follows an
+  /// aborted one.
   static const FabricCapabilities& capabilities();
 
   Group& hosts() const { return *hosts_; }
@@ -28,12 +29,12 @@ class NcclGroup {
   std::uint64_t run_coalesced(StreamHandle stream, std::span<const Collective> collectives) {
     return comm_->run_coalesced(stream, collectives);
   }
-  /// As flight records name it. nullptr: a group of one rank.
+  /// The group as flight records name it. nullptr: a group of one rank.
   const std::shared_ptr<JoinedGroup>& joined() const { return joined_; }
-  /// How many it has been asked for.
+  /// How many calls and collectives have got a number in this group.
   std::uint64_t issued() const { return comm_ == nullptr ? 0 : comm_->issued(); }
-  /// Collective over the hosts of this group. nullptr for a negative color. Parts are communicators of their own, not NCCL's splits: one of
-  /// those cannot be aborted while it is being made.
+  /// Collective over the hosts of this group. Returns nullptr for a negative color. Each part is a separate
+  /// communicator, not NCCL's split: NCCL cannot abort a split while it is being made.
   std::shared_ptr<NcclGroup> split(int color, int key, std::string_view name);
 
  private:

@@ -9,7 +9,8 @@ namespace shardproof::cuda {
 
 namespace {
 
-/// Host bridges are named by domain and bus, `pci0000:00`; some machines have their controller's name before that.
+/// The path from the host bridge on. Host bridges are named by domain and bus, `pci0000:00`. On some machines the name
+/// of their controller comes first.
 std::filesystem::path from_host_bridge(const std::filesystem::path& device) {
   std::filesystem::path place;
   bool is_below = false;
@@ -24,7 +25,7 @@ std::filesystem::path from_host_bridge(const std::filesystem::path& device) {
 std::optional<int> numa_node(const std::filesystem::path& device) {
   std::ifstream in(device / "numa_node");
   int node = -1;
-  // The kernel's own word for one that it does not know is -1.
+  // The kernel writes -1 for an unknown node.
   return in >> node && node >= 0 ? std::optional(node) : std::nullopt;
 }
 
@@ -49,7 +50,7 @@ std::string pci_between(const PciPlace& one, const PciPlace& other) {
     return one.numa_node == other.numa_node ? "NODE" : "SYS";
   }
   if (std::next(first.begin()) == a) return "PHB";
-  // A switch is a bridge upstream, which they share, and one downstream for each of them.
+  // A switch is one upstream bridge, which both GPUs share, and one downstream bridge for each GPU.
   constexpr auto below_one_switch = 2;
   return std::max(std::distance(a, first.end()), std::distance(b, second.end())) <= below_one_switch ? "PIX" : "PXB";
 }

@@ -1,5 +1,5 @@
-// Where a GPU stands in the machine, as its kernel tells it under /sys: next to which memory, and behind which bridges. Nothing is asked of a
-// driver, and what the kernel does not say stays unknown.
+// The location of a GPU in the machine, as the kernel describes it under /sys: its NUMA node, and the bridges above it.
+// It asks no driver. A fact that the kernel does not report stays unknown.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,19 @@ namespace shardproof::cuda {
 
 struct PciPlace {
   std::optional<int> numa_node;
-  std::string path;  ///< from the host bridge on: `pci0000:00/0000:00:01.0/0000:17:00.0`; empty: unknown
+  std::string path;  ///< From the host bridge on: `pci0000:00/0000:00:01.0/0000:17:00.0`; empty: unknown.
 };
 
-/// `system`: /sys, or what stands for it. `bus_id`: as CUDA writes it, `0000:17:00.0`.
+/// `system` is /sys, or a replacement. `bus_id` is in CUDA's form, `0000:17:00.0`.
 PciPlace pci_place(const std::filesystem::path& system, const std::string& bus_id);
 
-/// What is between two of them, by the words of `nvidia-smi topo -m`: PIX one bridge or switch, PXB several, PHB a host bridge, NODE host
-/// bridges of one NUMA node, SYS the link between NUMA nodes. Empty: unknown. It sees no NVLink.
+/// The connection between two GPUs, in the words of `nvidia-smi topo -m`; empty: unknown. It does not see NVLink.
+///
+/// - PIX: one bridge or switch
+/// - PXB: several bridges or switches
+/// - PHB: a host bridge
+/// - NODE: host bridges of one NUMA node
+/// - SYS: the link between NUMA nodes
 std::string pci_between(const PciPlace& one, const PciPlace& other);
 
 }  // namespace shardproof::cuda

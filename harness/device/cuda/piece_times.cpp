@@ -47,7 +47,7 @@ Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, c
   for (const TimedPiece& piece : pieces) {
     for (std::size_t fact = piece.fact; fact < piece.fact + piece.facts; ++fact) by_fact.emplace(fact, &piece);
   }
-  // Imagined collectives have no group, and a resource of their own.
+  // Imagined collectives have no group; they have their own resource.
   const auto resource = [&](std::size_t fact) {
     const CollectiveKind kind = std::get<fact::Collective>(trace.facts[fact]).kind;
     return std::pair(by_fact.at(fact)->group.get(), costs.separate_resources ? std::optional(kind) : std::nullopt);
@@ -73,7 +73,7 @@ Nanoseconds PieceTimes::time_of(EventHandle event) const {
   return time;
 }
 
-// A mark is the end of what the compute stream had been given by then, waits included.
+// The time of a mark is the end of everything that the compute stream had been given by then, waits included.
 Trace PieceTimes::with_marks(Trace trace) const {
   constexpr std::uint32_t compute = Device::compute.id;
   Nanoseconds end = 0;
@@ -96,7 +96,7 @@ Trace PieceTimes::by_events(Trace trace) const {
   return with_marks(std::move(trace));
 }
 
-// Nobody knows where between its events the memset was, so it is said to have been in the middle.
+// The memset ran at an unknown time between its events. The best guess is the middle.
 Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& about) const {
   const std::map<std::uint64_t, ActivitySpan> spans = gpu_.activity()->take_spans();
   const auto memset = spans.find(sign.piece);

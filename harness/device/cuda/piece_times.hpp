@@ -1,4 +1,5 @@
-// When did each piece of work and each collective run? By the rules of virtual time, by the events around it, or by what CUPTI recorded of it.
+// Computes when each piece of work and each collective ran: by the rules of virtual time, by the events around it, or
+// by CUPTI's records.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +15,39 @@
 
 namespace shardproof::cuda {
 
-/// A piece whose times are to be told: by two events, and by CUPTI's records where there are any.
+/// A piece to time: by two events, and by CUPTI's records if there are any.
 struct TimedPiece {
-  std::size_t fact;  ///< in the trace: the first of the piece
-  std::size_t facts = 1;  ///< collectives of one call share their times
+  std::size_t fact;  ///< The index in the trace of the piece's first fact.
+  std::size_t facts = 1;  ///< Collectives of one call share their times.
   EventHandle start, end;
   Nanoseconds cost;
-  std::shared_ptr<const NcclGroup> group;  ///< of a collective that is not imagined
-  std::uint64_t piece;  ///< in CUPTI's records; 0: there are none
-  std::uint64_t launches;  ///< records that there are at least
+  std::shared_ptr<const NcclGroup> group;  ///< For a collective that is not imagined.
+  std::uint64_t piece;  ///< Its id in CUPTI's records; 0: there are no records.
+  std::uint64_t launches;  ///< The smallest number of records to expect.
 };
 
-/// The trace at virtual times: what its order and the costs make of it. Collective over the groups of its collectives: their descriptors went
-/// behind the host, and when each rank would have been ready is only known now.
+/// The trace at virtual times, which follow from its order and the costs. Collective over the groups of its
+/// collectives. Descriptors were compared after the hosts had issued the calls. So the ranks only now exchange when
+/// each would have been ready.
 Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const CostModel& costs);
 
-/// A memset under this id between two events, which all have ended: what time it was by both clocks.
+/// Relates the clock of the events to the clock of the records: a memset under this id between two events, which all
+/// have ended.
 struct ClockSign {
   EventHandle before, after;
   std::uint64_t piece;
 };
 
-/// Times from an origin. All that it asks after has ended.
+/// Computes times from an origin. All its events and pieces have ended.
 class PieceTimes {
  public:
-  /// `recorded`: the events that the trace knows, the one with the number 1 first.
+  /// `recorded` has the events of the trace; number 1 comes first.
   PieceTimes(Gpu& gpu, EventHandle origin, std::span<const TimedPiece> pieces, std::span<const EventHandle> recorded)
       : gpu_(gpu), origin_(origin), pieces_(pieces), recorded_(recorded) {}
 
   Trace by_events(Trace trace) const;
-  /// Takes the records of the GPU. A piece starts with the first thing that it put on its stream, and ends with the last. Throws
-  /// std::runtime_error when one of these is not among the records, or has no times.
+  /// Takes the records of the GPU. A piece starts with its first operation on its stream, and ends with its last.
+  /// Throws std::runtime_error if an operation is missing from the records, or has no times.
   Trace by_records(Trace trace, const ClockSign& sign, RecordedTimes& about) const;
 
  private:

@@ -18,7 +18,7 @@ std::size_t Staging::find_room(std::size_t bytes) const {
   const std::size_t none = memory_.size();
   if (claims_.empty()) return bytes <= memory_.size() ? 0 : none;
   const std::size_t oldest = claims_.front().begin, next = claims_.back().end;
-  if (next <= oldest) return next + bytes <= oldest ? next : none;  // it has gone round
+  if (next <= oldest) return next + bytes <= oldest ? next : none;  // the ring has wrapped around
   if (next + bytes <= memory_.size()) return next;
   return bytes <= oldest ? 0 : none;
 }
@@ -32,7 +32,8 @@ Status Staging::upload(void* to, const void* from, std::size_t bytes, StreamHand
   if (const Status status = cuda_.memcpy_async(to, staged, bytes, CopyKind::host_to_device, stream); status != 0) return status;
   claims_.push_back({begin, begin + bytes, free_events_.back()});
   free_events_.pop_back();
-  // Unrecorded, it looks as if it had happened: then the bytes are taken for free, which whoever hears of the error does not care about.
+  // If this fails, the event looks as if it had happened, and the bytes count as free. The caller then gets an error
+  // and does not need them.
   return cuda_.event_record(claims_.back().read, stream);
 }
 

@@ -1,5 +1,6 @@
-// Copies to the GPU that never hold up the host. CUDA may let a copy from pageable memory wait for its stream, and the host with it: behind a
-// closed gate that would be until the gate gives up. From pinned memory it does not.
+// Copies to the GPU without blocking the host. CUDA may make a copy from pageable memory wait for its stream, and the
+// host with it. If a closed gate holds the stream, that wait would last until the gate gives up. A copy from pinned
+// memory does not wait.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +15,24 @@ namespace shardproof::cuda {
 
 class Staging {
  public:
-  /// `memory`: pinned, of CudaTable::host_allocate. `events`: as many as there can be copies under way. Both must outlive this. None: every copy
-  /// goes without.
+  /// `memory` is pinned, from CudaTable::host_allocate. Each copy in flight needs one of the `events`. Both must
+  /// outlive this object. If both are empty, the driver makes every copy.
   Staging(const CudaTable& cuda, std::span<std::byte> memory, std::vector<EventHandle> events)
       : cuda_(cuda), memory_(memory), free_events_(std::move(events)) {}
 
-  /// Copies host memory, which may change as soon as this returns, to the device. What finds no room, because it is too large or because too
-  /// much is under way, is left to the driver and its ways with pageable memory.
+  /// Copies host memory to the device. The caller may change the host memory as soon as this returns. A copy that finds
+  /// no room, because it is too large or too much is in flight, goes to the driver as pageable memory.
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle stream);
 
  private:
-  // Bytes [begin, end) are read until the event has happened.
+  // A copy reads bytes [begin, end) until the event has happened.
   struct Claim {
     std::size_t begin, end;
     EventHandle read;
   };
 
   Status free_what_was_read();
-  /// Where so many bytes in a row are free; none: memory_.size().
+  /// The offset of this many consecutive free bytes; memory_.size() if there is no such place.
   std::size_t find_room(std::size_t bytes) const;
 
   const CudaTable& cuda_;

@@ -1,6 +1,7 @@
-// All that the CUDA backend uses of CUDA, cuBLAS, NCCL and CUPTI, as tables of functions: the backend itself includes no header of theirs,
-// is built everywhere, and runs on whatever fills these tables. `libshardproof_cuda.so` fills them with the real libraries; the tests with an
-// implementation on the CPU. Functions mean what the libraries' functions of that name mean, and return their status codes.
+// The functions of CUDA, cuBLAS, NCCL and CUPTI that the CUDA backend uses, as tables. The backend includes no header
+// of these libraries. So it builds everywhere, and runs on any implementation of the tables. `libshardproof_cuda.so`
+// fills them with the real libraries; the tests fill them with an implementation on the CPU. Each function does what
+// the library's function of that name does, and returns that library's status codes.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ struct Bf16;  // harness/device/cuda/kernels/conversions.hpp
 struct F16;
 }  // namespace bodies
 
-// Handles of the libraries; nullptr is the default stream and no event.
+// Handles of the libraries. nullptr means the default stream, and no event.
 using StreamHandle = void*;
 using EventHandle = void*;
 using BlasHandle = void*;
@@ -30,19 +31,20 @@ struct GpuProperties {
   std::uint64_t memory_bytes;
   std::int32_t compute_major, compute_minor;
   std::int32_t multiprocessors;
-  std::int32_t clock_khz, memory_clock_khz;  ///< the highest; 0: the library does not say
-  std::int32_t memory_bus_bits;  ///< twice a clock of memory it carries so much; 0: the library does not say
+  std::int32_t clock_khz, memory_clock_khz;  ///< The highest; 0: the library does not say.
+  /// Bits per transfer, with two transfers per memory clock; 0: the library does not say.
+  std::int32_t memory_bus_bits;
 };
 
-/// From one GPU to another. -1: unknown.
+/// The link from one GPU to another. -1: unknown.
 struct PeerProperties {
-  std::int32_t can_access;  ///< 1: kernels of the one may read and write the other's memory
-  std::int32_t performance_rank;  ///< of the link, as CUDA ranks them: the lowest is the best
-  std::int32_t native_atomics;  ///< 1: over the link, as in memory of its own
-  std::int32_t nvlink;  ///< 1: it is one
+  std::int32_t can_access;  ///< 1: Kernels of one GPU may read and write the other's memory.
+  std::int32_t performance_rank;  ///< CUDA's rank of the link: the lowest is the best.
+  std::int32_t native_atomics;  ///< 1: Atomics over the link work as in the GPU's own memory.
+  std::int32_t nvlink;  ///< 1: The link is NVLink.
 };
 
-/// Why clocks are not what they could be, as bits: NVML's own.
+/// Why clocks are lower than they could be, as NVML's own bits.
 enum SlowedBy : std::uint32_t {
   slowed_by_power_cap = 0x4,
   slowed_by_hardware = 0x8,
@@ -51,25 +53,26 @@ enum SlowedBy : std::uint32_t {
   slowed_by_power_brake = 0x80,
 };
 
-/// At the moment of asking.
+/// The state of a GPU at the time of the query.
 struct GpuState {
   std::int32_t clock_khz, memory_clock_khz;  ///< 0: unknown
-  std::int64_t slowed_by;  ///< bits, also others than SlowedBy; -1: unknown
+  std::int64_t slowed_by;  ///< bits, also other bits than SlowedBy; -1: unknown
 };
 
 enum class CopyKind : std::int32_t { host_to_device, device_to_host, device_to_device };
 
 struct CudaTable {
-  Status not_ready;  ///< what a query returns of work that has not ended
-  Status (*driver_version)(int* version);  ///< 12040 for 12.4; 0: there is no driver
+  Status not_ready;  ///< The status of a query for work that has not ended.
+  Status (*driver_version)(int* version);  ///< 12040 for 12.4; 0: there is no driver.
   Status (*runtime_version)(int* version);
   Status (*device_count)(int* count);
   Status (*device_properties)(int device, GpuProperties* properties);
   Status (*peer_properties)(int device, int peer, PeerProperties* properties);
-  Status (*device_state)(int device, GpuState* state);  ///< success also where nothing of it is known
+  Status (*device_state)(int device, GpuState* state);  ///< Returns success even if the state is unknown.
   Status (*set_device)(int device);
 
-  Status (*stream_create)(StreamHandle* stream, const char* name);  ///< does not wait for the default stream; the name is for tools
+  /// It does not wait for the default stream. The name is for tools.
+  Status (*stream_create)(StreamHandle* stream, const char* name);
   Status (*stream_destroy)(StreamHandle stream);
   Status (*stream_wait_event)(StreamHandle stream, EventHandle event);
 
@@ -83,10 +86,10 @@ struct CudaTable {
   Status (*malloc_async)(void** memory, std::size_t bytes, StreamHandle stream);
   Status (*free_async)(void* memory, StreamHandle stream);
   Status (*memset_async)(void* memory, int value, std::size_t bytes, StreamHandle stream);
-  /// Host memory of `host_allocate` is read when the stream comes to it; other host memory before this returns, for which it may wait for the
-  /// stream. Host memory is written before this returns.
+  /// Reads host memory of `host_allocate` when the stream reaches the copy. Reads other host memory before it returns,
+  /// and may wait for the stream to do so. Writes host memory before it returns.
   Status (*memcpy_async)(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream);
-  /// Pinned host memory, which kernels see as well: `device` is their address of it.
+  /// Allocates pinned host memory, which kernels also see; they use the address `device`.
   Status (*host_allocate)(void** host, void** device, std::size_t bytes);
   Status (*host_free)(void* host);
 
@@ -99,12 +102,13 @@ struct CublasTable {
   Status (*create)(BlasHandle* handle);
   Status (*destroy)(BlasHandle handle);
   Status (*set_stream)(BlasHandle handle, StreamHandle stream);
-  /// Row-major c [m, n] = op(a) op(b) + beta * c, op transposes where asked; `inner` is the length of the sums. No reduced precision.
+  /// Row-major c [m, n] = op(a) op(b) + beta * c, where op transposes if asked. `inner` is the length of the sums. No
+  /// reduced precision.
   Status (*sgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b,
                   float beta, float* c);
   Status (*dgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b,
                   double beta, double* c);
-  // In low precision: products and sums in f32, beta * c too, and one rounding.
+  // In low precision: products, sums and beta * c in f32, then one rounding.
   Status (*bf16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::Bf16* a,
                      const bodies::Bf16* b, float beta, bodies::Bf16* c);
   Status (*f16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::F16* a,
@@ -122,11 +126,11 @@ enum class NcclType : std::int32_t { i8 = 0, u8 = 1, i32 = 2, i64 = 4, f16 = 6, 
 enum class NcclOp : std::int32_t { sum = 0, max = 2, min = 3, avg = 4 };
 
 struct NcclTable {
-  Status in_progress;  ///< of a communicator that does not block
+  Status in_progress;  ///< A call on a non-blocking communicator has not ended.
   Status remote_error;  ///< a peer is gone
   Status (*version)(int* version);  ///< 22809 for 2.28.9
   Status (*get_unique_id)(UniqueId* id);
-  /// Communicators never block: after each call on one, `comm_get_async_error` says when it is over.
+  /// Communicators never block: after each call, `comm_get_async_error` reports whether the call is over.
   Status (*comm_init_rank)(CommHandle* comm, int size, const UniqueId* id, int rank, const char* name);
   Status (*comm_get_async_error)(CommHandle comm, Status* state);
   Status (*comm_finalize)(CommHandle comm);
@@ -136,7 +140,7 @@ struct NcclTable {
   Status (*group_end)();
   Status (*red_op_create_premul_sum)(NcclOp* op, double factor, NcclType type, CommHandle comm);
   Status (*red_op_destroy)(NcclOp op, CommHandle comm);
-  // Counts are elements, as in NCCL: of one rank's part in all_gather and reduce_scatter.
+  // Counts are elements, as in NCCL. For all_gather and reduce_scatter they count one rank's part.
   Status (*all_gather)(const void* in, void* out, std::size_t count, NcclType type, CommHandle comm, StreamHandle stream);
   Status (*reduce_scatter)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream);
   Status (*all_reduce)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream);
@@ -144,24 +148,25 @@ struct NcclTable {
   Status (*send)(const void* in, std::size_t count, NcclType type, int peer, CommHandle comm, StreamHandle stream);
   Status (*recv)(void* out, std::size_t count, NcclType type, int peer, CommHandle comm, StreamHandle stream);
   const char* (*error_text)(Status status);
-  const char* (*last_error)(CommHandle comm);  ///< in words, of whatever went wrong last; never nullptr
+  const char* (*last_error)(CommHandle comm);  ///< The last failure in words; never nullptr.
 };
 
-/// A kernel, a copy or a memset, as it ran on the GPU.
+/// A kernel, copy or memset that ran on the GPU.
 struct ActivityRecord {
-  std::uint64_t id;  ///< what the thread that launched it had pushed last; 0: nothing
-  std::uint64_t stream;  ///< the library's own number of it
-  std::int64_t start_ns, end_ns;  ///< by a clock of the library's own; both 0: it could not tell
+  std::uint64_t id;  ///< The id that the launching thread had pushed last; 0: none.
+  std::uint64_t stream;  ///< The library's own number of the stream.
+  std::int64_t start_ns, end_ns;  ///< By the library's own clock; both 0: unknown.
 };
 
-/// What the GPU of this process ran when, as CUPTI records it.
+/// CUPTI's records: what this process ran on the GPU, and when.
 struct ActivityTable {
-  Status (*start)();  ///< what is launched from here on is recorded
+  Status (*start)();  ///< Records everything that is launched from here on.
   Status (*stop)();
-  Status (*push_id)(std::uint64_t id);  ///< what the calling thread launches is of this id, until it is popped
+  Status (*push_id)(std::uint64_t id);  ///< Launches of the calling thread have this id until `pop_id`.
   Status (*pop_id)();
-  /// What has ended since the last flush, in any order, and how many records were lost for want of memory. The array is the table's own,
-  /// until the next flush. Whoever flushes has waited for the work: this does not.
+  /// Returns records of work that has ended since the last flush, in any order, and how many records were lost for lack
+  /// of memory. The table owns the array, until the next flush. The caller has waited for the work: this function does
+  /// not wait.
   Status (*flush)(const ActivityRecord** records, std::size_t* count, std::size_t* dropped);
   const char* (*error_name)(Status status);
   const char* (*error_text)(Status status);
@@ -170,18 +175,19 @@ struct ActivityTable {
 struct VendorTables {
   static constexpr std::uint32_t current_version = 4;
   std::uint32_t version;  ///< of this header
-  std::uint32_t bytes;  ///< of all tables, as whoever fills them has them: `vendor_table_bytes` of kernels/table.hpp
+  std::uint32_t bytes;  ///< Of all tables, in the module that fills them: `vendor_table_bytes` of kernels/table.hpp.
   const char* name;  ///< `CUDA`, for messages
-  bool is_exact;  ///< its time is virtual: work takes what spin kernels say, and nothing else takes any
+  bool is_exact;  ///< Its time is virtual: work takes what spin kernels say, and nothing else takes time.
   const CudaTable* cuda;
   const CublasTable* cublas;
   const NcclTable* nccl;
   const KernelTable* kernels;
-  /// Looks for the library when it is first asked, and so costs nobody anything who does not ask. nullptr, and why: there is none here.
+  /// Loads the library at the first call, so a program that does not call it pays nothing. Returns nullptr, and sets
+  /// `why`, if there is no usable library.
   const ActivityTable* (*activity)(const char** why) = nullptr;
 };
 
-/// What a module exports, by this name: its tables, or nullptr and why.
+/// The function that a module exports under this name. It returns the module's tables; or nullptr, and sets `why`.
 using VendorFunction = const VendorTables* (*)(const char** why);
 inline constexpr char vendor_function[] = "shardproof_vendor_tables";
 

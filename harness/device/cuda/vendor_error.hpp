@@ -1,4 +1,4 @@
-// What a vendor's library says of a call that failed, with everything that is needed to find the place.
+// The error of a failed call to a vendor's library, with everything that helps to find the place.
 #pragma once
 
 #include <source_location>
@@ -14,7 +14,7 @@ enum class Library : std::uint8_t { cuda, cublas, nccl, cupti };
 
 std::string_view name_of(Library library);
 
-/// Where a call was made: `operation` is the library's name of it, `stream` that of the stream, or empty.
+/// Where a call was made. `operation` is the library's name of the call. `stream` is the name of the stream, or empty.
 struct CallSite {
   std::string_view operation;
   int rank = 0;

@@ -20,7 +20,8 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
   }
   void* const loaded = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
-    // What cannot be loaded may be the file itself, which is named already, or one that it needs.
+    // `dlerror` names the file that failed: the module itself, which `refuse` already names, or a library that it
+    // needs.
     const std::string_view why = ::dlerror();
     const std::string itself = module.string() + ": ";
     throw refuse(why.starts_with(itself) ? why.substr(itself.size()) : why);

@@ -1,4 +1,5 @@
-// The shared object that fills the vendor's tables, found and loaded at run time: whoever needs no GPU never pays for it.
+// Finds and loads the shared object that fills the vendor's tables, at run time. A program that needs no GPU does not
+// load it.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +8,8 @@
 
 namespace shardproof::cuda {
 
-/// Loads it, for the life of the process. Throws std::runtime_error naming the file and what is wrong with it: it is not there, cannot be
-/// loaded, is of another version of shardproof, or finds no driver.
+/// Loads the module, for the life of the process. Throws std::runtime_error naming the file and the reason: it does not
+/// exist, cannot be loaded, is from another version of shardproof, or finds no driver.
 const VendorTables& load_vendor(const std::filesystem::path& module);
 
 }  // namespace shardproof::cuda

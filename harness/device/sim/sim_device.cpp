@@ -29,7 +29,7 @@ namespace {
 constexpr std::align_val_t alignment{64};
 constexpr std::size_t largest_element = 8;
 
-// When the resources that a group's collectives occupy are free again, on this rank.
+// The times when this rank's resources for a group's collectives become free.
 struct Resources {
   std::array<Nanoseconds, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> free{};
 
@@ -40,7 +40,8 @@ struct Resources {
 
 }  // namespace
 
-// Outlives the device in the storage that it has given out, which reports its release here.
+// The state of the device. It lives as long as any storage that the device gave out, because storage reports its
+// release here.
 class SimDevice::State : public std::enable_shared_from_this<State> {
  public:
   State(CostModel costs, int rank) : costs_(std::move(costs)) { trace_.rank = rank; }
@@ -76,7 +77,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void note(F fact) {
     trace_.facts.emplace_back(std::move(fact));
   }
-  // The stream whose order and clock count: all handles mean the compute stream in a serial world.
+  // The stream whose order and clock apply. In a serial world this is the compute stream for every handle.
   std::uint32_t timeline(Stream stream, std::string_view operation) const;
   std::size_t number(Event event, std::string_view operation) const;
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
@@ -95,7 +96,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::uint64_t buffers_made_ = 0;
   std::size_t live_bytes_ = 0;
   std::map<const Group*, std::weak_ptr<Resources>> resources_;
-  Resources imagined_;  // of collectives that work stands for
+  Resources imagined_;  // for collectives that work replaces
   std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
@@ -116,7 +117,7 @@ class SimDevice::State::Memory final : public DeviceMemory {
   }
 
   bool is_adopted() const { return origin_ == Origin::adopted; }
-  // Tensors of it may still be held, and are not to be read.
+  // Tensors of this memory may still exist, but no code may read them. Poison shows such a read of allocated memory.
   void retire() {
     set_released();
     if (origin_ == Origin::allocated) fill();
@@ -159,7 +160,7 @@ std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operati
   return costs_.single_stream ? Device::compute.id : stream.id;
 }
 
-// As the clock counts; events of the device count from 1.
+// The clock's number of an event, from 0; the device counts its events from 1.
 std::size_t SimDevice::State::number(Event event, std::string_view operation) const {
   if (event.id == 0 || event.id > clock_.events()) {
     throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
@@ -169,7 +170,7 @@ std::size_t SimDevice::State::number(Event event, std::string_view operation) co
 
 Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
   const std::uint32_t id = clock_.create_stream();
-  // Nothing ever runs on it in a serial world.
+  // In a serial world nothing runs on the new stream.
   if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
   return {id, role};
 }
@@ -179,7 +180,7 @@ void SimDevice::State::compute(const Work& work) const {
     if (costs_.hide_undeclared_memory) return run_alone(work);
     work.run(cpu_kernels(), nullptr);
   } catch (const std::invalid_argument& error) {
-    // A kernel objects to shapes, and cannot know whose they are.
+    // A kernel that rejects shapes does not know which work they belong to.
     throw std::invalid_argument(fmt::format("{} \"{}\": {}", to_string(work.kind), work.label, error.what()));
   }
 }
@@ -230,7 +231,7 @@ void SimDevice::State::synchronize(Event event) {
 
 void SimDevice::State::synchronize() {
   synchronize(Device::compute);
-  if (costs_.single_stream) return;  // all handles mean that one
+  if (costs_.single_stream) return;  // every handle is the compute stream
   for (std::uint32_t id = Device::compute.id + 1; id < clock_.streams(); ++id) synchronize(Stream{id});
 }
 
@@ -242,13 +243,13 @@ std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t b
   const auto refuse = [&] {
     throw std::invalid_argument(fmt::format("allocate on rank {}: there are no {} bytes for \"{}\"", trace_.rank, bytes, label));
   };
-  // Beyond that a size wraps where it is rounded up.
+  // A larger size would wrap around when it is rounded up.
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse();
   std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment, std::nothrow)));
   if (!data) refuse();
   auto made =
       std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, buffers_made_ + 1, std::string(label), Memory::Origin::allocated);
-  static_cast<void>(data.release());  // the storage's from here on
+  static_cast<void>(data.release());  // the storage owns it from here on
   return enter(std::move(made), on, memory);
 }
 
@@ -263,7 +264,7 @@ std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data,
   if (bytes > 0 && begin % largest_element != 0)
     refuse(fmt::format("begin at {}, which is no multiple of {}", static_cast<void*>(data), largest_element));
   if (std::uintptr_t end = 0; __builtin_add_overflow(begin, bytes, &end)) refuse("end behind the last address");
-  // Who accesses two buffers accesses two memories, as far as races can be told.
+  // Buffers may not overlap: the race search treats two buffers as separate memory.
   const std::less<> before;
   for (const auto& [buffer, other] : alive_) {
     if (bytes > 0 && before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
@@ -308,13 +309,13 @@ void SimDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryC
   own(storage, "describe").describe(trace_, memory, label);
 }
 
-// With all memory out of sight but for what the work declares.
+// Runs the work while all memory that it does not declare is hidden.
 void SimDevice::State::run_alone(const Work& work) const {
   const auto is_declared = [&work](std::uint64_t buffer) {
     const auto names = [buffer](const Tensor& tensor) { return tensor.range().buffer == buffer; };
     return std::ranges::any_of(work.reads, names) || std::ranges::any_of(work.writes, names);
   };
-  // Restored also where the work throws: adopted memory is the subject's.
+  // Restores the memory even if the work throws, because adopted memory is the subject's.
   class Hidden {
    public:
     ~Hidden() {
@@ -388,7 +389,7 @@ void SimDevice::State::require_peers(const Group& group, const std::string& wher
   if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
 }
 
-// The collectives of one call.
+// Issues the collectives of one call.
 void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group,
                              Resources& resources, const std::function<Receipt(std::span<const Call>)>& exchange) {
   Nanoseconds& resource_free = resources.free_of(costs_, collectives.front().kind);
@@ -402,7 +403,7 @@ void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::sp
     throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
                                        receipt.latest_ready_ns, ready));
   }
-  clock_.advance_host(costs_.host_call);  // it has issued it now
+  clock_.advance_host(costs_.host_call);  // the host has now issued the call
   const auto [start, end] = clock_.collective(on, receipt.latest_ready_ns, cost_of(costs_, collectives));
   resource_free = end;
   for (const Collective& collective : collectives) note(fact_of(collective, on, group.members(), receipt.sequence, start, end));

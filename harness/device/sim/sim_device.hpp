@@ -1,5 +1,6 @@
-// The simulated device: data effects happen at once in program order, time is virtual, integer and deterministic.
-// The rules of its clock are in docs/simulated-time.md; everything that happens is recorded as facts. One host thread drives it.
+// The simulated device. It computes at once, in program order, on the host. Its time is virtual, integer and
+// deterministic; docs/simulated-time.md has the rules of its clock. It records everything that happens as facts. One
+// host thread drives it.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,10 @@
 
 namespace shardproof {
 
-/// Memory is filled with `poison` when it is allocated and again when it is released: a NaN in every floating type, -1 in the signed ones,
-/// so that a read before the first write, or after the release, shows in the values. Memory that was adopted stays as it is, but while
-/// work runs that does not declare it, on a device that hides such memory. With `single_stream` the facts, too, speak of stream 0 only.
-/// Storage may outlive the device. Not for several threads.
+/// Fills memory with `poison` at its allocation and again at its release: a NaN in every floating type, -1 in every
+/// signed type. So a read before the first write, or after the release, shows in the values. Adopted memory keeps its
+/// contents. The exception is a device that hides memory while work runs that does not declare it. With
+/// `single_stream`, facts name only stream 0. Storage may outlive the device. The class is not thread-safe.
 class SimDevice final : public Device {
  public:
   static constexpr std::byte poison{0xFF};
@@ -39,10 +40,11 @@ class SimDevice final : public Device {
   Tensor to_host(const Tensor& tensor) override { return tensor.clone(); }
   void mark(std::string_view text) override;
 
-  /// Collectives of `group` on this device. The group must outlive the communicator. Communicators of one group share its resource.
+  /// The communicator of `group` on this device. The group must outlive it. Communicators of one group share its
+  /// resource.
   std::unique_ptr<Communicator> communicator(Group& group);
 
-  /// What has happened so far; the caller may take it away at the end.
+  /// The facts so far. The caller may take them away at the end.
   const Trace& trace() const;
   Trace take_trace();
   Nanoseconds host_clock() const;

@@ -1,4 +1,4 @@
-// The simulated device over any fabric.
+// The platform of the simulated device, over any fabric.
 #pragma once
 
 #include <memory>

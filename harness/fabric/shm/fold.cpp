@@ -17,13 +17,14 @@ namespace {
 using elements::convert;
 using elements::low_precision;
 
-/// One operation, one rounding. A float has more than twice the digits of the short types, so that rounding twice equals rounding once.
+/// One operation, one rounding. A float has more than twice the digits of the short types, so two roundings give the
+/// same result as one.
 template <class T, class F>
 T rounded(T a, T b, F operation) {
   if constexpr (low_precision<T>) {
     return static_cast<T>(operation(static_cast<float>(a), static_cast<float>(b)));
   } else if constexpr (std::is_integral_v<T>) {
-    // Unsigned and wide enough not to be promoted to int: wraps around as hardware does.
+    // Unsigned and too wide for a promotion to int: it wraps around as hardware does.
     using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
     return static_cast<T>(operation(static_cast<Wide>(a), static_cast<Wide>(b)));
   } else {
@@ -61,7 +62,7 @@ template <class T> T load(const std::byte* from, std::size_t index) {
 }
 template <class T> void store(std::byte* to, std::size_t index, T value) { std::memcpy(to + index * sizeof(T), &value, sizeof(T)); }
 
-/// Blocks that stay in the first-level cache while one rank after the other is added to them.
+/// The size of blocks that stay in the first-level cache while the ranks are added to them one after the other.
 constexpr std::size_t block_bytes = 4096;
 
 template <class T, class First, class Next, class Last>

@@ -1,4 +1,4 @@
-// Reductions: the operands of all ranks folded in rank order, by the rules that group.hpp states.
+// Reductions: fold the operands of all ranks in rank order, by the rules in group.hpp.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Operands {
   int number = 0;
 };
 
-/// `out` may not overlap an operand, but for a single one.
+/// `out` may overlap an operand only if there is a single operand.
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count);
 
 }  // namespace shardproof::shm

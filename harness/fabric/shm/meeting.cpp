@@ -13,7 +13,7 @@ namespace shardproof::shm {
 
 namespace {
 
-/// Epoch above, count below, so that a later epoch is a greater number.
+/// The epoch is in the high bits and the count in the low bits, so a later epoch is a greater number.
 constexpr int count_bits = 40;
 constexpr std::uint64_t in_epoch(std::uint32_t epoch, std::uint64_t count) { return std::uint64_t{epoch} << count_bits | count; }
 constexpr std::uint64_t epoch_of(std::uint64_t word) { return word >> count_bits; }
@@ -29,7 +29,8 @@ struct Meeting::Head {
 };
 
 struct Meeting::Place {
-  alignas(64) std::atomic<std::uint64_t> arrived;  ///< meetings; single writer, for messages that say who is missing
+  /// Meetings. Single writer; messages about missing ranks read it.
+  alignas(64) std::atomic<std::uint64_t> arrived;
   alignas(64) Request requests[2];                 // one for each slot; the slots follow
 };
 
@@ -78,7 +79,8 @@ bool Meeting::arrive() {
   do {
     next = epoch_of(seen) == epoch_ ? seen + 1 : in_epoch(epoch_, 1);
   } while (!arrivals.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_relaxed));
-  // Nobody arrives at the next meeting before this one is complete: the count says how many are here.
+  // No rank arrives at the next meeting before this one is complete. So the count is the number of ranks at this
+  // meeting.
   if (next == in_epoch(epoch_, meetings_ * static_cast<std::uint64_t>(size_))) return true;
   place(index_).arrived.store(now(), std::memory_order_release);
   return false;

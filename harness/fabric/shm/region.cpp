@@ -43,7 +43,7 @@ class MappedRegion final : public Region {
   void owns(std::filesystem::path file) { file_ = std::move(file); }
 
  private:
-  std::filesystem::path file_;  ///< that this process made
+  std::filesystem::path file_;  ///< the file that this process made
 };
 
 class FileMemory final : public SharedMemory {

@@ -1,4 +1,5 @@
-// Memory that all ranks of a group map: files in the world's own directory for processes, plain memory for threads of one process.
+// Region is memory that all ranks of a group map: files in the world's own directory for processes, plain memory for
+// threads of one process.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ class Region {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// Everybody has attached: the name goes, so that nothing is left behind however the ranks end.
+  /// Call it after all ranks have attached. It removes the name, so no file remains, however the ranks end.
   virtual void drop_name() {}
 
  protected:
@@ -27,7 +28,7 @@ class Region {
   std::size_t bytes_;
 };
 
-/// Where the groups of a world get their regions from.
+/// The source of the regions of a world's groups.
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
@@ -36,14 +37,14 @@ class SharedMemory {
     std::shared_ptr<Region> region;
     std::string name;  ///< at most 100 bytes
   };
-  /// Zero bytes. Throws std::system_error naming what there is not enough of.
+  /// The bytes are zero. Throws std::system_error, which names the resource that ran out.
   virtual Named create(std::size_t bytes) = 0;
-  /// What another rank of this world has created and still holds.
+  /// Attaches a region that another rank of this world has created and still holds.
   virtual std::shared_ptr<Region> attach(const std::string& name, std::size_t bytes) = 0;
 };
 
 std::unique_ptr<SharedMemory> make_file_memory(std::filesystem::path directory, int rank);
-/// To be shared by all ranks of the world.
+/// All ranks of the world share the result.
 std::unique_ptr<SharedMemory> make_thread_memory();
 
 }  // namespace shardproof::shm

@@ -18,15 +18,15 @@ namespace {
 constexpr const char* region_key = "fabric/world";
 constexpr std::uint64_t world_id = 1;
 
-/// A world's slots, and those of all groups of one split together, take at most 8 MiB up to 512 ranks, so that a world with several meshes
-/// fits into the 64 MiB that containers give to /dev/shm.
+/// The size of a slot. The slots of a world, together with the slots of all groups of one split, take at most 8 MiB up
+/// to 512 ranks. So a world with several meshes fits into the 64 MiB that containers give to /dev/shm.
 std::size_t slot_bytes_for(int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
   const std::size_t share = std::clamp<std::size_t>((4U << 20) / ranks, 4U << 10, 128U << 10);
   return (std::max(share, 8 * ranks) + 63) / 64 * 64;
 }
 
-/// How many ranks take turns on a core: a wait for a peer lasts that much longer.
+/// The number of ranks that share a core. A wait for a peer lasts that many times longer.
 int ranks_per_core(int world_size) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return (world_size + cores - 1) / cores;

@@ -145,8 +145,8 @@ Receipt ShmGroup::exchange(const Request& request, CollectiveKind kind, std::spa
     const bool compare = first || fit > 0;
     if (compare) meeting_->request(index_) = request;
     const bool all_announced = announced + fit == batch;
-    // In the same fill as the last requests: a small call is over with its first meeting. Should they differ, the bytes are of no use to
-    // anybody.
+    // In the same fill as the last requests, so a small call ends with its first meeting. If the requests differ, no
+    // rank uses the bytes.
     if (all_announced) transfer.write(fit * sizeof(Request));
 
     meet(request, [&] {
@@ -175,7 +175,8 @@ Receipt ShmGroup::exchange(const Request& request, CollectiveKind kind, std::spa
 template <class Last>
 void ShmGroup::meet(const Request& request, const Last& as_last) {
   const RankContext& context = *context_;
-  // All sleep on the doorbell of the first member, and only the last to come rings it: everybody is woken once.
+  // All ranks sleep on the doorbell of the first member, and only the last rank to come rings it. So each rank is woken
+  // once.
   const int bell = members_.front();
   FlightRing& flight = context.control->flight(context.rank);
   flight.meet();
@@ -194,7 +195,7 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
         bell, [this] { return meeting_->completed(); }, epoch_, context.give_up_at(now),
         [&] { return late(request, std::chrono::steady_clock::now() - now); });
   } catch (const DeadlineExceeded& deadline) {
-    // The case is over: whoever comes late, or makes another call, must not meet those who have given up.
+    // The case is over. A rank that comes late, or makes another call, must not meet the ranks that have given up.
     context.control->raise_abort(epoch_, {context.rank, AbortReason::deadline, deadline.what()});
     throw;
   }
@@ -211,7 +212,7 @@ Verdict ShmGroup::judge(std::size_t batched, std::size_t first_of_batch) const {
     const auto part = [&](int rank) {
       Request request;
       std::memcpy(&request, request_at(meeting_->slot(rank), i), sizeof request);
-      request.descriptor.sequence = 0;  // the batch has one, not its parts
+      request.descriptor.sequence = 0;  // the batch has a sequence number, its parts have none
       return request;
     };
     verdict.mismatch = mismatch_between(part, fmt::format(", part {} of the batch", first_of_batch + i));
@@ -269,7 +270,7 @@ std::string ShmGroup::late(const Request& request, std::chrono::nanoseconds wait
 
 namespace {
 
-/// What the first rank of a new group tells the others: the name of its region, or why there is none.
+/// The message of a new group's first rank to the others: the name of its region, or the reason why there is no region.
 struct Invitation {
   enum State : std::uint32_t { none, made, failed };
   std::uint32_t state = none;

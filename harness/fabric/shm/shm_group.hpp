@@ -1,4 +1,4 @@
-// A group on the shm fabric: what the collectives are, as fills of slots and meetings.
+// ShmGroup is a group on the shm fabric. It implements the collectives as fills of slots and meetings.
 #pragma once
 
 #include <chrono>
@@ -19,21 +19,22 @@
 
 namespace shardproof::shm {
 
-/// One rank's side of a world. Shared by all its groups.
+/// One rank's side of a world. All groups of the rank share it.
 struct RankContext {
   ControlPage* control = nullptr;
   std::function<std::uint32_t()> epoch;
-  std::function<Deadline(Deadline now)> give_up_at;  ///< when a wait that begins now gives up
+  std::function<Deadline(Deadline now)> give_up_at;  ///< the time at which a wait that begins now gives up
   int rank = 0;                      ///< in the world
   bool detect_deadlock = true;
   std::shared_ptr<SharedMemory> memory;
-  std::size_t slot_bytes = 0;        ///< at least 8 for each rank of the world, so that a slot holds an element for everybody
+  /// At least 8 for each rank of the world, so that a slot holds an element for every rank.
+  std::size_t slot_bytes = 0;
 };
 
 class ShmGroup final : public Group {
  public:
-  /// `region` was created for Meeting::bytes of this group; null for a group of one rank. `id` is the same on all members, and unlike that
-  /// of any other group of the world.
+  /// `region` was created for Meeting::bytes of this group. It is null for a group of one rank. `id` is the same on all
+  /// members and differs from the id of any other group of the world.
   ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::uint64_t id, std::vector<int> members,
            std::shared_ptr<Region> region);
 
@@ -52,7 +53,7 @@ class ShmGroup final : public Group {
   void begin(Descriptor& descriptor);
   Receipt issue(const Request& request, CollectiveKind kind, std::span<const Call> calls);
   Receipt exchange(const Request& request, CollectiveKind kind, std::span<const Call> calls);
-  /// One meeting; whoever comes last calls `as_last` before the others go on.
+  /// Runs one meeting. The last rank to arrive calls `as_last` before the others go on.
   template <class Last> void meet(const Request& request, const Last& as_last);
   Verdict judge(std::size_t batched, std::size_t first_of_batch) const;
   template <class RequestOf> std::string mismatch_between(const RequestOf& request_of, std::string_view part) const;
@@ -63,7 +64,7 @@ class ShmGroup final : public Group {
   std::uint64_t id_;
   std::vector<int> members_;
   int index_ = 0;
-  std::size_t flight_place_ = 0;  ///< of this group in the rank's flight record; only where ranks meet
+  std::size_t flight_place_ = 0;  ///< place of this group in the rank's flight record; only where ranks meet
   std::optional<Meeting> meeting_;
   std::uint32_t epoch_ = 0;
   std::uint64_t sequence_ = 0;  ///< of the next call in this epoch

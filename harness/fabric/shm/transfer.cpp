@@ -9,8 +9,8 @@ namespace shardproof::shm {
 
 namespace {
 
-/// Below this much to read for every rank, reducing everything everywhere is faster than meeting once more (some microseconds, more when
-/// there are fewer cores than ranks).
+/// With fewer bytes to read per rank, it is faster that every rank reduces everything than to meet once more. A meeting
+/// takes some microseconds, and more when there are fewer cores than ranks.
 constexpr std::size_t most_bytes_in_one_step = 64 << 10;
 
 constexpr std::size_t aligned(std::size_t offset) { return (offset + 63) / 64 * 64; }
@@ -33,8 +33,8 @@ Transfer::Transfer(const Meeting& meeting, int size, int index, CollectiveKind k
 
 std::size_t Transfer::slice_elements(const Call& call) const { return call.descriptor.count / slices_; }
 
-/// Calls `f` with the pieces from `from` on that fit into a slot, and returns where the next fill begins. `f` returns false to stop before
-/// a piece.
+/// Calls `f` with the pieces from `from` on that fit into a slot. Returns the beginning of the next fill. `f` returns
+/// false to stop before a piece.
 template <class F>
 Transfer::Cursor Transfer::walk(Cursor from, const F& f) const {
   std::size_t offset = offset_;
@@ -92,7 +92,7 @@ void Transfer::write(const Piece& piece) const {
 void Transfer::read(const Piece& piece) const {
   const auto& [call, slice, first, count, offset, element_bytes] = piece;
   const std::size_t bytes = count * element_bytes;
-  if (call.out.empty()) return;  // of a send_recv that receives nothing
+  if (call.out.empty()) return;  // a send_recv that receives nothing
   const std::size_t own_slice = offset + static_cast<std::size_t>(index_) * bytes;
   std::byte* out = call.out.data() + first * element_bytes;
   const Descriptor& asked = call.descriptor;
@@ -119,7 +119,7 @@ void Transfer::read(const Piece& piece) const {
   }
 }
 
-/// Calls `f(first, count)` with the elements of the piece that `part` of the ranks reduces.
+/// Calls `f(first, count)` with the elements of the piece that rank `part` reduces.
 template <class F>
 void Transfer::for_part(const Piece& piece, int part, const F& f) const {
   const std::size_t first = piece.count * static_cast<std::size_t>(part) / static_cast<std::size_t>(size_);
@@ -130,7 +130,8 @@ void Transfer::for_part(const Piece& piece, int part, const F& f) const {
 void Transfer::reduce_own_part() const {
   walk(begin_, [&](const Piece& piece) {
     for_part(piece, index_, [&](std::size_t first, std::size_t count) {
-      // Through the result's own place: this rank's slot is an operand, and nobody else reads this part of it before the next meeting.
+      // Reduces into the result first, because this rank's slot is an operand. No other rank reads this part of the
+      // slot before the next meeting.
       const Descriptor& asked = piece.call.descriptor;
       const std::size_t in_slot = piece.offset + first * piece.element_bytes;
       std::byte* out = piece.call.out.data() + (piece.first + first) * piece.element_bytes;

@@ -1,5 +1,5 @@
-// The bytes of a call, or of several that are moved together, on their way through the slots: as much as fits is written, everybody meets,
-// everybody reads what it needs; and so on until all is moved.
+// Transfer moves the bytes of a call, or of several calls together, through the slots. Each rank writes as many bytes
+// as fit, all ranks meet, and each rank reads the bytes that it needs. This repeats until all bytes are moved.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ namespace shardproof::shm {
 
 class Transfer {
  public:
-  /// Calls of one kind that this rank may make: sizes are checked before.
+  /// `calls` are calls of one kind that this rank may make. Their sizes are already checked.
   Transfer(const Meeting& meeting, int size, int index, CollectiveKind kind, std::span<const Call> calls);
 
   bool done() const;
-  /// Fills this rank's slot from `offset` on.
+  /// Fills this rank's slot, beginning at `offset`.
   void write(std::size_t offset);
 
-  /// A large all-reduce: each rank reduces its part of what the slots hold into its own slot, then, after another meeting, all read all
-  /// parts. The bits are the same as those that each rank would compute for itself.
+  /// True for a large all-reduce. Each rank reduces its part of the slots' content into its own slot. Then, after
+  /// another meeting, all ranks read all parts. The bits are the same as if each rank reduced everything itself.
   bool in_two_steps() const { return two_steps_; }
   void reduce_own_part() const;
 
-  /// Takes what is there from all slots.
+  /// Takes the available bytes from all slots.
   void read();
 
  private:
@@ -32,7 +32,7 @@ class Transfer {
     std::size_t call = 0;
     std::size_t element = 0;  ///< of each slice
   };
-  /// Elements [first, first + count) of every slice of a call. They lie one slice behind the other in the slot.
+  /// Elements [first, first + count) of every slice of a call. The slices follow each other in the slot.
   struct Piece {
     const Call& call;
     std::size_t slice, first, count, offset, element_bytes;
@@ -50,13 +50,15 @@ class Transfer {
   int index_;
   CollectiveKind kind_;
   std::span<const Call> calls_;
-  std::size_t slices_;  ///< of each call in each rank's slot: one for each receiver where they receive different elements
+  /// Number of slices of each call in each rank's slot. There is a slice for each receiver where receivers get
+  /// different elements.
+  std::size_t slices_;
   Cursor begin_, end_;
   std::size_t offset_ = 0;
   bool two_steps_ = false;
 };
 
-/// Copies that may be of nothing.
+/// Copies bytes; zero bytes are allowed.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace shardproof::shm

@@ -18,7 +18,8 @@ void put_children_in_place(Scenario& scenario, const std::string& container);
 /// Names each module by its position among its siblings. Equal parts of two scenarios then have equal names.
 void number_modules(Scenario& scenario);
 
-/// Removes what has lost its meaning: groups of removed modules, costs of such groups, a mesh of another number of ranks.
+/// Removes parts that have lost their meaning: groups of removed modules, costs of such groups, and a mesh of another
+/// number of ranks.
 void drop_what_is_lost(Scenario& scenario, int ranks);
 
 }  // namespace shardproof::scenario

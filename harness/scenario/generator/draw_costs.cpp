@@ -4,7 +4,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// What computes and so is a piece of work of its own.
+// The paths of modules that compute. Each is its own piece of work.
 std::vector<std::string> computing(const Model& model) {
   std::vector<std::string> paths;
   visit(model.root, "", [&](const Module& module, const std::string& path) {

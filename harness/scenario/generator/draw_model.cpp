@@ -14,13 +14,13 @@ class ModelDraw {
  public:
   ModelDraw(Dice& dice, const Palette& palette) : dice_(dice), palette_(palette) {}
 
-  // Rows of features through layers of all kinds.
+  // A model that passes rows of features through layers of all kinds.
   Model of_features(std::int64_t in) {
     Model model;
     std::int64_t width = in;
     const int layers = palette_.wanted.empty() ? dice_.between(0, 3) : dice_.between(2, 4);
     for (int i = 0; i < layers; ++i) model.root.children.push_back(layer(fmt::format("{}", i), fmt::format("{}", i), width, 0));
-    // Whatever is frozen or unused before it, something is trained.
+    // The head is always trained, even if all modules before it are frozen or unused.
     Module head = linear("head", width, dice_.between(1, 4));
     head.frozen = false;
     head.tied_to.clear();
@@ -29,7 +29,7 @@ class ModelDraw {
     return model;
   }
 
-  // Tokens through attention to classes.
+  // A model that maps tokens through attention to classes.
   Model of_tokens(std::int64_t positions) {
     Model model;
     const std::int64_t features = dice_.between(2, 4), vocabulary = dice_.between(3, 7);
@@ -59,13 +59,13 @@ class ModelDraw {
   }
 
  private:
-  // A module that has been drawn and passes on as many features as it takes: it may be used again.
+  // A drawn module with as many output features as input features: it may be used again.
   struct Made {
     std::string path;
     std::int64_t width = 0;
   };
 
-  // A layer of any kind, and where it needs one, a layer that leads back to as many features.
+  // Adds a layer of any kind. If it changes the number of features, adds a layer that restores the number.
   void add_layer_between(Module& root, const std::string& name, std::int64_t features) {
     std::int64_t width = features;
     root.children.push_back(layer(name, name, width, 0));
@@ -101,7 +101,7 @@ class ModelDraw {
     if (may && draws(palette_, Feature::shared_parameters, dice_, 30)) module.tied_to = owner->name;
   }
 
-  // From here on others may be tied to it. Its name is its path here.
+  // Other modules may now be tied to this module. Its name here is its path.
   void remember(const Module& module, const std::string& path) {
     if (module.kind != ModuleKind::linear || !module.tied_to.empty() || module.tensor != TensorKind::plain) return;
     owners_.push_back(module);
@@ -117,7 +117,7 @@ class ModelDraw {
     return module;
   }
 
-  // A number of 100 that `drawn` takes for a kind of layer.
+  // A number below 100 that `drawn` maps to a kind of layer.
   int kind_of_layer() {
     std::vector<int> wanted;
     if (palette_.wants(Ingredient::scales)) wanted.push_back(14);
@@ -157,7 +157,7 @@ class ModelDraw {
     return module;
   }
 
-  // Ways of one layer or of two, which come out alike.
+  // Draws a choice between ways of one or two layers, with the same output.
   Module choice(const std::string& name, std::int64_t& width) {
     Module module{.name = name, .kind = ModuleKind::choice};
     const std::int64_t out = dice_.chance(50) ? width : dice_.between(1, 5);

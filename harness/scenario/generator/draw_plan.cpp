@@ -24,7 +24,7 @@ class PlanDraw {
   }
 
  private:
-  // The other ranks of groups that are split off the world cannot be imagined.
+  // The other ranks of split-off groups cannot be imagined.
   bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
   bool takes_tokens() const { return vocabulary(scenario_.model) > 0; }
 
@@ -35,7 +35,7 @@ class PlanDraw {
     plan_.mesh = {.shape = {ranks_ / shards_, shards_}, .names = {"replicate", "shard"}};
   }
 
-  // A module that computes in low precision has its input cast, and has no parameter of another dtype.
+  // In low precision, a module's input must be cast, and the module has no parameter of another dtype.
   void mixed_precision() {
     MixedPrecision& mixed = plan_.mixed_precision;
     const DType low = draws(palette_, Ingredient::half_precision, dice_, 33) ? DType::f16 : DType::bf16;
@@ -43,7 +43,7 @@ class PlanDraw {
     if (may_compute && dice_.chance(70)) mixed.param = low;
     const bool wants_half = palette_.wants(Ingredient::half_precision);
     if (dice_.chance(wants_half && !mixed.param ? 100 : 50)) mixed.reduce = dice_.chance(wants_half ? 20 : 50) ? DType::f32 : low;
-    // An output that is cast arrives nowhere but in the loss.
+    // Only the loss may receive a cast output.
     if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }

@@ -29,7 +29,7 @@ class ScriptDraw {
   }
 
  private:
-  // Before the first forward.
+  // The calls before the first forward.
   std::vector<Action> preparation() {
     std::vector<Action> body;
     const auto extensions = [&] {
@@ -45,8 +45,8 @@ class ScriptDraw {
     return body;
   }
 
-  // Ranks may agree on sizes by whatever they like (EXT-6), and pack what hooks give them in as many pieces: what these take is no
-  // difference between engines.
+  // Engines may agree on sizes in any way (EXT-6), and pack the tensors of hooks in any number of pieces. So these cost
+  // nothing: their times are not a difference between engines.
   void keep_extensions_comparable() {
     CostModel& costs = scenario_.costs;
     if (costs.collectives.contains(CollectiveKind::all_gather))
@@ -54,7 +54,7 @@ class ScriptDraw {
     for (const WorkKind packing : {WorkKind::copy_in, WorkKind::copy_out}) costs.work.erase(packing);
   }
 
-  // Pairs need one; others may have one.
+  // Pairs need an extension. Other parameters may have one.
   std::vector<Extension> drawn_extensions() {
     std::vector<Extension> all;
     for (const ParameterShape& parameter : parameters(scenario_.model)) {
@@ -66,7 +66,7 @@ class ScriptDraw {
       const int what = dice_.between(0, 2);
       if (!is_pair && what == 1) extension.kind = ExtensionKind::bf16;
       if (!is_pair && what == 2) extension.kind = ExtensionKind::int8;
-      // A scale beside the numbers is not as many elements as they are.
+      // The added scale changes the number of elements, which only the minimal form allows.
       const bool is_minimal = extension.kind == ExtensionKind::int8 || dice_.chance(40);
       extension.form = is_minimal ? ExtensionForm::minimal : ExtensionForm::full;
       all.push_back(std::move(extension));
@@ -87,7 +87,7 @@ class ScriptDraw {
     return body;
   }
 
-  // Two micro-batches, the first with a switch off.
+  // Two micro-batches. A switch is off in the first.
   std::vector<Action> accumulation() {
     Action of_batch = engine_.draw_accumulation_switch(scenario_, dice_);
     std::vector<Action> body;
@@ -100,11 +100,11 @@ class ScriptDraw {
     return body;
   }
 
-  // Behind the backward.
+  // Draws the calls after the backward.
   void finish(std::vector<Action>& body) {
     if (draws(palette_, Feature::clip_grad_norm, dice_, 12))
       body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = dice_.chance(70) ? 2.0 : 1.0});
-    // Behind a step of Adam nothing is exact, and a body is kept with all of its captures or with none.
+    // After a step of Adam no value is exact. A body keeps all of its captures or none.
     const bool is_adam = scenario_.plan.optimizer.kind != OptimizerKind::sgd;
     if (dice_.chance(55) || is_adam) body.push_back({ActionKind::capture});
     if (dice_.chance(85)) {
@@ -117,7 +117,7 @@ class ScriptDraw {
     body.push_back({.kind = ActionKind::zero_grad, .to_zero = to_zero});
   }
 
-  // A child for each choice that the forward comes to.
+  // Draws a child for each choice that the forward reaches.
   Action on_some_way(ActionKind kind) {
     Action action{.kind = kind};
     if (palette_.has(Ingredient::choices)) choose(scenario_.model.root, "", action.paths);
@@ -143,7 +143,7 @@ class ScriptDraw {
     return {.kind = ActionKind::forward, .fails_in = dice_.one_of(run)};
   }
 
-  // A body is repeated with its captures as long as they are exact, and then without.
+  // Repeats a body with its captures while they are exact, and then without them.
   void keep_exact_captures() {
     const std::vector<bool> exact = exact_captures(scenario_, ranks_);
     std::vector<Script::Segment> kept;

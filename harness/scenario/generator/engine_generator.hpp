@@ -22,14 +22,14 @@ class EngineGenerator {
   virtual ~EngineGenerator() = default;
   /// The kind of the sections that it makes.
   virtual std::string_view kind() const = 0;
-  /// The palette without what no scenario for this kind has.
+  /// The palette without the traits that no scenario for this kind has.
   virtual Palette fitted(Palette palette) const = 0;
   /// Pairs of traits that no scenario for this kind has.
   virtual std::vector<std::pair<Trait, Trait>> excluded_pairs() const = 0;
-  /// What the section and the calls of this kind need. It may name common features, too.
+  /// The features that the section and the calls of this kind need. They may include common features.
   virtual std::vector<Feature> needed_features(const Scenario& scenario) const = 0;
 
-  /// Begins the section with the groups of modules. Removes from the model what these groups cannot hold.
+  /// Begins the section with the groups of modules. Removes from the model the parts that these groups cannot hold.
   virtual void draw_groups(Scenario& scenario, Dice& dice) const = 0;
   /// Draws the rest of the section, for parameters that are sharded over `shards` ranks.
   virtual void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const = 0;
@@ -48,11 +48,11 @@ class EngineGenerator {
   /// The switch that is off in the first micro-batch and on in the last one.
   virtual Action draw_accumulation_switch(const Scenario& scenario, Dice& dice) const = 0;
 
-  /// Offers plans with fewer or plainer groups, and then those with fewer or plainer options.
+  /// Offers plans with fewer or simpler groups, and then plans with fewer or simpler options.
   virtual void offer_smaller_groups(const Plan& plan, const Offer& offer) const = 0;
   virtual void offer_smaller_options(const Plan& plan, const Offer& offer) const = 0;
 
-  /// Removes from the section what names a lost module or parameter, and what does not fit `shards` ranks.
+  /// Removes from the section the names of lost modules and parameters, and options that do not fit `shards` ranks.
   virtual void repair(Scenario& scenario, int shards) const = 0;
   /// Calls `change` with every path and name in the section. Groups that have a module in common then become one.
   virtual void rename(Plan& plan, const std::function<void(std::string&)>& change) const = 0;

@@ -7,7 +7,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// Modules besides rows of linear layers, and what is done to a module besides training it.
+// Whether the module is more than a trained linear layer: another kind, or an option of the module.
 bool needs_modules(const Module& module) {
   switch (module.kind) {
     case ModuleKind::scale:

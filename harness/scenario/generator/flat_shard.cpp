@@ -25,7 +25,7 @@ class FlatShardGenerator final : public EngineGenerator {
   }
 
   std::vector<std::pair<Trait, Trait>> excluded_pairs() const override {
-    // A language model brings its own kinds of modules.
+    // A language model has its own kinds of modules.
     return {{"compressing_hooks", "gradient_hooks"},
             {"compressing_hooks", "replicated_mesh"},
             {"gradient_hooks", "replicated_mesh"},
@@ -67,7 +67,7 @@ class FlatShardGenerator final : public EngineGenerator {
   bool casts_whole_model(const Plan& plan) const override { return is_root_wrapped(plan); }
   bool casts_outputs() const override { return false; }
 
-  // Hooks are registered at a root. A hybrid strategy has none.
+  // Hooks are registered at a root. A hybrid strategy supports no hooks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard(scenario.plan).strategy)) return {};
     return draw_hook(palette, {.user = FlatShardFeature::gradient_hooks, .compressing = FlatShardFeature::compressing_hooks}, dice);

@@ -33,7 +33,8 @@ void draw_flat_shard_options(Scenario& scenario, Dice& dice, const Palette& pale
   section.strategy = strategy(scenario, dice);
   section.use_orig_params = draws(palette, FlatShardFeature::orig_params, dice, 40);
   if (!section.use_orig_params && mixes_frozen(scenario)) {
-    // Such a unit keeps its parameters as such, or none of them is frozen.
+    // A unit with frozen and trainable parameters must keep them as separate tensors. Otherwise no parameter may be
+    // frozen.
     if (palette.has(FlatShardFeature::orig_params)) section.use_orig_params = true;
     else change_modules(scenario.model.root, [](Module& module) { module.frozen = false; });
   }

@@ -11,12 +11,12 @@ namespace shardproof::scenario {
 
 namespace {
 
-// A wrapped module, or all of them.
+// The path of a wrapped module, or the root's path for all of them.
 std::string some_module(const Plan& plan, Dice& dice) {
   return dice.chance(50) ? std::string() : dice.one_of(fully_shard(plan).wrapped_modules());
 }
 
-// Whether two backwards may give a group gradients of other parameters.
+// Whether two backwards may give gradients of different parameters to a group.
 bool varies_gradients(const Model& model) {
   bool varies = false;
   visit(model.root, "", [&](const Module& module, const std::string&) {

@@ -19,16 +19,16 @@ enum class Ingredient : std::uint8_t {
   residuals,
   scales,
   frozen_parameters,
-  unused_modules,  ///< modules that take no part in the loss, or do not run
-  repeated_modules,  ///< modules that run twice
+  unused_modules,  ///< Modules that take no part in the loss, or do not run.
+  repeated_modules,  ///< Modules that run twice.
   evaluation,
   adam,
-  costs_of_work,  ///< besides sleeps of modules and collectives
-  choices,  ///< modules of which a forward runs one
-  several_forwards,  ///< before one backward
-  zeroing,  ///< gradients that become zero, and are not removed
-  kept_gradients,  ///< gradients that stay after a step
-  half_precision,  ///< f16 in a policy or as the dtype of parameters
+  costs_of_work,  ///< Costs of work, besides sleeps of modules and collectives.
+  choices,  ///< Modules of which a forward runs one.
+  several_forwards,  ///< Several forwards before one backward.
+  zeroing,  ///< Gradients that become zero, and are not removed.
+  kept_gradients,  ///< Gradients that stay after a step.
+  half_precision,  ///< f16 in a policy or as the dtype of parameters.
 };
 
 std::string_view to_string(Ingredient ingredient);
@@ -39,8 +39,9 @@ using Trait = std::string_view;
 struct Palette {
   std::set<Feature> features;
   std::set<Ingredient> ingredients;
-  std::set<Trait> wanted;  ///< drawn wherever the rest of a scenario permits it
-  bool captures_all = false;  ///< also values that may be rounded, and so may differ between right engines in their last bits
+  std::set<Trait> wanted;  ///< Drawn if the rest of a scenario permits it.
+  /// Also captures values that may be rounded. Their last bits may differ between right engines.
+  bool captures_all = false;
   bool has(Feature feature) const { return features.contains(feature); }
   bool has(Ingredient ingredient) const { return ingredients.contains(ingredient); }
   bool wants(Feature feature) const { return wanted.contains(feature.name()); }

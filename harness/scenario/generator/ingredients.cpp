@@ -22,7 +22,7 @@ bool has_several_forwards(const Scenario& scenario) {
   });
 }
 
-// A backward adds to what the backward before a step has left.
+// Whether a backward adds to gradients that an earlier backward left before a step.
 bool keeps_gradients(const Scenario& scenario) {
   bool is_there = false, has_stepped = false;
   for (const Script::Segment& segment : scenario.script.segments) {

@@ -14,7 +14,7 @@ namespace shardproof::scenario {
 
 namespace {
 
-// The children that choices run: both the path of the choice and the name of its child may change.
+// Changes the children that choices run. Both the path of the choice and the name of its child may change.
 void change_ways(std::map<std::string, std::string>& ways, const std::function<void(std::string&)>& change) {
   for (auto& [choice, child] : std::exchange(ways, {})) {
     std::string renamed = choice, way = child_path(choice, child);
@@ -25,7 +25,7 @@ void change_ways(std::map<std::string, std::string>& ways, const std::function<v
   }
 }
 
-// Every path that the document names, but for those of modules that are tied or used.
+// Changes every path in the document, except the paths of tied or used modules.
 void change_paths(Scenario& scenario, const std::function<void(std::string&)>& change) {
   engine_generator(scenario.plan).rename(scenario.plan, change);
   const auto labels = [&](auto& costs) {

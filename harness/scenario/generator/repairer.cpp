@@ -123,7 +123,7 @@ class ScenarioRepairer {
 
   Scenario& scenario_;
   const int played_by_;
-  const int ranks_;  // as engines see them
+  const int ranks_;  // the number of ranks that engines see
 };
 
 }  // namespace

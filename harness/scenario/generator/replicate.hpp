@@ -10,8 +10,8 @@ namespace shardproof::scenario {
 
 const EngineGenerator& replicate_generator();
 
-/// Draws the section for `ranks` ranks; see EngineGenerator. Without `unused_parameters` in the palette, it removes from the model what could
-/// leave a parameter without a gradient.
+/// Draws the section for `ranks` ranks; see EngineGenerator. Without `unused_parameters` in the palette, it removes the
+/// modules that could leave a parameter without a gradient.
 void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
 
 /// Two linear modules, by path, with nothing but ReLUs between them. Nothing else uses them. So the first can be divided by columns and the

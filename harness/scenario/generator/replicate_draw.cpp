@@ -23,7 +23,8 @@ std::vector<std::int64_t> bytes_of_gradients(const Scenario& scenario) {
   return sizes;
 }
 
-// So small that there are several buckets, often: also the size of a gradient, which fills a bucket to the byte.
+// A limit that is often small enough for several buckets. It may be the size of a gradient, which fills a bucket
+// exactly.
 std::int64_t limit(const std::vector<std::int64_t>& sizes, std::int64_t usual, Dice& dice) {
   const int what = dice.between(0, 99);
   if (what < 35) return dice.one_of(sizes);
@@ -31,7 +32,9 @@ std::int64_t limit(const std::vector<std::int64_t>& sizes, std::int64_t usual, D
   return what < 80 ? 1 : usual;
 }
 
-// Modules that take no part pass on what they get, and so do modules that run others again. Each choice becomes its first child.
+// Makes every parameter take part in the loss. Removes modules that take no part, because they pass on their input.
+// Removes each `use` of a removed module, which has as many outputs as inputs, and each tie to one. Each choice becomes
+// its first child.
 void use_all_parameters(Model& model) {
   change_modules(model.root, [](Module& module) {
     std::erase_if(module.children, [](const Module& child) { return child.kind == ModuleKind::discard || child.kind == ModuleKind::list; });

@@ -71,7 +71,7 @@ class Variants {
     }
   }
 
-  // Ever smaller stretches of calls.
+  // Leaves out shorter and shorter ranges of calls.
   void bodies() {
     for (std::size_t i = 0; i < from_.scenario.script.segments.size(); ++i) {
       const std::size_t calls = from_.scenario.script.segments[i].body.size();
@@ -119,7 +119,7 @@ class Variants {
     module.channels = 0;
   }
 
-  // What all have in common goes at once where it can, else one after the other.
+  // Changes all modules at once if that works, otherwise one after the other.
   void each_module(const std::function<void(Module&)>& change) {
     offer([&](Scenario& s) { change_modules(s.model.root, change); });
     for (const std::string& path : paths(from_.scenario.model)) {
@@ -133,7 +133,7 @@ class Variants {
 
   void widths() {
     const bool takes_tokens = vocabulary(from_.scenario.model) > 0;
-    // None becomes wider than the widest: all of one width are only made narrower then.
+    // No module becomes wider than the widest. So if all have one width, they only become narrower.
     std::int64_t widest = takes_tokens ? 1 : from_.scenario.script.input[1];
     visit(from_.scenario.model.root, "", [&](const Module& module, const std::string&) {
       widest = std::max({widest, module.in_features, module.out_features, module.features, module.vocabulary});
@@ -206,7 +206,7 @@ class Variants {
     offer([](Action& a) { a.ranks.clear(); });
     for (const int rank : action.ranks) offer([=](Action& a) { std::erase(a.ranks, rank); });
     if (!action.hook) return;
-    // A hook stays at its point, and what engines have to refuse stays so.
+    // A hook keeps its point, and a hook that engines must refuse stays refused.
     offer([](Action& a) { a.hook->fails_on.clear(); });
     offer([](Action& a) { a.hook->kind = HookKind::plain; });
     offer([](Action& a) { a.hook->direct = false; });
@@ -234,7 +234,8 @@ class Variants {
 
   // -- Costs
 
-  // That ranks agree on sizes in no time keeps engines comparable that do so in other ways.
+  // Whether an entry is the cost 0 of agreeing on sizes. Variants keep this entry: engines agree in different ways, and
+  // only cost 0 keeps them comparable.
   static bool is_nobodys(const auto& entry) { return entry.first.second == extension_sizes_tag && entry.second == 0; }
 
   void costs() {

@@ -34,12 +34,12 @@ class WrappingDraw {
     return shares;
   }
 
-  // Modules that run alone in some forward.
+  // Draws the wrapped modules among the modules that have a forward.
   void wrap() {
     visit_children_first(model_.root, "", [&](const Module& module, const std::string& path) {
       const bool has_forward = module.kind != ModuleKind::use && module.kind != ModuleKind::list;
       const bool is_small = module.kind == ModuleKind::relu || module.kind == ModuleKind::scale;
-      // Modules that share a weight lose it if they are apart.
+      // Modules with a shared weight lose it if they are in different groups.
       const int likely = path.empty() ? 85 : is_small || shares_weight(module, path) ? 8 : 45;
       if (has_forward && dice_.chance(likely)) wrapped_.push_back(path);
     });
@@ -47,7 +47,8 @@ class WrappingDraw {
     if (!std::ranges::any_of(parameters(model_), trains) && holder("") == nullptr) wrapped_.emplace_back();
   }
 
-  // A weight that two modules read must be with both. A module that a `use` runs must be whole at that time.
+  // Separates modules that are not gathered together. A weight that two modules read must be with both. A module that a
+  // `use` runs must be whole at that time.
   void separate() {
     const auto each = [&](auto&& self, Module& module, const std::string& path) -> void {
       if (!module.tied_to.empty() && holder(path) != holder(module.tied_to)) module.tied_to.clear();
@@ -63,7 +64,7 @@ class WrappingDraw {
     make_plain(make_plain, model_.root, "");
   }
 
-  // By its own hooks, or because the module that holds it is gathered when the `use` runs.
+  // It is whole through its own hooks, or because the module that holds it is gathered when the `use` runs.
   bool is_whole_for(const std::string& target, const std::string& use) const {
     const std::string* wrapped = holder(target);
     return wrapped == nullptr || *wrapped == target || is_at_or_under(use, *wrapped);

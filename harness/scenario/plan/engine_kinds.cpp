@@ -20,7 +20,8 @@ const std::vector<EngineKind>& shipped_kinds() {
   return kinds;
 }
 
-// Filled by registrations before main, read-only afterwards; a function's static so that the order of initialisation does not matter.
+// Registrations fill it before main; afterwards it is read-only. It is a function's static variable, so that the order
+// of initialisation does not matter.
 std::vector<EngineKind>& registry() {
   static std::vector<EngineKind> kinds = shipped_kinds();
   return kinds;

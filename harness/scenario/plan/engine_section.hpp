@@ -30,7 +30,8 @@ class EngineSection {
   /// The kind of engine that reads it. In a document this is the section's key in the plan.
   virtual std::string_view kind() const = 0;
   virtual nlohmann::ordered_json to_json() const = 0;
-  /// Throws std::invalid_argument that names the place in the document (`plan.toy.bucket`). The model of the scenario is valid.
+  /// Throws std::invalid_argument with the place in the document (`plan.toy.bucket`). The model of the scenario is
+  /// valid.
   virtual void validate(const Scenario& scenario) const = 0;
   /// Names of the parameter groups of this model, which are the labels of their copies.
   virtual std::vector<std::string> groups(const Model& model) const = 0;
@@ -44,12 +45,13 @@ class EngineSection {
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
   /// Whether ranks reduce the gradient of this parameter of the model.
   virtual bool reduces(const std::string& parameter) const = 0;
-  /// The dtype in which each rank keeps this parameter of the model, its gradient, and what the optimizer keeps of it. The parameter's module
-  /// computes in the dtype, unless the plan has mixed precision.
+  /// The dtype in which each rank keeps this parameter of the model, its gradient, and the optimizer's state for it.
+  /// The parameter's module computes in the dtype, unless the plan has mixed precision.
   virtual DType dtype_of(const std::string& /*parameter*/) const { return DType::f32; }
-  /// Whether the engine compiles its step. Then `Trainer::compiled_plan` says what it played.
+  /// Whether the engine compiles its step. Then `Trainer::compiled_plan` returns the passes that it played.
   virtual bool compiles() const { return false; }
-  /// Whether each rank keeps whole gradients. A backward that reduces then replaces all that earlier backwards have left in them.
+  /// Whether each rank keeps whole gradients. A backward that reduces then replaces the gradients of all earlier
+  /// backwards.
   virtual bool keeps_whole_gradients() const { return false; }
   /// How many consecutive ranks hold the parts of one copy of the model. They train on the same batch.
   virtual int ranks_per_copy(const Mesh& /*mesh*/) const { return 1; }
@@ -82,7 +84,7 @@ class SectionOf : public EngineSection {
 /// A kind of engine, as readers of documents and of claims know it.
 struct EngineKind {
   std::string_view name;
-  /// Reads a section. Throws std::invalid_argument that names the place, what was expected there and what was found.
+  /// Reads a section. Throws std::invalid_argument with the place, what was expected there and what was found.
   std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
   std::span<const Feature> own_features = {};  ///< in addition to `common_features`; of static lifetime
 

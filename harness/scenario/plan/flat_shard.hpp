@@ -1,5 +1,5 @@
-// The section of plans for engines of the kind `flat_shard`. Each wrapped module has its parameters in one flat tensor, of which each rank
-// keeps one equal part. Source of the options: PyTorch's FullyShardedDataParallel.
+// The section of plans for engines of the kind `flat_shard`. Each wrapped module has its parameters in one flat tensor,
+// and each rank keeps one equal part of the tensor. Source of the options: PyTorch's FullyShardedDataParallel.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct FlatShardFeature {
   static constexpr Feature prefetch_after{"prefetch_after"};      ///< `backward_prefetch` after and none
   static constexpr Feature forward_prefetch{"forward_prefetch"};
   static constexpr Feature gather_limit{"gather_limit"};
-  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< hooks of the user instead of reductions
+  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< a user's hooks instead of reductions
   static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
 
   static constexpr std::array all{order_validation, orig_params,    prefetch_after,   forward_prefetch,
@@ -35,16 +35,16 @@ inline constexpr std::string_view execution_order_tag = "execution order";
 
 /// Which parameters each rank keeps, and when.
 enum class ShardStrategy : std::uint8_t {
-  full_shard,     ///< a part; parameters are whole only while a module computes with them
-  shard_grad_op,  ///< a part; parameters are whole from a forward to the end of its backward
-  no_shard,       ///< everything: gradients are all-reduced
-  hybrid,         ///< as full_shard within the second dimension of the mesh, with copies along the first
-  hybrid_zero2,   ///< as shard_grad_op, on the same mesh
+  full_shard,     ///< A part. Parameters are whole only while a module computes with them.
+  shard_grad_op,  ///< A part. Parameters are whole from a forward to the end of its backward.
+  no_shard,       ///< All parameters. Gradients are all-reduced.
+  hybrid,         ///< Like `full_shard` within the second dimension of the mesh, with copies along the first.
+  hybrid_zero2,   ///< Like `shard_grad_op`, on the same mesh as `hybrid`.
 };
 std::string_view to_string(ShardStrategy strategy);
 /// Whether the strategy is for a mesh of two dimensions: copies along the first, parts along the second.
 bool has_replicas(ShardStrategy strategy);
-/// Whether whole parameters go after a forward.
+/// Whether whole parameters are freed after a forward.
 bool frees_after_forward(ShardStrategy strategy);
 
 /// When the next unit's parameters are gathered in a backward: before or after the gradients of the current unit are computed.
@@ -58,11 +58,13 @@ struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   /// root's path is empty.
   std::vector<std::string> wrap;
   ShardStrategy strategy = ShardStrategy::full_shard;
-  bool use_orig_params = false;  ///< a unit keeps its parameters as such: frozen and trainable ones may be together, and each is aligned
+  /// A unit keeps its parameters as separate tensors. Frozen and trainable ones may be together, and each is aligned.
+  bool use_orig_params = false;
   FlatPrefetch backward_prefetch = FlatPrefetch::before;
-  bool forward_prefetch = false;   ///< gathers the next unit while this one's forward runs. The order is that of the first iteration.
-  bool limit_all_gathers = true;   ///< the host waits, so that at most two gathers are ahead of their computation.
-  bool validate_order = false;     ///< ranks compare the order in which they gather.
+  /// Gathers the next unit while this unit's forward runs, in the order of the first iteration.
+  bool forward_prefetch = false;
+  bool limit_all_gathers = true;   ///< The host waits, so that at most two gathers are ahead of their computation.
+  bool validate_order = false;     ///< Ranks compare the order in which they gather.
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;

@@ -1,4 +1,5 @@
-// An empty section for a kind of engine that this program cannot read. Cases give it to an engine, which has to refuse it.
+// An empty section for a kind of engine that this program cannot read. Cases give it to an engine, which must refuse
+// it.
 #pragma once
 
 #include <nlohmann/json.hpp>

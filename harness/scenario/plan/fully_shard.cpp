@@ -103,7 +103,7 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
   }
 }
 
-// Groups that are split off the world would have members that no rank can name.
+// Split-off groups would have members that no rank can name.
 void validate_imagined(const std::vector<WrapGroup>& wrap) {
   for (const WrapGroup& group : wrap) {
     if (group.reshard_after_forward.kind == ReshardAfterForward::Kind::size)

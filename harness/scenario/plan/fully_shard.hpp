@@ -24,7 +24,7 @@ struct FullyShardFeature {
   static constexpr Feature gradient_divide_factor{"gradient_divide_factor"};
   static constexpr Feature reduction_hooks{"reduction_hooks"};  ///< hooks after a reduction, and after a parameter has its gradient
 
-  static constexpr Feature forward_methods{"forward_methods"};  ///< methods of a module that run as its forward does
+  static constexpr Feature forward_methods{"forward_methods"};  ///< methods of a module that run like its forward
 
   static constexpr std::array all{post_optim_event, prefetch_lists,         manual_unshard,  reshard_to_size,
                                   shard_dims,       gradient_divide_factor, reduction_hooks, forward_methods};
@@ -39,21 +39,24 @@ struct ReshardAfterForward {
     automatic,  ///< yes for all but the root
     yes,
     no,
-    size,  ///< to shards over `size` ranks, each of consecutive ones; a backward gathers from those
+    size,  ///< To shards over `size` consecutive ranks. A backward gathers from these shards.
   } kind = Kind::automatic;
   int size = 0;
   friend bool operator==(const ReshardAfterForward&, const ReshardAfterForward&) = default;
 };
 
-enum class BackwardPrefetch : std::uint8_t { previous, none };  ///< previous in recorded forward order, one group ahead
+/// `previous`: the group before in the recorded forward order, one group ahead.
+enum class BackwardPrefetch : std::uint8_t { previous, none };
 std::string_view to_string(BackwardPrefetch prefetch);
 
 /// Modules whose parameters are gathered and reduced together.
 struct WrapGroup {
-  std::vector<std::string> modules;  ///< paths; "" is the root. Parameters under them that a deeper group has not claimed
+  /// Paths; "" is the root. They include the parameters under them that no deeper group has.
+  std::vector<std::string> modules;
   ReshardAfterForward reshard_after_forward;
-  std::vector<std::string> forward_prefetch;  ///< groups, each by one of its modules, to gather while this one's forward runs
-  std::vector<std::string> backward_prefetch;  ///< the same for its backward, instead of the plan's policy
+  /// The groups to gather while this group's forward runs, each by one of its modules.
+  std::vector<std::string> forward_prefetch;
+  std::vector<std::string> backward_prefetch;  ///< The same for this group's backward, instead of the plan's policy.
   friend bool operator==(const WrapGroup&, const WrapGroup&) = default;
 };
 
@@ -62,11 +65,14 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
 
   std::vector<WrapGroup> wrap;  ///< children before parents
   BackwardPrefetch backward_prefetch = BackwardPrefetch::previous;
-  std::vector<std::string> ignored_parameters;  ///< stay whole on every rank, and no rank reduces their gradients
-  std::map<std::string, int> shard_dims;  ///< by parameter: the dimension that is sharded, instead of 0; -1 is the last
-  double gradient_divide_factor = 0;  ///< gradients are sums over all ranks divided by this; 0: by their number
+  std::vector<std::string> ignored_parameters;  ///< They stay whole on every rank, and no rank reduces their gradients.
+  /// By parameter: the dimension that is sharded, instead of 0. -1 is the last dimension.
+  std::map<std::string, int> shard_dims;
+  /// Gradients are sums over all ranks, divided by this. 0: divided by the number of ranks.
+  double gradient_divide_factor = 0;
 
-  int live_reduce_inputs = 1;  ///< operands of reduce-scatters that may be alive before the host waits for the oldest
+  /// The number of operands of reduce-scatters that may be alive before the host waits for the oldest.
+  int live_reduce_inputs = 1;
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;

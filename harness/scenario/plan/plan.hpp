@@ -1,4 +1,5 @@
-// How to train: what all kinds of engines share, and the section of the one kind that the plan is for.
+// A plan: how to train. It has options that all kinds of engines share, and the section of the one kind that the plan
+// is for.
 #pragma once
 
 #include <array>
@@ -15,8 +16,8 @@
 
 namespace shardproof::scenario {
 
-/// How the ranks of the world are arranged, row-major. One dimension: parameters are sharded over it. Two: replicated over the first,
-/// sharded over the second.
+/// The arrangement of the world's ranks, row-major. With one dimension, parameters are sharded over it. With two
+/// dimensions, they are replicated over the first and sharded over the second.
 struct Mesh {
   std::vector<int> shape;          ///< empty: one dimension of all ranks
   std::vector<std::string> names;  ///< of the dimensions
@@ -38,7 +39,8 @@ enum class Initialisation : std::uint8_t {
 };
 std::string_view to_string(Initialisation initialisation);
 
-enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };  ///< adam adds decay to the gradient, adamw takes it off the parameter
+/// adam adds decay to the gradient; adamw subtracts it from the parameter
+enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };
 std::string_view to_string(OptimizerKind kind);
 
 struct Optimizer {
@@ -94,7 +96,7 @@ struct Plan {
 /// Keys of a plan in a document that all kinds of engines share.
 inline constexpr std::array<std::string_view, 4> shared_plan_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
 
-/// Throws std::invalid_argument: the plan's engine section is not of the kind that is asked for.
+/// Throws std::invalid_argument: the plan's engine section is not of the wanted kind.
 [[noreturn]] void refuse_other_kind(const Plan& plan, std::string_view wanted);
 
 /// The plan's engine section. A plan without a section gets one. Throws std::invalid_argument for a plan of another kind.

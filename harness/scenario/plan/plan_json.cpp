@@ -68,7 +68,7 @@ Optimizer read_optimizer(const Node& node) {
   return optimizer;
 }
 
-// Not all dtypes: what layers can compute in.
+// The dtypes that layers can compute in.
 constexpr std::array real_dtypes{DType::bf16, DType::f16, DType::f32};
 
 DType read_dtype(const Node& node) {

@@ -115,7 +115,8 @@ void validate_parameter_dtypes(const ReplicatePlan& section, const Scenario& sce
                                             to_string(scenario.plan.optimizer.kind)));
 }
 
-// What a divided module takes and gives has a meaning inside the model only. A hook of the script reduces over the whole world.
+// Refuses calls that a divided module cannot make. The input and output of a divided module have a meaning only inside
+// the model. A hook of the script reduces over the whole world.
 std::string objection_to_call_on_parts(const Action& action) {
   const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
   if (runs && !action.module.empty()) return "with tensor_parallel the model runs as a whole: leave the module out";

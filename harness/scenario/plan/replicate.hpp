@@ -18,7 +18,7 @@ namespace shardproof {
 struct ReplicateFeature {
   static constexpr Feature gradient_views{"gradient_views"};        ///< `gradients` as views of buckets
   static constexpr Feature unused_parameters{"unused_parameters"};  ///< parameters without a gradient in some backward
-  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< a hook of the user instead of reductions
+  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< a user's hook instead of reductions
   static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
   static constexpr Feature compiled_step{"compiled_step"};          ///< `compile`
   static constexpr Feature tensor_parallel{"tensor_parallel"};      ///< `tensor_parallel`
@@ -34,27 +34,30 @@ namespace shardproof::scenario {
 
 /// The tag of the all-reduce or hook call of a bucket: `bucket 0` is the first that a backward starts.
 std::string bucket_tag(std::size_t index);
-/// Tags of the collectives in which ranks agree: on the parameters that they have, on the values of these, on the order in which gradients
-/// become ready, and on the parameters that some rank used.
+/// Tags of the collectives in which ranks agree on
+/// - their list of parameters,
+/// - the values of the parameters,
+/// - the order in which gradients become ready,
+/// - the parameters that some rank used.
 inline constexpr std::string_view parameter_list_tag = "parameter list", parameter_values_tag = "parameter values",
                                   ready_order_tag = "ready order", used_parameters_tag = "used parameters";
 
-/// Where a gradient is after its reduction.
+/// The place of a gradient after its reduction.
 enum class BucketGradients : std::uint8_t {
-  copies,  ///< in its own memory: it is copied out of the bucket
-  views,   ///< in the bucket
+  copies,  ///< In its own memory: it is copied out of the bucket.
+  views,   ///< In the bucket.
 };
 std::string_view to_string(BucketGradients gradients);
 
-/// Which passes of a compiled step are captured. The other runs eagerly.
+/// The passes of a compiled step that are captured. The other pass runs eagerly.
 enum class CompiledRegion : std::uint8_t { forward_backward, backward };
 std::string_view to_string(CompiledRegion region);
 
-/// How the compiler makes one all-reduce of several gradients.
+/// The compiler's way to make one all-reduce of several gradients.
 enum class BucketFusion : std::uint8_t {
-  concat,    ///< copies them into one flat tensor
-  coalesce,  ///< gives them to one call with several operands
-  none,      ///< one all-reduce for each gradient
+  concat,    ///< Copies them into one flat tensor.
+  coalesce,  ///< Gives them to one call with several operands.
+  none,      ///< Makes one all-reduce for each gradient.
 };
 std::string_view to_string(BucketFusion fusion);
 
@@ -65,32 +68,33 @@ struct CompilePlan {
   friend bool operator==(const CompilePlan&, const CompilePlan&) = default;
 };
 
-/// Which dimension of a linear module's weight the ranks of a tensor-parallel group have parts of.
+/// The dimension of a linear module's weight that the ranks of a tensor-parallel group split.
 enum class TensorParallel : std::uint8_t {
-  column,  ///< rows of the weight [out, in] and of the bias: each rank has some of the outputs
-  row,     ///< columns of the weight: each rank has some of the inputs, and outputs are summed
+  column,  ///< Rows of the weight [out, in] and of the bias: each rank has some of the outputs.
+  row,     ///< Columns of the weight: each rank has some of the inputs, and outputs are summed.
 };
 std::string_view to_string(TensorParallel parallel);
 
 struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   static constexpr std::string_view name = "replicate";
 
-  /// A bucket closes with the gradient that brings it to its limit. The first bucket of a backward has a limit of its own.
+  /// A bucket closes with the gradient that brings it to its limit. The first bucket of a backward has its own limit.
   std::int64_t first_bucket_bytes = 1'048'576;
   std::int64_t bucket_bytes = 26'214'400;
   BucketGradients gradients = BucketGradients::copies;
-  bool unused_parameters = false;  ///< a backward may leave parameters out. Buckets then stay those of the construction.
+  /// A backward may leave parameters out. Then the buckets stay as they were constructed.
+  bool unused_parameters = false;
   std::optional<CompilePlan> compile;
   /// By path of a linear module. The mesh has two dimensions: copies along the first, parts along the second.
   std::map<std::string, TensorParallel> tensor_parallel;
-  /// By path of a module that has parameters: bf16 or f16. Its parameters, their gradients and what the optimizer keeps have this
-  /// dtype, and the module computes in it. Its input is cast to the dtype, and its output to f32.
+  /// By path of a module that has parameters: bf16 or f16. Its parameters, their gradients and their optimizer state
+  /// have this dtype, and the module computes in it. Its input is cast to the dtype, and its output to f32.
   std::map<std::string, DType> parameter_dtypes;
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
   void validate(const Scenario& scenario) const override;
-  /// The buckets that there can be: as many as trainable parameters.
+  /// All buckets that can exist: as many as trainable parameters.
   std::vector<std::string> groups(const Model& model) const override;
   std::vector<std::string> collective_tags(const Model& model) const override;
   std::vector<std::string> wrapped_modules() const override { return {""}; }

@@ -1,4 +1,4 @@
-// The far side of an all-gather extension: its C functions as hooks, for a subject in C++.
+// Turns an all-gather extension in C into hooks for a subject in C++. This is the subject's side of the boundary.
 #pragma once
 
 #include "harness/subject/abi/borrowed_seat.hpp"
@@ -6,7 +6,7 @@
 
 namespace shardproof::abi {
 
-/// The device has to outlive it, and the extension in C has to be valid as long as its hooks are called.
+/// The device must outlive the hooks. The extension in C must be valid as long as its hooks are called.
 AllGatherExtension borrowed_extension(BorrowedDevice& device, const shardproof_extension& extension);
 
 }  // namespace shardproof::abi

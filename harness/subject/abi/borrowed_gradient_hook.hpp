@@ -1,4 +1,4 @@
-// The far side of a gradient hook: its C function as a hook, for a subject in C++.
+// Turns a gradient hook in C into a hook for a subject in C++. This is the subject's side of the boundary.
 #pragma once
 
 #include "harness/subject/abi/borrowed_seat.hpp"
@@ -6,7 +6,7 @@
 
 namespace shardproof::abi {
 
-/// The device has to outlive it, and the hook in C has to be valid as long as it is called.
+/// The device must outlive the hook. The hook in C must be valid as long as it is called.
 GradientHook borrowed_gradient_hook(const BorrowedDevice& device, const shardproof_gradient_hook& hook);
 
 }  // namespace shardproof::abi

@@ -21,10 +21,10 @@ void Link::check(shardproof_status status) const {
   if (status != SHARDPROOF_OK) throw std::runtime_error(harness_->error(device_));
 }
 
-// A buffer of the harness. Its address on the other side says whether two are the same.
+// A buffer of the harness. Two memories are the same if their buffers have the same address in the harness.
 class BorrowedDevice::Memory final : public Storage {
  public:
-  /// `own`: to be released on this stream when nothing here holds it any more.
+  /// `own`: the stream to release it on, when no object here holds it any more. Empty: the harness owns it.
   Memory(std::shared_ptr<Link> link, shardproof_buffer* buffer, std::optional<std::uint32_t> own)
       : Storage(static_cast<std::byte*>(link->harness().data(buffer)), link->harness().bytes(buffer),
                 reinterpret_cast<std::uintptr_t>(buffer)),
@@ -35,7 +35,8 @@ class BorrowedDevice::Memory final : public Storage {
     if (!link_->is_open() || is_released_) return;
     const shardproof_harness& harness = link_->harness();
     for (; holds_ > 0; --holds_) harness.let_go(link_->device(), buffer_);
-    if (own_) harness.release(link_->device(), *own_, buffer_);  // what is wrong with that, the harness knows
+    // The harness records a failure of this call.
+    if (own_) harness.release(link_->device(), *own_, buffer_);
   }
 
   shardproof_buffer* handle() const { return buffer_; }
@@ -199,7 +200,7 @@ shardproof_tensor BorrowedDevice::give(const Tensor& tensor, Shapes& shapes) con
   return given;
 }
 
-// Host memory is nothing that spans speak of.
+// Spans do not describe host memory, so its span is empty.
 shardproof_span BorrowedDevice::span(const Tensor& tensor) const {
   shardproof_span span{.buffer = nullptr, .offset = 0, .count = 0, .dtype = to_c(tensor.dtype())};
   if (!tensor.defined() || tensor.storage()->buffer() == 0) return span;
@@ -251,7 +252,7 @@ void BorrowedCommunicator::run(Stream stream, const Collective& collective) {
 
 void BorrowedCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
   const shardproof_harness& harness = link_->harness();
-  // A harness may be older than this subject.
+  // An older harness lacks the function.
   if (harness.size <= offsetof(shardproof_harness, run_coalesced)) return Communicator::run_coalesced(stream, collectives);
   std::vector<shardproof_collective> calls;
   for (const Collective& collective : collectives) calls.push_back(given(collective));

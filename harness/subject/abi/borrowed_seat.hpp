@@ -1,5 +1,5 @@
-// The far side of a seat: device and collectives of a harness behind its C functions, for a subject in C++. What a function of the harness
-// objects to is thrown here as std::runtime_error.
+// Turns a seat in C into a device and collectives for a subject in C++. This is the subject's side of the boundary. If
+// a function of the harness fails, these classes throw std::runtime_error with its error text.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace shardproof::abi {
 
-/// What all that is made of one seat shares. It is closed when its trainer is gone: what is still held then is nobody's any more.
+/// The connection to the harness that all objects of one seat share. It is closed when the seat's trainer is gone.
+/// Objects that still exist then own nothing.
 class Link {
  public:
   explicit Link(const shardproof_seat& seat) : harness_(seat.harness), device_(seat.device) {}
@@ -26,7 +27,7 @@ class Link {
   shardproof_device* device() const { return device_; }
   bool is_open() const { return is_open_; }
   void close() { is_open_ = false; }
-  /// Of what a function has returned.
+  /// Throws if a function of the harness returned a failure.
   void check(shardproof_status status) const;
 
  private:
@@ -35,7 +36,7 @@ class Link {
   bool is_open_ = true;
 };
 
-/// On the simulated device: work computes with the kernels of this side.
+/// The device of the seat. Only for the simulated device, because work computes with this side's kernels.
 class BorrowedDevice final : public Device {
  public:
   explicit BorrowedDevice(const shardproof_seat& seat);
@@ -58,13 +59,13 @@ class BorrowedDevice final : public Device {
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override;
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;
   Tensor to_host(const Tensor& tensor) override { return tensor.clone(); }
-  /// std::logic_error: phases are the harness's.
+  /// Throws std::logic_error: only the harness marks phases.
   void mark(std::string_view text) override;
 
   const std::shared_ptr<Link>& link() const { return link_; }
-  /// What the harness lends, or a buffer of this side as it is named there.
+  /// The tensor for memory that the harness lends, or for a buffer of this side that the harness names.
   Tensor take(const shardproof_tensor& tensor);
-  /// The answer of a hook: what it names is let go of when nothing here holds it any more.
+  /// The tensors in the answer of a hook. Their buffers are let go when no object here holds them any more.
   std::vector<Tensor> take_answer(std::span<const shardproof_tensor> tensors);
   shardproof_tensor give(const Tensor& tensor, Shapes& shapes) const;
   shardproof_span span(const Tensor& tensor) const;
@@ -90,7 +91,7 @@ class BorrowedCommunicator final : public Communicator {
 
   int rank() const override;
   std::span<const int> members() const override { return members_; }
-  const FabricCapabilities& capabilities() const override;  ///< not known here: none
+  const FabricCapabilities& capabilities() const override;  ///< unknown here: no capability is set
   void run(Stream stream, const Collective& collective) override;
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;

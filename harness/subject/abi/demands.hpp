@@ -1,4 +1,4 @@
-// What is demanded of what comes from the other side of the boundary.
+// Checks of arguments from the other side of the boundary. They throw std::invalid_argument.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,14 +13,14 @@ namespace shardproof::abi {
   throw std::invalid_argument(fmt::format("{}: {}", what, why));
 }
 
-/// What has to be there.
+/// The object behind a pointer that must not be NULL.
 template <class T>
 T& there(T* pointer, std::string_view what) {
   if (pointer == nullptr) refuse(what, "it is NULL");
   return *pointer;
 }
 
-/// Of a tensor, or of a parameter.
+/// Checks the dimensions of a tensor or a parameter.
 inline void require_dimensions(int count, const std::int64_t* shape, std::string_view what) {
   constexpr int most = 32;
   if (count > most) refuse(what, fmt::format("{} dimensions; there may be {}", count, most));

@@ -11,7 +11,7 @@
 #include "harness/subject/abi/borrowed_seat.hpp"
 #include "harness/subject/abi/words.hpp"
 
-// A trainer with the seat that it has on this side.
+// A trainer with its seat on this side of the boundary.
 struct shardproof_trainer {
   shardproof_trainer(shardproof::Subject& made_by, const shardproof_seat& seat)
       : subject(made_by), device(seat), world(device, seat.world, false) {}
@@ -20,7 +20,7 @@ struct shardproof_trainer {
   shardproof::abi::BorrowedDevice device;
   shardproof::abi::BorrowedCommunicator world;
   std::unique_ptr<shardproof::Trainer> trainer;
-  // Behind the last answer.
+  // Memory that the last answer points to.
   shardproof::abi::Shapes shapes;
   std::vector<shardproof::ParameterView> views;
   std::vector<shardproof_parameter> parameters;
@@ -30,7 +30,7 @@ struct shardproof_trainer {
 namespace shardproof {
 
 struct ExportedSubject::Functions {
-  /// Passes on what the call answers, and what it throws.
+  /// Passes on the reply of the call, or its exception.
   template <class Call>
   static shardproof_status answer(const shardproof_harness& harness, shardproof_reply* reply, Call&& call) {
     Reply answered;
@@ -127,7 +127,7 @@ struct ExportedSubject::Functions {
                                        .shard = give(view.shard),
                                        .second = give(view.second),
                                        .gradient = give(view.gradient)});
-        view.shard = view.second = view.gradient = {};  // whether they stay is the trainer's business
+        view.shard = view.second = view.gradient = {};  // the trainer decides how long they live
       }
       *parameters = trainer->parameters.data();
       *count = trainer->parameters.size();

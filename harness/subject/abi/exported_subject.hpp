@@ -1,5 +1,6 @@
-// The other direction: a Subject in C++ as a table of plain C functions. So an engine that is written for subject.hpp runs where the table
-// of another language would, and what comes of that tells whether anything is lost on the way.
+// Exports a Subject in C++ as a table of plain C functions. It is the other direction of table_subject.hpp. So an
+// engine that is written for subject.hpp runs like an engine in another language. Comparing both shows whether the
+// boundary loses anything.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace shardproof {
 
-/// On the simulated device. Its trainers are not to outlive it.
+/// Only for the simulated device. It must outlive its trainers.
 class ExportedSubject {
  public:
   explicit ExportedSubject(std::unique_ptr<Subject> subject);
@@ -26,7 +27,7 @@ class ExportedSubject {
   std::unique_ptr<Subject> subject_;
   std::string name_, version_;
   Claims claims_;
-  std::vector<std::vector<const char*>> features_;  // of each kind, NULL at the end
+  std::vector<std::vector<const char*>> features_;  // of each kind; NULL at the end
   std::vector<shardproof_claim> claims_in_c_;
   shardproof_subject table_;
 };

@@ -110,7 +110,7 @@ void HandedOutExtension::post(const shardproof_contributions& all, Stream stream
                             .tensors = take(all.tensors, all.tensor_count, "contributions"),
                             .metadata = metadata == metadata_.end() ? nullptr : metadata->second,
                             .param_dtype = dtype_from_c(all.param_dtype)};
-  // From call to call the subject has what was made, and says where it is.
+  // Between calls the subject owns the parameter. In each call it gives the parameter's current tensors.
   struct Lent {
     Unsharded* unsharded;
     ~Lent() {

@@ -1,4 +1,5 @@
-// An all-gather extension as a subject in C has it: its hooks as functions with plain arguments.
+// Gives an all-gather extension to a subject in C: its hooks as functions with plain arguments. This is the harness's
+// side of the boundary.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,10 @@ class HandedOutExtension {
   shardproof_extension in_c_;
   std::string error_;
   std::map<std::uint64_t, std::shared_ptr<const void>> metadata_;
-  /// What post hooks have made. Its address is its identity there; it has tensors only while a hook runs.
+  /// The parameters that post hooks made. The address of an object identifies it on the other side. It has tensors only
+  /// while a hook runs.
   std::map<std::uint64_t, std::unique_ptr<Unsharded>> made_;
-  // Behind the last answer.
+  // Memory that the last answer points to.
   Shapes shapes_;
   std::vector<shardproof_tensor> tensors_;
 };

@@ -34,7 +34,7 @@ void HandedOutGradientHook::call(std::uint64_t state, std::string label, const s
   if (!reply.ok()) throw std::runtime_error(reply.error());
 }
 
-// A hook works on a stream, where host memory is out of reach of a GPU.
+// A hook works on a stream, so its operands must be in a buffer: a GPU cannot reach host memory.
 Tensor HandedOutGradientHook::operand(const shardproof_tensor* tensor, std::string_view what) const {
   Tensor taken = seat_.take(there(tensor, what), what);
   if (taken.defined() && taken.storage()->buffer() == 0) refuse(what, "it is in no buffer of the device");

@@ -1,4 +1,4 @@
-// A gradient hook as a subject in C has it: a function with plain arguments.
+// Gives a gradient hook to a subject in C: a function with plain arguments. This is the harness's side of the boundary.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class HandedOutGradientHook {
   HandedOutGradientHook& operator=(const HandedOutGradientHook&) = delete;
 
   const shardproof_gradient_hook& in_c() const { return in_c_; }
-  /// The registration has failed: all calls fail from now on.
+  /// Called when the registration has failed: all later calls of the hook fail.
   void withdraw() { is_withdrawn_ = true; }
 
  private:

@@ -26,7 +26,8 @@ Ours word(Ours (*from_c)(C), C c, std::string_view what) {
 
 std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
-/// Memory that is taken for what nobody has written there holds no values that mean anything. Bytes may be anybody's.
+/// Checks that the subject wrote the buffer as this dtype. Otherwise the values mean nothing. Elements of one byte may
+/// be anything.
 void require_written_as(const shardproof_buffer& buffer, DType dtype, std::string_view what) {
   const auto is_byte = [](DType known) { return size_of(known) == 1; };
   if (buffer.written.empty() || buffer.written.contains(dtype) || is_byte(dtype) || std::ranges::any_of(buffer.written, is_byte)) return;
@@ -84,7 +85,8 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
                    is_host ? "the host" : "a GPU"));
   if (bytes == 0) return {memory, dtype, std::move(shape)};
   require_written_as(*tensor.buffer, dtype, what);
-  const std::size_t offset = address(data) - address(memory->data());  // of what begins before it: more than it has
+  // Data before the buffer gives an offset that is larger than the buffer.
+  const std::size_t offset = address(data) - address(memory->data());
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
     it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
                    memory->bytes(), static_cast<void*>(memory->data())));
@@ -220,7 +222,7 @@ void HandedOutSeat::release_to_cache(std::uint32_t id, shardproof_buffer* buffer
   forget(released);
 }
 
-// Of what has been released there is nothing left to let go of.
+// A released buffer has no hold any more, so letting go of it does nothing.
 void HandedOutSeat::let_go(shardproof_buffer* buffer) {
   there(buffer, "let_go");
   if (!known_.contains(buffer)) refuse("let_go", "that is no buffer of this device");
@@ -240,13 +242,13 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
              .writes = take(work.writes, work.write_count, what + ": writes"),
              .cost = work.cost_ns};
   if (work.cost_ns < 0) refuse(what, fmt::format("it costs {} ns, on top of what the scenario says", work.cost_ns));
-  // What the subject calls its context is there until this returns.
+  // The subject's context is valid only until this returns.
   const auto is_over = std::make_shared<bool>(false);
   if (work.run != nullptr) {
     given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
       if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
       const Reply reply = call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
-      if (!reply.ok()) throw std::invalid_argument(reply.error());  // the device says of what work
+      if (!reply.ok()) throw std::invalid_argument(reply.error());  // the device adds the work's name
     };
   }
   struct End {
@@ -257,7 +259,7 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
   device_.submit(stream(id, what), std::move(given));
 }
 
-// Of what has been taken as a span.
+// Records the dtype of a span that `take` has checked.
 void HandedOutSeat::note_written(const shardproof_span& span) {
   if (span.buffer != nullptr && span.count > 0) span.buffer->written.insert(dtype_from_c(span.dtype));
 }
@@ -282,7 +284,7 @@ Collective HandedOutSeat::take(const shardproof_collective& collective, int rank
                    .tag = collective.tag};
   if (given.kind == CollectiveKind::barrier) return given;
   given.out = take(collective.out, what + ": out");
-  // Of no account where it is not the root: in place, then.
+  // A rank that is not the root may leave `in` empty. Then the broadcast is in place.
   const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != rank;
   given.in = is_absent ? given.out : take(collective.in, what + ": in");
   if (collective.in.buffer != nullptr && collective.in.count > 0)
@@ -325,7 +327,7 @@ struct HandedOutSeat::Functions {
     if (reply != nullptr && text != nullptr && reply->thread.is_this()) reply->warnings.emplace_back(text);
   }
 
-  // Runs it on the seat; without one there is nobody to tell.
+  // Runs the call on the seat. Without a seat, it can only return the failure.
   template <class Call>
   static shardproof_status at(shardproof_device* device, Call&& call) {
     if (device == nullptr) return SHARDPROOF_FAILED;
@@ -491,7 +493,7 @@ std::optional<std::string> HandedOutSeat::take_first_failure() {
 
 namespace {
 
-/// The reply to a call that returned. A call fails, too, if it has called `fail` and then returns 0.
+/// The reply for a call that returned. A call that has called `fail` and returns 0 has failed, too.
 Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
   CallStatus status = CallStatus::failed;
   try {

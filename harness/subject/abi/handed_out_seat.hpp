@@ -1,5 +1,6 @@
-// A seat as a subject in C has it: the harness's functions over one device and its groups, and what the subject holds of them by handle.
-// Whatever comes from the other side is looked at before it is used; nothing is thrown to there.
+// Gives a seat to a subject in C: the harness's functions over one device and its groups. It also keeps the subject's
+// handles to buffers, groups and streams. It checks each argument from the other side before use, and throws nothing to
+// the other side.
 #pragma once
 
 #include <cstddef>
@@ -37,20 +38,20 @@ struct shardproof_reply {
   shardproof::abi::OwnThread thread;
 };
 
-/// Stays when its memory has gone, so that a handle that is used too long is known for what it is.
+/// A handle to memory. It stays when its memory is gone, so that a use after the release is reported as such.
 struct shardproof_buffer {
   shardproof::abi::HandedOutSeat& seat;
   std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
   std::string name;  ///< for messages: `buffer 17 "layers.1"`
-  bool is_subjects = false;  ///< allocated or adopted by it: only its release gives this back
-  std::size_t holds = 0;  ///< answers of hooks that name it and have not been let go of
-  std::size_t loans = 0;  ///< lent by the harness for as long as that says
-  std::set<shardproof::DType> written;  ///< as which the subject has said to write it
+  bool is_subjects = false;  ///< The subject allocated or adopted it. Only its release frees it.
+  std::size_t holds = 0;  ///< Answers of hooks that name it and are not let go yet.
+  std::size_t loans = 0;  ///< Loans of the harness that have not ended.
+  std::set<shardproof::DType> written;  ///< The dtypes that the subject declared for its writes.
 };
 
 struct shardproof_group {
   shardproof::abi::HandedOutSeat& seat;
-  std::unique_ptr<shardproof::Communicator> own;  ///< of a part
+  std::unique_ptr<shardproof::Communicator> own;  ///< set for a part of a split
   shardproof::Communicator* communicator;  ///< nullptr: dropped
 };
 
@@ -63,31 +64,32 @@ class HandedOutSeat {
   HandedOutSeat& operator=(const HandedOutSeat&) = delete;
 
   const shardproof_seat& in_c() const { return in_c_; }
-  /// The table that every seat has.
+  /// The table of the harness's functions, the same for every seat.
   static const shardproof_harness& functions();
 
   // -- Tensors, both ways
 
-  /// A view for C; its shape stays in `shapes`.
+  /// A view for C. Its shape is in `shapes`, which must outlive it.
   shardproof_tensor give(const Tensor& tensor, Shapes& shapes);
-  /// Throws std::invalid_argument that begins with `what` for all that shardproof_tensor does not allow.
+  /// Throws std::invalid_argument, beginning with `what`, for everything that shardproof_tensor does not allow.
   Tensor take(const shardproof_tensor& tensor, std::string_view what) const;
   Stream stream(std::uint32_t id, std::string_view what) const;
 
-  // -- Who has which buffer
+  // -- The owners of buffers
 
   void lend(const Tensor& tensor, std::string_view label);
   void end_loan(const Tensor& tensor);
-  /// The buffers of these tensors, each one once: the subject is to let go of them.
+  /// Counts one hold for each buffer of these tensors. The subject must let go of each buffer once.
   void hold(std::span<const Tensor> tensors, std::string_view label);
-  /// Memory that the subject has neither released nor let go of; to be asked when its trainer is gone.
+  /// Memory that the subject has neither released nor let go of. Call it when the seat's trainer is gone.
   std::vector<std::shared_ptr<Storage>> left_alive();
 
-  // -- What went wrong
+  // -- Failures
 
-  /// Of its rank: nothing of the seat is to be looked at in any other.
+  /// The rank's thread. Other threads must not touch the seat.
   OwnThread& thread() { return thread_; }
-  /// Runs it, if this is that thread; 0, or else what it has thrown is the seat's error.
+  /// Runs the call if this is the rank's thread, and returns SHARDPROOF_OK. If the call throws, the seat keeps the text
+  /// as its error, and this returns SHARDPROOF_FAILED. In another thread it only returns SHARDPROOF_FAILED.
   template <class Call>
   shardproof_status guarded(Call&& call) noexcept {
     if (!thread_.is_this()) return SHARDPROOF_FAILED;
@@ -117,14 +119,14 @@ class HandedOutSeat {
   void forget(shardproof_buffer& handle);
   void forget_unless_needed(shardproof_buffer& handle);
   Tensor take(const shardproof_span& span, std::string_view what) const;
-  /// `rank`: within the group that runs it.
+  /// `rank`: this rank's index in the group that runs it.
   Collective take(const shardproof_collective& collective, int rank, const std::string& what);
   std::vector<Tensor> take(const shardproof_span* spans, std::size_t count, std::string_view what) const;
   static void note_written(const shardproof_span& span);
   Communicator& communicator(const shardproof_group* group, std::string_view what) const;
   shardproof_group* add(std::unique_ptr<Communicator> part);
 
-  // What the functions of the table do.
+  // The implementations of the table's functions.
   void submit(std::uint32_t stream, const shardproof_work& work);
   void release(std::uint32_t stream, shardproof_buffer* buffer);
   void release_to_cache(std::uint32_t stream, shardproof_buffer* buffer);
@@ -136,18 +138,19 @@ class HandedOutSeat {
   OwnThread thread_;
   Device& device_;
   shardproof_device handle_{*this};
-  std::deque<shardproof_group> groups_;  // the world's first
+  std::deque<shardproof_group> groups_;  // the world is the first
   std::deque<shardproof_buffer> buffers_;
   std::unordered_set<const shardproof_buffer*> known_;
-  std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that has not gone
+  std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that is not gone
   std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
   shardproof_seat in_c_;
   std::string error_;
   std::optional<std::string> first_failure_;
 };
 
-/// Calls a function of the subject, which returns a status and may call `fail` and `warn` on the reply that it is given. The call also fails
-/// if the function throws, or if a function of the harness failed within it. `seat`: its trainer's, or nullptr.
+/// Calls a function of the subject, which returns a status and may call `fail` and `warn` on its reply. The call also
+/// fails if the function throws, or if a function of the harness failed within it. `seat`: the seat of the trainer, or
+/// nullptr.
 Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi

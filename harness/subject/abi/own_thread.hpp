@@ -1,4 +1,5 @@
-// The thread that a rank calls its subject in. Nothing is locked behind the boundary, so no other one may call the harness.
+// Identifies the thread in which a rank calls its subject. Nothing is locked on the harness's side of the boundary, so
+// no other thread may call the harness.
 #pragma once
 
 #include <atomic>
@@ -11,13 +12,13 @@ class OwnThread {
   static constexpr char objection[] =
       "a function of the harness was called in another thread than the subject: only the one that a rank calls its subject in may call it";
 
-  /// Whether it is the one that this was made in. If not, that is remembered.
+  /// Whether the calling thread is the thread that made this object. Remembers a call in another thread.
   bool is_this() noexcept {
     if (std::this_thread::get_id() == own_) return true;
     has_strayed_.store(true, std::memory_order_relaxed);
     return false;
   }
-  /// Whether another one has asked since this was called last.
+  /// Whether another thread has called `is_this` since the last call of this function.
   bool take_stray() noexcept { return has_strayed_.exchange(false, std::memory_order_relaxed); }
 
  private:

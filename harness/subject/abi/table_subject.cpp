@@ -28,13 +28,14 @@ namespace {
 
 using abi::call_subject;
 
-/// What trainers leave behind.
+/// Memory and failures that destroyed trainers left.
 struct Left {
-  std::vector<std::shared_ptr<Storage>> alive;  ///< until there is another trainer, so that whoever counts it finds it
-  Reply failure;  ///< of the first one that failed in its destroy
+  /// Kept until the next trainer is made, so that the count of live bytes includes it.
+  std::vector<std::shared_ptr<Storage>> alive;
+  Reply failure;  ///< the first failure of a destroy
 };
 
-/// Why a shard that begins at `start` along `dim` is no part of the whole; empty: it is one. Pure.
+/// Why a shard that begins at `start` along `dim` is not a part of the whole. Empty: it is. Pure.
 std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, std::int64_t start) {
   if (dim == flattened) {
     if (shard.size() != 1) return fmt::format("its shard is {}; a range of elements has one dimension", to_string(shard));
@@ -63,7 +64,8 @@ class TableTrainer final : public Trainer {
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
       const Reply reply = call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
-      for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);  // no play takes it any more
+      // The play has ended, so the rank's log takes the warnings.
+      for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
       if (!reply.ok() && left_->failure.ok()) left_->failure = Reply::of(reply.status(), "destroy: " + reply.error());
     }
     std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
@@ -76,7 +78,7 @@ class TableTrainer final : public Trainer {
     shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
       const shardproof_status status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
-      if (status == SHARDPROOF_OK) trainer_ = made;  // to be destroyed, whatever else has gone wrong
+      if (status == SHARDPROOF_OK) trainer_ = made;  // must be destroyed, even if another error follows
       return status;
     });
     if (reply.ok() && trainer_ == nullptr) return Reply::failed("create succeeded, but made no trainer");
@@ -86,7 +88,7 @@ class TableTrainer final : public Trainer {
   Reply perform(const scenario::Action& action, const Batch& batch) override {
     seat_.lend(batch.input, "input");
     seat_.lend(batch.targets, "targets");
-    Batch over = batch;  // whose loan ends when this returns
+    Batch over = batch;  // its loan ends when this returns
     const std::string text = scenario::write_action(action).dump();
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
       abi::Shapes shapes;
@@ -209,8 +211,8 @@ class TableTrainer final : public Trainer {
   std::map<std::string, Expected> parameters_;  // of the model, by name
   std::deque<abi::HandedOutExtension> extensions_;
   std::deque<abi::HandedOutGradientHook> gradient_hooks_;
-  std::vector<Batch> forwards_;  // those that have succeeded, until the first one after their backward has
-  bool has_gone_backward_ = false;  // since the last of them
+  std::vector<Batch> forwards_;  // succeeded forwards, up to the first one after their backward
+  bool has_gone_backward_ = false;  // since the last of these forwards
   shardproof_trainer* trainer_ = nullptr;
 };
 
@@ -254,7 +256,8 @@ class TableSubject final : public Subject {
   std::shared_ptr<Left> left_;
 };
 
-/// A kind that this program does not know may have features of its own. No case can need them.
+/// Reads the features of a claim. A kind that this program does not know may have its own features. No case can need
+/// them.
 Claims::Features known_features(const std::string& engine, const char* const* names) {
   const scenario::EngineKind* const known = scenario::find_engine_kind(engine);
   const scenario::EngineKind kind = known != nullptr ? *known : scenario::EngineKind{.name = engine};
@@ -282,7 +285,8 @@ Claims known_claims(const shardproof_claim* claims, std::size_t count) {
   return known;
 }
 
-/// What every table of this version has. Members that are appended later are to be looked at only where `size` says that they are there.
+/// The size of the members that every table of this version has. Later versions append members: read them only if
+/// `size` includes them.
 constexpr std::size_t least_size = offsetof(shardproof_subject, compiled_plan) + sizeof(shardproof_subject::compiled_plan);
 
 }  // namespace
@@ -325,7 +329,8 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
   if (!std::filesystem::exists(library)) refuse("there is no such file");
   void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
-    // What cannot be loaded may be the file itself, which is named already, or one that it needs.
+    // The error names the file that cannot be loaded: this library, which the message names already, or one of its
+    // dependencies.
     const std::string_view why = ::dlerror();
     const std::string itself = library.string() + ": ";
     refuse(why.starts_with(itself) ? why.substr(itself.size()) : why);

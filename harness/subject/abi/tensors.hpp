@@ -1,4 +1,4 @@
-// A tensor as DLPack has it, on either side of the boundary.
+// DLPack views of tensors, for both sides of the boundary.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace shardproof::abi {
 
-/// What views point to.
+/// Owns the shapes and strides that views point to.
 class Shapes {
  public:
-  /// Valid as long as this is.
+  /// The pointer is valid as long as this object, or until `clear`.
   std::int64_t* keep(Shape shape) { return kept_.emplace_back(std::move(shape)).data(); }
   void clear() { kept_.clear(); }
 
@@ -23,16 +23,16 @@ class Shapes {
   std::deque<Shape> kept_;
 };
 
-/// Memory of the host's that somebody else keeps.
+/// Wraps host memory that another owner keeps alive.
 std::shared_ptr<Storage> host_memory(std::byte* data, std::size_t bytes);
 
-/// All zero of what is undefined.
+/// The view of an undefined tensor is all zero.
 DLTensor view_of(const Tensor& tensor, Shapes& shapes);
 
 bool is_undefined(const DLTensor& tensor);
-/// Whether elements lie one after the other, row by row.
+/// Whether the elements are row-major without gaps.
 bool is_contiguous(const DLTensor& tensor);
-/// `f32 [2, 3]`, as far as it can be told; for messages.
+/// `f32 [2, 3]`, or as much of it as the view shows. For messages.
 std::string described(const DLTensor& tensor);
 
 }  // namespace shardproof::abi

@@ -12,7 +12,7 @@ namespace shardproof::abi {
 
 namespace {
 
-/// One of ours, and its number in C.
+/// A value of the harness, and its number in C.
 template <class Ours>
 struct Word {
   Ours ours;

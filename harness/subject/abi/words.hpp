@@ -1,5 +1,5 @@
-// The words of shardproof.h and those of the harness for the same things: element types, roles, kinds, classes. Both directions of the
-// boundary translate here.
+// Translates between the enumerations of shardproof.h and the harness: element types, roles, kinds and classes. Both
+// directions of the boundary use it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace shardproof::abi {
 
-// To C. Throw std::invalid_argument for what subjects do not say: work and collectives that the harness makes of others.
+// To C. Throw std::invalid_argument for values that subjects do not use: work and collectives that the harness makes
+// from other calls.
 DLDataType to_c(DType dtype);
 shardproof_stream_role to_c(StreamRole role);
 shardproof_work_kind to_c(WorkKind kind);
@@ -20,7 +21,8 @@ shardproof_collective_kind to_c(CollectiveKind kind);
 shardproof_reduce_op to_c(ReduceOp op);
 shardproof_status to_c(CallStatus status);
 
-// From C, where all words but dtypes are numbers. Throw std::invalid_argument that says what was found and what there is.
+// From C, where all values but dtypes are numbers. Throw std::invalid_argument with the value that was found and the
+// known values.
 DType dtype_from_c(DLDataType dtype);
 StreamRole role_from_c(std::uint32_t role);
 WorkKind work_from_c(std::uint32_t kind);
@@ -29,6 +31,6 @@ CollectiveKind collective_from_c(std::uint32_t kind);
 ReduceOp op_from_c(std::uint32_t op);
 CallStatus status_from_c(std::uint32_t status);
 
-std::string described(DLDataType dtype);  ///< for messages: `f32`, or what was found
+std::string described(DLDataType dtype);  ///< for messages: `f32`, or the dtype's numbers
 
 }  // namespace shardproof::abi

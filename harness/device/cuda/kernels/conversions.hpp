@@ -1,7 +1,12 @@
-// Elements of every dtype in memory, as float, double or integer in a register and back, with the conversions of
-// harness/tensor/elements.hpp bit for bit, NaN included: one rounding to nearest even between floating types; toward zero, saturating, NaN
-// to 0 from floating types to integers; modulo the range between integers. bf16 and f16 are taken apart and put together here, as neither
-// vendor's nor Eigen's types compile everywhere.
+// Loads and stores elements of every dtype: from memory to a float, double or integer in a register, and back. The
+// conversions equal those of harness/tensor/elements.hpp bit for bit, NaN included.
+//
+// Rules:
+// - between floating types: one rounding to nearest even
+// - from floating types to integers: toward zero, saturating, NaN to 0
+// - between integers: modulo the range
+//
+// This file takes bf16 and f16 apart itself, because neither the vendor's nor Eigen's types compile everywhere.
 #pragma once
 
 #include <bit>
@@ -22,7 +27,8 @@ SHARDPROOF_HOST_DEVICE inline std::uint32_t bits_of(float value) { return std::b
 SHARDPROOF_HOST_DEVICE inline std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 SHARDPROOF_HOST_DEVICE inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// float(value); a NaN keeps its sign and the upper bits of its payload, as on x86 (a GPU's own conversion makes all of them one).
+/// float(value). A NaN keeps its sign and the upper bits of its payload, as on x86. (A GPU's own conversion makes all
+/// NaNs equal.)
 SHARDPROOF_HOST_DEVICE inline float narrowed(double value) {
   if (!std::isnan(value)) return static_cast<float>(value);
   const std::uint64_t bits = bits_of(value);
@@ -35,7 +41,8 @@ SHARDPROOF_HOST_DEVICE inline double widened(float value) {
   return std::bit_cast<double>((bits >> 31) << 63 | 0x7ff8000000000000u | (bits & 0x3fffffu) << 29);
 }
 
-/// The float next to `value`, rounded to odd: rounding it again to a narrower type gives what one rounding of `value` would have given.
+/// The float next to `value`, rounded to odd. Rounding it again to a narrower type gives the same as one rounding of
+/// `value`.
 SHARDPROOF_HOST_DEVICE inline float rounded_to_odd(double value) {
   const float nearest = narrowed(value);
   const double back = nearest;
@@ -65,7 +72,7 @@ SHARDPROOF_HOST_DEVICE inline std::uint16_t to_f16(float value) {
   std::uint32_t rounded = 0;
   if (magnitude > 0x7f800000u) {
     rounded = 0x7e00u;
-  } else if (magnitude >= 0x47800000u) {  // from 65536; what rounds up to it below carries into infinity's bits by itself
+  } else if (magnitude >= 0x47800000u) {  // from 65536; smaller numbers that round up to it carry into infinity's bits
     rounded = 0x7c00u;
   } else if (magnitude >= 0x38800000u) {  // from 2^-14: normal numbers, whose exponents differ by 112
     rounded = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
@@ -112,7 +119,7 @@ template <class C> SHARDPROOF_HOST_DEVICE C load(DType type, const void* from, s
   }
 }
 
-/// Rounded once on the way to bf16 and f16.
+/// Prepares a value for bf16 or f16, so that it is rounded once in all.
 SHARDPROOF_HOST_DEVICE inline float before_narrowing(double value) { return rounded_to_odd(value); }
 SHARDPROOF_HOST_DEVICE inline float before_narrowing(float value) { return value; }
 
@@ -146,7 +153,7 @@ SHARDPROOF_HOST_DEVICE inline void store_integer(DType type, void* to, std::int6
   }
 }
 
-/// Elements of low precision, as they stand in memory.
+/// Elements of low precision in memory.
 struct Bf16 {
   std::uint16_t bits;
 };
@@ -154,13 +161,13 @@ struct F16 {
   std::uint16_t bits;
 };
 
-/// An element as it is computed with: one of low precision in float.
+/// An element in the type that kernels compute in: float for low precision.
 SHARDPROOF_HOST_DEVICE inline float loaded(float element) { return element; }
 SHARDPROOF_HOST_DEVICE inline double loaded(double element) { return element; }
 SHARDPROOF_HOST_DEVICE inline float loaded(Bf16 element) { return from_bf16(element.bits); }
 SHARDPROOF_HOST_DEVICE inline float loaded(F16 element) { return from_f16(element.bits); }
 
-/// What a kernel on elements T computes in.
+/// The type that a kernel on elements T computes in.
 template <class T> using Computed = decltype(loaded(T{}));
 
 /// The one rounding of a result, to nearest even.
@@ -170,7 +177,7 @@ template <class T> SHARDPROOF_HOST_DEVICE T rounded(Computed<T> result) {
   else return result;
 }
 
-/// A gradient goes where it is wanted: the finished sum at once.
+/// Writes a gradient to its target, or adds the finished sum to the target at once.
 template <class T> SHARDPROOF_HOST_DEVICE void deliver(T& target, Computed<T> finished, bool add) {
   target = rounded<T>(add ? loaded(target) + finished : finished);
 }

@@ -8,8 +8,8 @@
 
 namespace shardproof::cuda::bodies {
 
-/// Whether arithmetic on elements of two dtypes takes place in double before its one rounding, and not in float: also integers do when they
-/// meet a real number.
+/// Whether arithmetic on elements of two dtypes is in double before its one rounding, and not in float. Two integer
+/// dtypes also compute in double when they meet a real number.
 SHARDPROOF_HOST_DEVICE constexpr bool computes_in_double(DType a, DType b) {
   return a == DType::f64 || b == DType::f64 || (is_integer(a) && is_integer(b));
 }

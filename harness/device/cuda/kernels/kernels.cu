@@ -24,7 +24,7 @@ __device__ std::int64_t now() {
 /// Reads the word itself, each time: the host writes it.
 __device__ bool is_set(const std::uint32_t* flag) { return *static_cast<const volatile std::uint32_t*>(flag) != 0; }
 
-/// Between two looks, so that the thread leaves issue slots, and the bus, to others.
+/// Waits between two reads of a flag, so that the thread leaves issue slots, and the bus, to other threads.
 __device__ void pause() { __nanosleep(200); }
 
 __global__ void spin_for(std::int64_t ns, const std::uint32_t* abort_flag) {
@@ -35,7 +35,7 @@ __global__ void hold(const std::uint32_t* open_flag, std::int64_t cap_ns, const 
   for (const std::int64_t start = now(); !is_set(open_flag) && now() - start < cap_ns && !is_set(abort_flag);) pause();
 }
 
-/// Every launch ends with a look at the last error: that is how a launch that was refused is known.
+/// Every launch ends with a check of the last error, because only that shows a refused launch.
 struct GpuLauncher {
   template <class Body> static Status launch(const Body& body, std::int64_t count, StreamHandle stream) {
     if (count == 0) return cudaSuccess;

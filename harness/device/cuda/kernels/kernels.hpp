@@ -1,4 +1,5 @@
-// The kernels as a GPU runs them. For the module that brings the libraries; everybody else knows the table only.
+// The table of the kernels that run on a GPU. Only the module that brings the libraries uses this header; all other
+// code uses the table.
 #pragma once
 
 #include "harness/device/cuda/kernels/table.hpp"

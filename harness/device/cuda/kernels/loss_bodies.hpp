@@ -1,5 +1,6 @@
-// Bodies of the kernels that make one number of many: losses and norms. Where not said otherwise there is one result, and i is 0: sums
-// ascend, so one thread computes it all. A loss has a dtype of its own: f32, where its operands are of low precision.
+// Bodies of the kernels that reduce many numbers to one: losses and norms. Unless a comment says otherwise, there is
+// one result and i is 0: sums ascend, so one thread computes it all. A loss has its own dtype, which may be f32 if its
+// operands are of low precision.
 #pragma once
 
 #include <cmath>

@@ -17,7 +17,7 @@ template <class T> struct Sgd {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { parameter[i] = std::fma(step, gradient[i], parameter[i]); }
 };
 
-/// Adam, and AdamW where the decay goes off the parameter and not into the gradient.
+/// Adam, and AdamW if the decay is taken off the parameter instead of added to the gradient.
 template <class T> struct Adam {
   T* parameter;
   const T* gradient;
@@ -26,7 +26,7 @@ template <class T> struct Adam {
   AdamCoefficients<T> coefficients;
   bool decay_off_parameter;
 
-  // Each line is one tensor operation of PyTorch's, which rounds what it scales and adds once.
+  // Each line is one tensor operation of PyTorch, which rounds a scaled sum once.
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const AdamCoefficients<T>& c = coefficients;
     T slope = gradient[i], value = parameter[i];
@@ -42,7 +42,7 @@ template <class T> struct Adam {
   }
 
  private:
-  /// torch.lerp: from whichever end is nearer, so that a weight of one gives `end` exactly.
+  /// torch.lerp: starts from the nearer end, so that a weight of one gives `end` exactly.
   SHARDPROOF_HOST_DEVICE static T lerp(T start, T end, T weight) {
     return weight < T{0.5} ? std::fma(weight, end - start, start) : std::fma(weight - T{1}, end - start, end);
   }

@@ -1,10 +1,16 @@
-// What the bodies of kernels stand on, so that one source is compiled for GPU and CPU: a mark on functions, and the few operations that the
-// two spell differently. A body is a struct of plain arguments with `operator()(i)`, which computes element, row or result i and nothing
-// else: every order of the i gives the same bits, and no body needs memory beside its operands. Arithmetic is that of the kernels on the
-// host (harness/tensor/cpu_*.cpp), operation by operation, sums ascending; nvcc must be told -fmad=false (and --expt-relaxed-constexpr, for
-// what the standard library and the protocol call constexpr), other compilers -ffp-contract=off. The bits are the host's too, except that a
-// NaN's sign and payload are the hardware's own, and that exp, log and pow are CUDA's on a GPU, which may differ from the host's in the
-// last place.
+// The basis of the kernel bodies, so that one source compiles for GPU and CPU: a mark on functions, and the few
+// operations that the two spell differently.
+//
+// A body is a struct of plain arguments with `operator()(i)`, which computes element, row or result i and nothing else.
+// So every order of the i gives the same bits, and no body needs memory besides its operands.
+//
+// Arithmetic is that of the host kernels (harness/tensor/cpu_*.cpp), operation by operation, with ascending sums. nvcc
+// needs -fmad=false for that; other compilers need -ffp-contract=off. nvcc also needs --expt-relaxed-constexpr, for
+// constexpr functions of the standard library and the protocol.
+//
+// The bits are the host's, too, with two exceptions:
+// - A NaN has the hardware's own sign and payload.
+// - On a GPU, exp, log and pow are CUDA's, which may differ from the host's in the last place.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +23,7 @@
 
 namespace shardproof::cuda::bodies {
 
-/// Sets a word that is 0; false when somebody else was first.
+/// Sets a word that is 0. Returns false if another thread was first.
 SHARDPROOF_HOST_DEVICE inline bool claim(std::uint32_t* word) {
 #ifdef __CUDA_ARCH__
   return atomicCAS(word, 0u, 1u) == 0;
@@ -27,7 +33,7 @@ SHARDPROOF_HOST_DEVICE inline bool claim(std::uint32_t* word) {
 #endif
 }
 
-/// Sets a word after everything that was written before, as the host and other devices see it.
+/// Sets a word after all earlier writes, as the host and other devices see it.
 SHARDPROOF_HOST_DEVICE inline void publish(std::uint32_t* word, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
   __threadfence_system();

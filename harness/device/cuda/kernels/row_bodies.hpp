@@ -9,7 +9,8 @@
 
 namespace shardproof::cuda::bodies {
 
-/// i is an element of `out`, whose rows have `length` elements. Positions are added so as well: all of a sequence is one row.
+/// i is an element of `out`, whose rows have `length` elements. Positions are added by this kernel, too: then a row is
+/// a whole sequence.
 template <class T> struct AddRow {
   T* out;
   const T* row;
@@ -32,7 +33,7 @@ template <class T> struct SumRows {
   }
 };
 
-/// What layer norm takes off a row and multiplies it with.
+/// The mean that layer norm subtracts from a row, and the factor that it applies.
 template <class T> struct Moments {
   using C = Computed<T>;
 
@@ -95,8 +96,8 @@ template <class T> struct LayerNormBackwardIn {
   }
 };
 
-/// The gradient by the weight; i is an element of it. That by the bias is SumRows. Every element finds the moments of every row again:
-/// keeping them would take memory.
+/// The gradient by the weight; i is an element of it. SumRows computes the gradient by the bias. Every element computes
+/// the moments of every row again, because storing them would take memory.
 template <class T> struct LayerNormBackwardWeight {
   T* out;
   const T* grad_out;

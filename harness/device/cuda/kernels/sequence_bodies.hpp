@@ -1,4 +1,4 @@
-// Bodies of the kernels on tokens and sequences of them, and the check of indices.
+// Bodies of the kernels on tokens and on sequences of tokens, and the check of indices.
 #pragma once
 
 #include <cmath>
@@ -9,19 +9,19 @@
 
 namespace shardproof::cuda::bodies {
 
-/// Whose index it is that is out of range.
+/// The kernel whose index is out of range.
 enum class IndexKind : std::uint32_t { none, embedding, embedding_backward, cross_entropy, cross_entropy_backward };
 
-/// An index that was out of range: a device cannot throw, so the first one found stays here until the host reads it, at its next
-/// synchronization. In memory that both see (or that the host copies), all zero at first.
+/// An index that was out of range. A device cannot throw, so the first such index stays here until the host reads it,
+/// at its next synchronization. It is in memory that both see (or that the host copies), all zero at first.
 struct IndexError {
-  std::uint32_t claimed;  ///< by whoever writes the rest
-  IndexKind kind;  ///< none: nothing was out of range; written last
+  std::uint32_t claimed;  ///< Set by the thread that writes the rest.
+  IndexKind kind;  ///< Written last; none: no index was out of range.
   std::int64_t index, limit;
 };
 
-/// Launched before every kernel that goes by indices; i is an index. Those kernels leave out what a wrong index chooses: they touch no
-/// memory that is not theirs, but what they write is no result.
+/// Launched before every kernel that uses indices; i is an index. Those kernels skip what a wrong index selects. They
+/// touch no foreign memory, but their output is not a valid result.
 struct CheckIndices {
   const std::int64_t* indices;
   std::int64_t limit;
@@ -50,7 +50,7 @@ template <class T> struct Embedding {
   }
 };
 
-/// i is an element of `out`, the gradient by the weight: every element looks through all ids, as sums must ascend.
+/// i is an element of `out`, the gradient by the weight. Every element looks through all ids, because sums must ascend.
 template <class T> struct EmbeddingBackward {
   T* out;
   const T* grad_out;
@@ -73,8 +73,8 @@ template <class T> SHARDPROOF_HOST_DEVICE Computed<T> inner_product(const T* a, 
   return total;
 }
 
-/// How much position `at` of a sequence takes from itself and from each position before it; the shares sum to 1. A share is computed anew
-/// wherever it is needed: there is no memory for them.
+/// How much position `at` of a sequence takes from itself and from each position before it; the shares sum to 1. A
+/// share is computed again wherever it is needed, because there is no memory for shares.
 template <class T> struct Attended {
   using C = Computed<T>;
 
@@ -126,8 +126,8 @@ template <class T> struct Attention {
   }
 };
 
-/// How the scores of position `at` move what it takes: the shares sum to 1, so what one gains the others lose. Pointers are to the
-/// sequence's first row.
+/// How the scores of position `at` change what it takes. The shares sum to 1, so if a share grows, the others shrink.
+/// Pointers are to the sequence's first row.
 template <class T> struct AttendedSlopes {
   SHARDPROOF_HOST_DEVICE AttendedSlopes(const T* query, const T* key, const T* value, const T* slope, std::int64_t at,
                                         std::int64_t features)
@@ -171,7 +171,7 @@ template <class T> struct AttentionBackwardQuery {
   }
 };
 
-/// The gradient by the keys; i is an element of it. It gathers from the positions that look back at its own.
+/// The gradient by the keys; i is an element of it. It sums over the positions that attend to its own position.
 template <class T> struct AttentionBackwardKey {
   T* out;
   const T* grad_out;

@@ -1,5 +1,5 @@
-// The table of the CUDA backend's own kernels. What a kernel computes stands in the bodies; what runs them is a launcher: on a GPU grids of
-// threads (kernels.cu), in tests loops on the host.
+// The table of the CUDA backend's own kernels. A body defines what a kernel computes. A launcher runs it: on a GPU as a
+// grid of threads (kernels.cu), in tests as a loop on the host.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,10 @@
 #include "harness/device/cuda/kernels/sequence_bodies.hpp"
 #include "harness/device/cuda/vendor.hpp"
 
-// All kernels, as X(member of the table, its body): those for every dtype; and as templates those for f32, f64, bf16 and f16, and those for
-// f32 and f64 alone.
+// All kernels, as X(member of the table, its body), in three lists:
+// - kernels for every dtype
+// - templates for f32, f64, bf16 and f16
+// - templates for f32 and f64 only
 #define SHARDPROOF_CUDA_KERNELS(X) \
   X(copy, Copy)                    \
   X(fill, Fill)                    \
@@ -53,7 +55,7 @@
 
 namespace shardproof::cuda {
 
-/// Runs a body for each i below `count` on the stream; of a count of 0 nothing is launched. Returns CUDA's status.
+/// Runs a body for each i below `count` on the stream. Launches nothing for a count of 0. Returns CUDA's status.
 template <class Body> using Launch = Status (*)(const Body& body, std::int64_t count, StreamHandle stream);
 
 template <template <class> class Body> struct RealLaunch {
@@ -93,15 +95,16 @@ struct KernelTable {
   SHARDPROOF_CUDA_REAL_KERNELS(SHARDPROOF_MEMBER)
 #undef SHARDPROOF_MEMBER
 
-  // What follows occupies one thread of the stream. Flags are words that the host sets and the device sees (CudaTable::host_allocate, the
-  // device's address); a cap ends the kernel whatever else happens, so that no failed test leaves a device busy.
-  /// For `ns` of real time, or until the cap is over or the word `abort_flag` is not 0.
+  // Both kernels below occupy one thread of the stream. Flags are words that the host sets and the device sees, by the
+  // device's address (CudaTable::host_allocate). The cap ends the kernel in any case, so that no failed test leaves a
+  // device busy.
+  /// Spins for `ns` of real time, or until the cap is over or the word `abort_flag` is not 0.
   Status (*spin)(std::int64_t ns, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
-  /// Until the word `open_flag` is not 0, the cap is over, or the word `abort_flag` is not 0.
+  /// Waits until the word `open_flag` is not 0, the cap is over, or the word `abort_flag` is not 0.
   Status (*gate)(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
 
-  /// Loads every kernel onto the current device: a kernel that is loaded at its first launch can wait for all others to end, and would wait
-  /// for ever behind a closed gate.
+  /// Loads every kernel onto the current device. CUDA may otherwise load a kernel at its first launch, and wait for all
+  /// other kernels to end. While a gate is closed, that wait would never end.
   Status (*warm_up)();
 };
 
@@ -126,7 +129,8 @@ template <class Launcher> constexpr KernelTable kernel_table() {
   };
 }
 
-/// Of all tables together: whoever fills them and whoever calls through them must have the same.
+/// The size of all tables together. The code that fills the tables and the code that calls them must have the same
+/// size.
 inline constexpr std::uint32_t vendor_table_bytes =
     sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) + sizeof(NcclTable) + sizeof(KernelTable) + sizeof(ActivityTable);
 

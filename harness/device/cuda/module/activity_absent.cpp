@@ -1,4 +1,4 @@
-// Where there was no header of CUPTI's to build with.
+// Replaces the CUPTI table in a build without CUPTI's header: it only says why there is no table.
 #include "harness/device/cuda/module/tables.hpp"
 
 namespace shardproof::cuda {

@@ -8,8 +8,8 @@ namespace shardproof::cuda {
 
 namespace {
 
-// The library hands over the longest records of a kind that it knows, and appends to them from version to version: only their beginnings
-// are read here, which must lie where they have always lain.
+// CUPTI hands over the longest records of a kind that it knows. Each version may append fields to a record. So this
+// file reads only the first fields, and they must keep their old offsets.
 static_assert(offsetof(KernelRecord, start) == 16 && offsetof(KernelRecord, end) == 24 && offsetof(KernelRecord, streamId) == 48 &&
               offsetof(KernelRecord, correlationId) == 92);
 static_assert(offsetof(CopyRecord, start) == 16 && offsetof(CopyRecord, end) == 24 && offsetof(CopyRecord, streamId) == 40 &&
@@ -55,12 +55,12 @@ void ActivityHandover::read(std::uint8_t* buffer, std::size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     ++dropped_;
   }
-  // A record that is not complete ends a buffer, too; who misses it says so.
+  // An incomplete record also ends a buffer. The caller that misses it reports that.
   if (status != CUPTI_SUCCESS && status != CUPTI_ERROR_MAX_LIMIT_REACHED && status != CUPTI_ERROR_INVALID_KIND) fail(status);
   count_dropped();
 }
 
-// Ids and what they belong to come in any order, and in different buffers.
+// Ids and their records come in any order, and in different buffers.
 Status ActivityHandover::take(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
   count_dropped();
   const std::lock_guard lock(mutex_);

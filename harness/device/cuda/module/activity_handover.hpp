@@ -1,5 +1,5 @@
-// What CUPTI hands over, from threads of its own and in an order of its own, until somebody takes it: records of what ran, each with the id
-// that was pushed when it was launched.
+// Collects the records that CUPTI hands over, from its own threads and in its own order, until the caller takes them. A
+// record says what ran, with the id that was pushed at its launch.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace shardproof::cuda {
 
-/// The longest records that the header has of each kind.
+/// The longest record of each kind in the header.
 #if CUPTI_API_VERSION >= 130000
 using KernelRecord = CUpti_ActivityKernel10;
 #else
@@ -28,14 +28,14 @@ using MemsetRecord = CUpti_ActivityMemset4;
 
 class ActivityHandover {
  public:
-  /// Ids of other kinds are somebody else's.
+  /// Ids of other kinds belong to other code.
   static constexpr CUpti_ExternalCorrelationKind our_ids = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
   explicit ActivityHandover(const CuptiLibrary& library) : library_(library) {}
 
-  /// A buffer of records, by whichever thread CUPTI gives it.
+  /// Reads a buffer of records. CUPTI calls it from any thread.
   void read(std::uint8_t* buffer, std::size_t bytes) noexcept;
-  /// As ActivityTable::flush. The status is the first error of reading since the last time.
+  /// See ActivityTable::flush. The status is the first read error since the last call.
   Status take(const ActivityRecord** records, std::size_t* count, std::size_t* dropped);
 
  private:
@@ -53,7 +53,7 @@ class ActivityHandover {
   void fail(CUptiResult status);
 
   const CuptiLibrary& library_;
-  std::mutex mutex_;  // nothing of CUPTI's is called under it: CUPTI calls `read` under locks of its own
+  std::mutex mutex_;  // never held during a call of CUPTI: CUPTI calls `read` under its own locks
   Read waiting_;
   std::vector<ActivityRecord> handed_over_;
   std::size_t dropped_ = 0;

@@ -11,15 +11,15 @@ namespace {
 
 static_assert(CUPTI_SUCCESS == 0);
 
-// Ids are told of calls of the runtime and of the driver, so these are recorded, too.
+// CUPTI attaches ids to calls of the runtime and of the driver, so these are recorded, too.
 constexpr CUpti_ActivityKind recorded_kinds[] = {
     CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,    CUPTI_ACTIVITY_KIND_MEMCPY,  CUPTI_ACTIVITY_KIND_MEMSET};
-constexpr std::size_t buffer_bytes = std::size_t{4} << 20;  // CUPTI asks for another one when it is full
+constexpr std::size_t buffer_bytes = std::size_t{4} << 20;  // CUPTI requests another buffer when it is full
 
 const CuptiLibrary& cupti() { return found_cupti().library; }
 
-// CUPTI may hand something over until the process ends: this is never destroyed.
+// Never destroyed, because CUPTI may hand over records until the process ends.
 ActivityHandover& handover() {
   static auto& of_this_process = *new ActivityHandover(cupti());
   return of_this_process;
@@ -59,8 +59,8 @@ Status start() {
 Status push_id(std::uint64_t id) { return cupti().push_id(ActivityHandover::our_ids, id); }
 Status pop_id() { return cupti().pop_id(ActivityHandover::our_ids, nullptr); }
 
-// First what is complete, then the rest: of work that has ended nothing should be incomplete, and a buffer with anything incomplete in it
-// is handed over by force only.
+// Flushes complete buffers first, then the rest by force. After work has ended, no record of it should be incomplete.
+// CUPTI hands over a buffer with an incomplete record only by force.
 Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
   for (const std::uint32_t how : {0U, static_cast<std::uint32_t>(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)}) {
     if (const CUptiResult status = cupti().flush_all(how); status != CUPTI_SUCCESS) return status;
@@ -73,7 +73,7 @@ const char* cupti_error_name(Status status) {
   return cupti().result_string(static_cast<CUptiResult>(status), &name) == CUPTI_SUCCESS && name != nullptr ? name : "an unknown status";
 }
 
-// CUPTI's own texts say less than what most often stands behind them.
+// CUPTI's own texts say less than the most frequent cause.
 const char* cupti_error_text(Status status) {
   switch (status) {
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:

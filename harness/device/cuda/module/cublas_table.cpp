@@ -9,13 +9,14 @@ namespace {
 
 cublasHandle_t native_blas(BlasHandle handle) { return static_cast<cublasHandle_t>(handle); }
 
-// The handle brings a workspace of its own (32 MiB on Hopper), allocated here and never later: no product allocates, and so none waits for
-// a stream that is held. That one workspace serves all streams of the handle, and cuBLAS promises the same bits from run to run only where
-// one of them is in use at a time; CUBLAS_WORKSPACE_CONFIG=:4096:8 makes it promise so for all. Sums that are exact do not depend on it.
+// cuBLAS allocates the handle's workspace (32 MiB on Hopper) here and never later. So no product allocates, and no
+// product waits for a stream that is held. All streams of the handle share the workspace. For that, cuBLAS promises the
+// same bits from run to run only if a single stream is in use at a time. CUBLAS_WORKSPACE_CONFIG=:4096:8 extends the
+// promise to all streams. Exact sums do not depend on it.
 Status blas_create(BlasHandle* handle) {
   cublasHandle_t made = nullptr;
   if (const cublasStatus_t status = cublasCreate(&made); status != CUBLAS_STATUS_SUCCESS) return status;
-  // No TF32, no sums in less than the type of the operands, and none in low precision of parts that were summed in f32.
+  // No TF32, no sums in a narrower type than the operands, and no low-precision sums of parts that were summed in f32.
   const auto mode = static_cast<cublasMath_t>(CUBLAS_PEDANTIC_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
   if (const cublasStatus_t status = cublasSetMathMode(made, mode); status != CUBLAS_STATUS_SUCCESS) {
     cublasDestroy(made);
@@ -44,7 +45,7 @@ Status product(const Gemm& gemm, BlasHandle handle, bool transpose_a, bool trans
   return multiply_row_major(by_columns, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 
-/// cublasGemmEx of matrices that are all of one type of low precision, as the other products are called.
+/// cublasGemmEx for matrices of a single low-precision type, with the arguments of the other products.
 auto gemm_in_f32(cudaDataType type) {
   return [type](cublasHandle_t handle, cublasOperation_t first_as, cublasOperation_t second_as, int rows, int columns, int sum,
                 const float* alpha, const void* first, int first_leading, const void* second, int second_leading, const float* keep,

@@ -17,8 +17,9 @@ namespace {
 cudaStream_t native_stream(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
-// The runtime keeps an error until somebody asks for it, even that of a query whose work has not ended, and the next launch of a kernel
-// would be blamed for it. Here the caller is told at once. What broke the context is not forgotten: every later call says it again.
+// The runtime keeps an error until a call fetches it, even for a query of work that has not ended. The next kernel
+// launch would then report that error. So this function fetches it, and the caller gets it at once. An error that broke
+// the context stays: every later call reports it again.
 Status told(cudaError_t status) {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
   return status;
@@ -54,13 +55,13 @@ Status device_properties(int device, GpuProperties* properties) {
   return cudaSuccess;
 }
 
-/// As NVML knows it; empty: there is no such GPU.
+/// The UUID in NVML's form; empty: there is no such GPU.
 std::string uuid_of(int device) {
   GpuProperties properties{};
   return device_properties(device, &properties) == cudaSuccess ? properties.uuid : "";
 }
 
-/// Loaded by whoever asks first: ranks never do.
+/// The first caller loads NVML; ranks never call this.
 const Nvml& nvml() {
   static const Nvml loaded("libnvidia-ml.so.1");
   return loaded;
@@ -86,12 +87,13 @@ Status device_state(int device, GpuState* state) {
   return cudaSuccess;
 }
 
-// A pool gives what is free back to the driver whenever somebody synchronizes, and takes it again at the next allocation: both would stand
-// in the times of what is measured. And it may let an allocation wait for another stream's release: what waits for what is the engine's
-// alone, or a gate would hold what nobody put behind it.
+// By default, a pool returns free memory to the driver at each synchronization, and takes it again at the next
+// allocation. Both would add to measured times. A pool may also make an allocation wait for another stream's release.
+// Only the engine may order waits: otherwise a gate would hold work that the engine did not put after it.
 void keep_memory(int device) {
   cudaMemPool_t pool = nullptr;
-  if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;  // it has none, and then cudaMallocAsync itself says so
+  // no pool: cudaMallocAsync will report it
+  if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;
   int no = 0;
   told(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
   std::uint64_t threshold = 0;
@@ -159,11 +161,12 @@ cudaMemcpyKind native_kind(CopyKind kind) {
   return cudaMemcpyDefault;
 }
 
-// CUDA stages pageable memory, and so has read it when this returns; a large copy may wait for its turn on the stream to do so.
+// CUDA stages pageable memory, and so has read it when this returns. A large copy may wait for its turn on the stream
+// to do so.
 Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) {
   const Status status = told(cudaMemcpyAsync(to, from, bytes, native_kind(kind), native_stream(stream)));
   if (status != cudaSuccess || kind != CopyKind::device_to_host) return status;
-  // Where the GPU reaches pageable memory by itself nothing is staged, and the copy could still be under way.
+  // If the GPU reaches pageable memory by itself, CUDA stages nothing, and the copy could still be in flight.
   return told(cudaStreamSynchronize(native_stream(stream)));
 }
 
@@ -183,7 +186,7 @@ Status host_allocate(void** host, void** device, std::size_t bytes) {
 
 Status host_free(void* host) { return told(cudaFreeHost(host)); }
 
-// What broke the context is said by every call, even by one that has nothing to do.
+// Every call reports an error that broke the context, even a call that has nothing to do.
 Status peek_at_last_error() {
   const cudaError_t status = cudaPeekAtLastError();
   return status == cudaSuccess ? told(cudaFree(nullptr)) : status;

@@ -1,5 +1,5 @@
-// CUPTI as it is found when somebody first asks for it. It is not linked: machines that have but a driver do not have it, and a run that
-// takes its times from events does without.
+// CUPTI, loaded at the first request. It is not linked: machines with only a driver do not have it, and a run that
+// takes its times from events does not need it.
 #pragma once
 
 #include <cupti_activity.h>
@@ -9,7 +9,7 @@
 
 namespace shardproof::cuda {
 
-/// Its functions; nullptr those that it does not have.
+/// CUPTI's functions; nullptr for a function that the library lacks.
 struct CuptiLibrary {
   decltype(&cuptiGetVersion) get_version;
   decltype(&cuptiGetResultString) result_string;
@@ -25,10 +25,10 @@ struct CuptiLibrary {
 
 struct FoundCupti {
   CuptiLibrary library{};
-  std::string objection;  ///< why none of it is to be called; empty: it can be
+  std::string objection;  ///< Why no function may be called; empty: all may be called.
 };
 
-/// Loads it when it is first called, for the life of the process.
+/// Loads CUPTI at the first call, for the life of the process.
 const FoundCupti& found_cupti();
 
 }  // namespace shardproof::cuda

@@ -1,4 +1,4 @@
-// Why the CUPTI that a module finds cannot be used by it, in words for whoever runs it. Nothing but text is made.
+// Explains to the user why a module cannot use the CUPTI that it found. It only makes text.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,17 @@
 
 namespace shardproof::cuda {
 
-/// What was found of the library.
+/// The facts about the library that was found.
 struct CuptiState {
-  std::string name;         ///< that it was looked for by
-  std::string loader_says;  ///< why it could not be loaded; empty: it was
-  std::string lacks;        ///< the first function that it does not have; empty: none
-  std::uint32_t version = 0;     ///< cuptiGetVersion's; 0: it does not say
-  std::uint32_t built_with = 0;  ///< that of the header
+  std::string name;         ///< The name that the loader looked for.
+  std::string loader_says;  ///< Why it could not be loaded; empty: it was loaded.
+  std::string lacks;        ///< The first function that it lacks; empty: none.
+  std::uint32_t version = 0;     ///< From cuptiGetVersion; 0: unknown.
+  std::uint32_t built_with = 0;  ///< The version of the header.
 };
 
-/// What is wrong, what was found, and what to do; nothing where it can be used. One that is newer than the header can be: it only adds to
-/// records.
+/// Returns what is wrong, what was found, and what to do; empty if the library can be used. A library that is newer
+/// than the header can be used, because newer versions only add to records.
 std::string cupti_objection(const CuptiState& state);
 
 }  // namespace shardproof::cuda

@@ -7,7 +7,8 @@ namespace shardproof::cuda {
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 std::string driver_objection(const DriverState& state) {
-  const std::string needed = fmt::format("CUDA {}.0 or later", state.runtime_version / 1000);  // a major version's drivers serve all of it
+  // a driver for a major version serves all its minor versions
+  const std::string needed = fmt::format("CUDA {}.0 or later", state.runtime_version / 1000);
   if (state.driver_version == 0) {
     return fmt::format(
         "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for {}. In a "

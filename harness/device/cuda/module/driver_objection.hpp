@@ -1,4 +1,4 @@
-// Why the CUDA Toolkit that a module was built with cannot reach a GPU here, in words for whoever runs it. Nothing but text is made.
+// Explains to the user why the CUDA Toolkit of a module cannot reach a GPU here. It only makes text.
 #pragma once
 
 #include <string>
@@ -7,19 +7,19 @@
 
 namespace shardproof::cuda {
 
-/// What was found of a machine's GPUs.
+/// The facts about a machine's GPUs.
 struct DriverState {
-  int driver_version = 0;  ///< the newest CUDA that the driver knows, 12040 for 12.4; 0: there is no driver
-  int runtime_version = 0;  ///< the CUDA that the module was built with
+  int driver_version = 0;  ///< The newest CUDA that the driver supports, 12040 for 12.4; 0: there is no driver.
+  int runtime_version = 0;  ///< The CUDA that the module was built with.
   int gpus = 0;
-  Status status = 0;  ///< of counting them
-  std::string status_name, status_text;  ///< of that
+  Status status = 0;  ///< The status of the call that counts the GPUs.
+  std::string status_name, status_text;  ///< Of `status`.
 };
 
 /// `12.4` for 12040.
 std::string version_text(int version);
 
-/// What is wrong, what was found, and what to do; nothing where GPUs can be used.
+/// Returns what is wrong, what was found, and what to do; empty if GPUs can be used.
 std::string driver_objection(const DriverState& state);
 
 }  // namespace shardproof::cuda

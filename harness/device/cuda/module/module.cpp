@@ -1,4 +1,4 @@
-// The shared object's one symbol: the tables of the real libraries, where there is a driver that they can use.
+// The only symbol of the shared object: the tables of the real libraries, if there is a driver that they can use.
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -29,7 +29,8 @@ DriverState look_at_driver(const CudaTable& cuda) {
 
 extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(const char** why) {
   using namespace shardproof::cuda;
-  static const std::string objection = driver_objection(look_at_driver(cuda_table()));  // whoever asked may keep it
+  // static: the caller may keep the text
+  static const std::string objection = driver_objection(look_at_driver(cuda_table()));
   if (!objection.empty()) {
     *why = objection.c_str();
     return nullptr;

@@ -43,7 +43,8 @@ DType element_type(NcclType type) {
   return DType::u8;
 }
 
-// NCCL does not say that it copies the name, and an abort may outlive whoever gave it: every name is kept, once.
+// NCCL does not promise to copy the name, and an abort may outlive the caller's string. So this function keeps every
+// name, once.
 [[maybe_unused]] const char* kept(const char* name) {
   static std::mutex mutex;
   static std::set<std::string> names;

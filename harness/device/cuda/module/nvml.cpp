@@ -30,7 +30,7 @@ Nvml::Nvml(const char* library) : library_(::dlopen(library, RTLD_NOW | RTLD_LOC
   is_begun_ = init_ != nullptr && shutdown_ != nullptr && by_uuid_ != nullptr && init_() == 0;
 }
 
-// The library stays: threads of it may.
+// The library stays loaded, because its threads may still run.
 Nvml::~Nvml() {
   if (is_begun_) shutdown_();
 }

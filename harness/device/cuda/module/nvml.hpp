@@ -1,6 +1,7 @@
-// What CUDA does not say of GPUs: the clocks that they run at now, what slows them down, which of them NVLink joins. NVML comes with the
-// driver and its header with neither toolkit nor driver everywhere, so the few functions are declared here, as its documentation has them,
-// and looked up when it is loaded. Whatever is missing is unknown.
+// NVML, for facts about GPUs that CUDA does not report: their current clocks, what slows them down, and which of them
+// NVLink joins. NVML comes with the driver. Its header does not come with every toolkit or driver. So this file
+// declares the few functions, as NVML's documentation has them, and looks them up when it loads the library. A missing
+// fact is unknown.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ namespace shardproof::cuda {
 
 class Nvml {
  public:
-  /// By the loader's rules. Without it, or where it refuses to begin, everything is unknown.
+  /// Loads the library by the loader's rules. If it is missing or does not start, everything is unknown.
   explicit Nvml(const char* library);
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   GpuState state(const std::string& uuid) const;
-  /// 1: joined by NVLink, 0: not, -1: unknown.
+  /// 1: joined by NVLink; 0: not joined; -1: unknown.
   std::int32_t nvlink(const std::string& uuid, const std::string& other) const;
 
  private:

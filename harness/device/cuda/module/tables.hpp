@@ -1,5 +1,6 @@
-// The real libraries behind the backend's tables: CUDA's runtime, cuBLAS, NCCL, CUPTI. Only this folder and kernels/ include headers of
-// theirs. None of the functions decides anything; what differs between the libraries and what vendor.hpp promises is made up for here alone.
+// The backend's tables for the real libraries: CUDA's runtime, cuBLAS, NCCL and CUPTI. Only this folder and kernels/
+// include headers of these libraries. The functions make no decisions. They only make up for differences between the
+// libraries and the promises of vendor.hpp.
 #pragma once
 
 #include "harness/device/cuda/vendor.hpp"
@@ -9,7 +10,7 @@ namespace shardproof::cuda {
 const CudaTable& cuda_table();
 const CublasTable& cublas_table();
 const NcclTable& nccl_table();
-/// Loads CUPTI, once. nullptr, and why: there is none here that can be used.
+/// Loads CUPTI once. Returns nullptr, and sets `why`, if there is no usable CUPTI.
 const ActivityTable* activity_table(const char** why);
 
 }  // namespace shardproof::cuda
