@@ -1,7 +1,8 @@
-// The `shardproof` command: asks a worker what it can do, plans worlds, spawns their ranks, watches them on descriptors and deadlines
-// alone, and turns what they leave behind into one report. It never runs a case itself and never links an engine, a device library or
-// Catch2: whatever a rank does, the launcher outlives it. This header holds what all of the room shares: exit codes and the error that
-// carries one.
+// The `shardproof` command. It asks a worker for its cases, plans worlds, and spawns their ranks. It watches ranks on
+// descriptors and deadlines only, and merges their evidence into one report.
+//
+// The launcher never runs a case itself, and never links an engine, a device library or Catch2: it outlives whatever a
+// rank does. This header has what all parts of the launcher share: exit codes, and the error that carries an exit code.
 #pragma once
 
 #include <stdexcept>
@@ -11,7 +12,7 @@
 
 namespace shardproof::launcher {
 
-/// A launcher that was interrupted by a signal ends with 128 + its number instead, as shells do.
+/// A launcher that signal n interrupts ends with 128 + n instead, like a shell.
 using reports::ExitCode;
 using enum reports::ExitCode;
 

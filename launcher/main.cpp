@@ -34,7 +34,8 @@ int dispatch(const Options& options, const std::vector<std::string>& argv) {
       options);
 }
 
-/// A parent may have closed the standard descriptors; without this a rank's log would become our standard error.
+/// A parent may have closed the standard descriptors. Without this function, a rank's log could become our standard
+/// error.
 void reserve_standard_descriptors() {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -45,8 +46,8 @@ void reserve_standard_descriptors() {
 
 int main(int argc, char** argv) {
   reserve_standard_descriptors();
-  ::signal(SIGCHLD, SIG_DFL);  // a parent that ignored it would have hidden from us how ranks end
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow (ulimit -f) is an error of its write, not the end of the run
+  ::signal(SIGCHLD, SIG_DFL);  // if the parent ignored it, the kernel would hide from us how ranks end
+  ::signal(SIGXFSZ, SIG_IGN);  // at a file size limit (ulimit -f), the write fails, but the run goes on
   try {
     const auto options = parse_command_line(argc, argv);
     return options ? dispatch(*options, {argv, argv + argc}) : all_passed;

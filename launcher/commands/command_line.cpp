@@ -23,7 +23,8 @@
 namespace shardproof::launcher {
 namespace {
 
-/// Options as they were written. Their meaning is found after all of them have been read, by rules and in words of our own.
+/// Options as the user wrote them. They are converted after all of them have been read, by our own rules and with our
+/// own messages.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
   std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
@@ -599,7 +600,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     say(app.version() + "\n");
   } catch (const CLI::CallForHelp&) {
-    // It has been printed.
+    // CLI11 has printed it.
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// From argv to options. Its source and help_formatter are the only ones that know CLI11, which costs seconds to compile.
+// Parses argv into options. Only its source file and help_formatter include CLI11, which takes seconds to compile.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace shardproof::launcher {
 
-/// Nothing when the command line asked for help or the version, which has then been printed. Throws CommandError (usage) saying what of it
-/// was not understood.
+/// Empty if the command line asked for help or the version, which has then been printed. Throws CommandError (usage)
+/// with the part that it does not understand.
 std::optional<Options> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace shardproof::launcher

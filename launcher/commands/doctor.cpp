@@ -1,4 +1,4 @@
-// `shardproof doctor`: what of this machine will hurt a run, and how to mend it.
+// `shardproof doctor`: reports machine settings that slow or break runs, and how to repair them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// As a run would, where it could.
+/// Asks the worker for GPUs like a run, if there is a backend.
 void ask_for_gpus(MachineState& machine, const DoctorOptions& options) {
   machine.needs_gpus = !options.backend.empty();
   const auto backend = machine.needs_gpus ? named_backend(options.backend) : built_backend();

@@ -1,4 +1,4 @@
-// `shardproof explain`: why worlds of a run ended early, from what is kept of them.
+// `shardproof explain`: why worlds of a run ended early, from the files of the run.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// The worlds that `asked` means: those of a run, or the one whose folder or evidence it is.
+/// The worlds that `asked` names: all worlds of a run, or the world whose folder or evidence it is.
 std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   const std::filesystem::path directory = std::filesystem::absolute(asked / "").lexically_normal().parent_path();
   if (!std::filesystem::is_directory(directory)) throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
@@ -32,15 +32,15 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   return worlds;
 }
 
-/// What is told of worlds, and whether all of what was kept could be read.
+/// The text about worlds, and the evidence that could not be read.
 struct Told {
   std::string text;
-  bool somebody_ended = false;  ///< a world before its time
+  bool somebody_ended = false;  ///< a world ended early
   bool is_known = true;
-  std::vector<std::string> damage;  ///< of evidence; a sentence each
+  std::vector<std::string> damage;  ///< a sentence for each unreadable file
 };
 
-/// What its ranks asked of NCCL, where they ran under the tap.
+/// Adds the NCCL calls of the world's ranks, if they ran under the tap.
 void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
   const std::optional<NcclRecords> kept = read_nccl_records(world);
   if (!kept) return;
@@ -54,12 +54,12 @@ void tell_world(Told& told, const WorldDirectory& world) {
   const Remains remains = read_remains(world, plan.size);
   told.damage.insert(told.damage.end(), remains.defects.begin(), remains.defects.end());
   std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
-  // Of ranks that left together, each says why.
+  // If ranks left together, each stream has the reason.
   if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
   const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
   if (std::ranges::none_of(remains.endings, was_seen)) {
     told.is_known = false;
-    told.somebody_ended = true;  // for all that anybody knows
+    told.somebody_ended = true;  // possibly
     told.text += fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
                              world.root.filename().string());
   }
@@ -77,8 +77,8 @@ int explain_command(const ExplainOptions& options) {
     try {
       tell_world(told, world);
     } catch (const std::exception& error) {
-      told.damage.emplace_back(error.what());  // the other worlds are told all the same
-      told.somebody_ended = true;  // for all that anybody knows
+      told.damage.emplace_back(error.what());  // the other worlds are still explained
+      told.somebody_ended = true;  // possibly
     }
   }
   say((told.somebody_ended ? "" : "no world ended early\n") + told.text);

@@ -48,7 +48,7 @@ std::string drawn_engine(const std::string& asked, const std::array<Contender, 2
   return *common;
 }
 
-/// That both claim for this kind.
+/// The features that both claim for this kind of engine.
 std::vector<std::string> common_features(const std::array<Contender, 2>& contenders, const std::string& kind) {
   const std::vector<std::string>&one = claim_of(contenders[0], kind)->features, &other = claim_of(contenders[1], kind)->features;
   std::vector<std::string> common;
@@ -61,7 +61,7 @@ std::string seeds_text(std::uint64_t first, std::uint64_t count) {
   return count == 1 ? fmt::format("seed {}", first) : fmt::format("seeds {} to {}", first, first + count - 1);
 }
 
-/// Of both commands below.
+/// The options that both commands below share.
 std::string common_options(const ExploreOptions& options) {
   std::string text = " --subject " + reports::shell_word(options.plan.subject);
   if (options.ulps > 0) text += fmt::format(" --ulps {}", options.ulps);
@@ -70,7 +70,8 @@ std::string common_options(const ExploreOptions& options) {
   return text;
 }
 
-/// The command that finds it again; what `argv` says of the subjects, and of what scenarios may have, decides what a seed makes.
+/// The command that finds the difference again. It keeps the options in `argv` that decide what a seed makes: the
+/// subjects, and the parts that scenarios may have.
 std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
   std::string command = fmt::format("{} explore --engine {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program), options.engine,
                                     difference.seed, fmt::join(options.plan.ranks, ","));
@@ -140,7 +141,7 @@ int explore_command(const ExploreOptions& asked, const std::vector<std::string>&
                               .ranks = options.plan.ranks,
                               .features = common_features(contenders, options.engine),
                               .left_out = options.left_out};
-  make_scenarios(contenders[0].worker, source, options.seed, 1, signals);  // says what is wrong with what is left out, if anything
+  make_scenarios(contenders[0].worker, source, options.seed, 1, signals);  // throws if the left-out parts are wrong
   const ClaimedDirectory claimed(options.out);
   const std::filesystem::path& place = claimed.path();
   prepare(contenders, place, signals);

@@ -25,7 +25,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// Runs of the same worker, one after the other, each with a directory of its own below one place.
+/// Runs of the same worker, one after the other. Each run has its own directory below `place`.
 class FaultRuns {
  public:
   FaultRuns(const Worker& worker, ChosenProfile profile, std::filesystem::path place, const std::vector<std::string>& argv,
@@ -39,7 +39,8 @@ class FaultRuns {
 
   struct Result {
     reports::Report report;
-    std::optional<CommandError> ended_by;  ///< it could not be begun, ranks could not do their work, or the user ended it: it is of a part
+    /// The run covers only a part: it could not begin, ranks could not do their work, or the user ended it.
+    std::optional<CommandError> ended_by;
   };
 
   Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
@@ -83,7 +84,7 @@ std::vector<std::string> ids(const std::vector<CaseInfo>& cases) {
 
 std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
-/// The first few, unless all are asked for.
+/// The first few names, or all if asked for.
 std::string names_text(const std::vector<std::string>& names, bool all) {
   constexpr std::size_t shown = 3;
   if (all || names.size() <= shown + 1) return fmt::format("{}", fmt::join(names, ", "));
@@ -92,12 +93,13 @@ std::string names_text(const std::vector<std::string>& names, bool all) {
 
 std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options);
-  plan(listing, options);  // says what else is wrong with the options, if anything
+  plan(listing, options);  // throws if another option is wrong
   std::erase_if(cases, [&](const CaseInfo& info) { return options.supply && !why_too_large(*options.supply, info.world_size).empty(); });
   return cases;
 }
 
-/// Faults that a selection has no case for are not judged by it. All cases together judge all faults: one that none of them checks lives.
+/// The faults that the run judges. It does not judge a fault for which the selection has no case. All cases together
+/// judge all faults: a fault that no case checks survives.
 struct Judged {
   std::vector<FaultInfo> faults;
   std::vector<std::string> left_out;
@@ -159,7 +161,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
     one.fault = fault->name;
     FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
     ended_by = std::move(result.ended_by);
-    if (ended_by) break;  // what its other cases would have said, nobody knows
+    if (ended_by) break;  // the result of its other cases is unknown
     tried.push_back(*fault);
     faulty.push_back(std::move(result.report));
   }
@@ -182,7 +184,7 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
     return ended_by->code();
   }
   if (!options.json) require_said(terminal.finish());
-  // What the cases say of the subject itself comes first: on a broken one, no fault can be judged.
+  // The result without a fault comes first: with a broken subject, no fault can be judged.
   if (clean_code != all_passed) return clean_code;
   return matrix.all_killed() ? all_passed : case_failed;
 }

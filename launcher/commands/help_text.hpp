@@ -1,4 +1,4 @@
-// The parts of `--help` that are not options of a command: what the command does, examples, its arguments, its exit codes.
+// The parts of `--help` besides a command's options: what the command does, examples, its arguments, its exit codes.
 #pragma once
 
 namespace shardproof::launcher {

@@ -1,4 +1,5 @@
-// Which fault is noticed by which case? A fault that no case notices shows a clause that nothing guards. Pure.
+// The kill matrix of `faults`: which case notices which fault. A fault that no case notices shows an unguarded clause.
+// Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,39 +11,41 @@
 
 namespace shardproof::launcher {
 
-/// What became of one case under one fault.
+/// The result of one case under one fault.
 enum class Cell : std::uint8_t {
-  unrelated,  ///< no clause of the case is broken by the fault: not run
-  skipped,    ///< without the fault already: nothing of it is seen here
-  waived,     ///< it is known not to pass without the fault either
-  unknown,    ///< skipped with the fault alone, not run, or it does not pass without the fault either
+  unrelated,  ///< The fault breaks no clause of the case: not run.
+  skipped,    ///< Skipped without the fault already: this run shows nothing.
+  waived,     ///< A waiver covers its result without the fault.
+  unknown,    ///< Skipped only with the fault, not run, or not passed without the fault.
   survived,
-  derailed,   ///< an error, a disagreement, a hang or a crash: the fault ended the case, no assertion noticed it
-  elsewhere,  ///< assertions failed, all of them under clauses that the fault does not break
-  killed,     ///< an assertion failed under a clause that the fault breaks
+  derailed,   ///< An error, a disagreement, a hang or a crash. The fault ended the case, but no assertion noticed it.
+  elsewhere,  ///< Assertions failed, but only under clauses that the fault does not break.
+  killed,     ///< An assertion failed under a clause that the fault breaks.
 };
 
 struct FaultRow {
   FaultInfo fault;
   std::vector<Cell> cells;  ///< one for every case of the matrix
   std::vector<std::string> by;
-  std::vector<std::string> named;  ///< clauses of the fault that the failures of these cases name, sorted
+  /// The clauses of the fault that failures of the killing cases name, sorted.
+  std::vector<std::string> named;
   bool killed() const { return !by.empty(); }
-  /// False where all cases that look for it are skipped here, with the fault and without it, or waived.
+  /// False if all related cases are skipped, with the fault and without it, or waived.
   bool judged() const;
 };
 
 struct KillMatrix {
-  std::vector<std::string> cases;  ///< those that a clause relates to some fault
+  std::vector<std::string> cases;  ///< cases that share a clause with some fault
   std::vector<FaultRow> rows;
-  bool all_killed() const;  ///< of those that are judged
+  bool all_killed() const;  ///< of the judged faults
 };
 
-/// The cases that must notice the fault if any does: those with a clause that it breaks.
+/// The cases that must notice the fault, if any case does: they check a clause that the fault breaks.
 std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
 
-/// `faulty` has one report for each of `faults`, in the same order. A case kills when it passes in `clean`, and with the fault an assertion fails under a
-/// clause that the fault breaks. A fault that merely makes the subject throw would end every case, whatever that case looks at.
+/// `faulty` has one report for each of `faults`, in the same order. A case kills a fault if it passes in `clean`, and
+/// with the fault an assertion fails under a clause that the fault breaks. Errors do not count: a fault that makes the
+/// subject throw would end every case, whatever the case checks.
 KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
                        const std::vector<reports::Report>& faulty);
 

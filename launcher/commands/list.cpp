@@ -1,4 +1,4 @@
-// `shardproof list`: what a worker has, as a table or as JSON.
+// `shardproof list`: a worker's cases, as a table or as JSON.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -46,7 +46,7 @@ std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<Cas
 
 std::string case_count_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
-/// Without their parameters, each once.
+/// Case names without parameters, each once.
 std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
   std::vector<std::string_view> names;
   for (const std::string_view id : ids) {
@@ -100,7 +100,8 @@ std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& c
   return text.empty() ? "the worker has no profile\n" : text;
 }
 
-/// With filters, the seeds that have a part in the selected cases; `all_cases`: how many the worker has.
+/// The seed tests. With filters, those that have a part in the selected cases. `all_cases`: the number of the worker's
+/// cases.
 std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
   std::set<std::string> selected;
   for (const CaseInfo& info : cases) selected.insert(info.id);

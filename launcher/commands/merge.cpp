@@ -1,4 +1,5 @@
-// `shardproof merge`: the report of ranks that another launcher started, or of a run whose own launcher did not live to write it.
+// `shardproof merge`: makes the report of ranks that another launcher started, or of a run whose launcher died before
+// it wrote a report.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -27,7 +28,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// What the run itself recorded, else what the worker says now. Neither: the ids speak for themselves.
+/// The listing that the run recorded, else the worker's listing now. Without both, the case ids are the only source.
 std::optional<Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
   if (!worker.empty()) {
     SignalWatch signals;
@@ -37,14 +38,16 @@ std::optional<Listing> known_listing(const RunDirectory& run, const std::filesys
   return parse_listing(read_input(listing_file(run)));
 }
 
-/// The worlds of a run as they are on disk: those that began, with the plans that they had.
+/// A world that began, as its files record it, with the plan that it had.
 struct KeptWorld {
   WorldDirectory directory;
   WorldPlan plan;
-  std::size_t answers_for = 0;  ///< so many of its first cases: what a rank's end kept it from went to another world
+  /// The number of its first cases that it answers for. Another world runs the cases that it did not reach because of a
+  /// rank's end.
+  std::size_t answers_for = 0;
 };
 
-/// When the first rank of a run that another launcher started wrote down what it is to do.
+/// The time when the first rank of a run with another launcher wrote its plan.
 std::string start_of(const std::map<int, KeptWorld>& worlds) {
   std::optional<std::time_t> first;
   for (const auto& [number, world] : worlds) {
@@ -54,7 +57,7 @@ std::string start_of(const std::map<int, KeptWorld>& worlds) {
   return first ? utc_text(*first) : std::string();
 }
 
-/// A foreign launcher writes no head. Where this merge runs is not where the ranks ran, so the machine stays unknown.
+/// Another launcher writes no head. The merge may run on another machine than the ranks, so the machine stays unknown.
 reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, KeptWorld>& worlds) {
   if (std::filesystem::exists(run.run())) return parse_json(read_input(run.run())).get<reports::RunHead>();
   reports::RunHead head;
@@ -70,7 +73,7 @@ reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const s
 struct Merged {
   reports::Report report;
   std::vector<std::string> defects;
-  bool misses_plans = false;  ///< worlds of which nobody knows any more what they were
+  bool misses_plans = false;  ///< some worlds have lost their plan
 };
 
 class Merge {
@@ -89,7 +92,7 @@ class Merge {
 
   bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
 
-  /// `listing`: what is known of the cases and clauses. Throws CommandError for demands that cannot be.
+  /// `listing`: the known cases and clauses. Throws CommandError for impossible demands.
   Merged merge(const std::optional<Listing>& listing) {
     const CaseIndex index = listing ? CaseIndex(listing->cases) : CaseIndex();
     std::optional<reports::Merger> merger;
@@ -131,7 +134,8 @@ class Merge {
     }
   }
 
-  /// The world's plan must be the one that the run made for it, or the end of that, else its results are those of other cases.
+  /// The world's plan has to be the plan that the run made for it, or the end of that plan. Else its results belong to
+  /// other cases.
   void keep(int number, const WorldDirectory& directory) {
     KeptWorld world{.directory = directory, .plan = read_plan(directory)};
     world.answers_for = world.plan.cases.size();
@@ -147,8 +151,8 @@ class Merge {
 
   bool is_planned(const WorldPlan& plan) const { return plan.planned >= 0 && std::cmp_less(plan.planned, planned_.size()); }
 
-  /// A world whose rank ended before its last case has left the cases from there on to another one, which runs the end of the same plan: each
-  /// answers for its cases up to those of the next.
+  /// If a rank ends before its last case, another world continues the plan from there. Each world answers for its cases
+  /// up to the first case of the next world.
   void share_out() {
     std::map<int, std::vector<KeptWorld*>> by_plan;
     for (auto& [number, world] : worlds_) {
@@ -167,7 +171,8 @@ class Merge {
   const DemandOptions& demands_;
   std::vector<WorldPlan> planned_;
   std::map<int, KeptWorld> worlds_;
-  std::map<int, std::size_t> begun_;  ///< of those planned: how many of its first cases no world can answer for
+  /// for each planned world: the number of its first cases that no world can answer for
+  std::map<int, std::size_t> begun_;
   Merged merged_;
 };
 
@@ -196,7 +201,7 @@ int merge_command(const MergeOptions& options) {
   terminal.note(fmt::format("report: {}", run.report().string()));
   require_said(terminal.finish());
   const int code = reports::exit_code(merged.report);
-  // Evidence that cannot be read comes before cases that failed, and after ranks that crashed.
+  // Unreadable evidence is stronger than failed cases, and weaker than crashed ranks.
   const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
   return merged.defects.empty() || is_stronger ? code : evidence_unusable;
 }

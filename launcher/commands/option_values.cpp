@@ -15,7 +15,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// All of the text, in decimal: no sign, no blanks, no other base.
+/// The whole text, in decimal: no sign, no blanks, no other base.
 template <class Number>
 std::optional<Number> number(std::string_view text) {
   Number value{};
@@ -24,7 +24,7 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-/// Between the commas.
+/// The parts between the commas.
 std::vector<std::string_view> parts(std::string_view text) {
   std::vector<std::string_view> found;
   for (std::size_t begin = 0; begin <= text.size();) {

@@ -1,5 +1,6 @@
-// What the texts of options mean: numbers in decimal and in range, words that exist. Pure. All throw CommandError (usage) that repeats the
-// option as it was written and says what it takes.
+// Parses the texts of options: numbers in decimal and in range, and known words. The command line parser uses it. Pure.
+// All functions throw CommandError (usage). The error repeats the option as the user wrote it, and says which values it
+// takes.
 #pragma once
 
 #include <chrono>
@@ -24,13 +25,13 @@ std::vector<std::string> listed(std::string_view option, std::span<const std::st
 /// `0,2` and `0` and `2`, each from one use of the option.
 std::vector<int> ranks(std::string_view option, std::span<const std::string> texts);
 
-/// Seconds. A day and more is a mistake in the unit, and so is no time at all.
+/// Seconds. Rejects zero, and a day or more, which is a mistake in the unit.
 std::chrono::milliseconds timeout(std::string_view text);
 
 /// `90s`, `10min`, `2h`, or a number of seconds. Throws like the others, with the option's name.
 std::chrono::milliseconds span_of_time(std::string_view option, std::string_view text);
 
-/// `4`, the first four; `0,2` and `GPU-8a1f,GPU-77`, those; `2,`, that one.
+/// `4`: the first four GPUs. `0,2` or `GPU-8a1f,GPU-77`: these GPUs. `2,`: this GPU.
 GpuChoice gpu_choice(std::string_view text);
 
 Order order(std::string_view text);

@@ -1,4 +1,4 @@
-// What the command line says, one struct per subcommand.
+// The options of each subcommand, one struct per subcommand. The command line parser fills them.
 #pragma once
 
 #include <cstddef>
@@ -22,71 +22,76 @@ struct TerminalOptions {
 
 /// Where a command writes.
 struct OutputOptions {
-  std::filesystem::path directory;  ///< empty: none was asked for
-  bool overwrite = false;           ///< an earlier run in it is replaced
+  std::filesystem::path directory;  ///< empty: the user named no directory
+  bool overwrite = false;           ///< replace an earlier run in it
 };
 
-/// What a run must show beyond verdicts, and which failures are known.
+/// The user's demands on a run beyond verdicts, and the known failures.
 struct DemandOptions {
   std::optional<std::size_t> max_skips, max_waivers;
   std::vector<std::string> require;  ///< clauses
-  std::filesystem::path waivers;     ///< empty for none
+  std::filesystem::path waivers;     ///< empty: no waivers
 };
 
-/// What becomes of a run whose worlds are ended by their ranks.
+/// How a run goes on after ranks ended a world.
 struct Persistence {
-  int retries = 0;    ///< how often a case that ended badly is tried again, in a world of such cases
-  int max_hangs = 5;  ///< worlds that may be lost to a deadline or a rank that cannot go on: a sick machine does so everywhere
+  int retries = 0;    ///< How often to try a case again that ended badly, in a world of such cases.
+  /// The number of worlds that a run may lose to a deadline, or to a rank that cannot go on. A sick machine loses every
+  /// world.
+  int max_hangs = 5;
 };
 
-/// What somebody wants to see of ranks while they run.
+/// Information about running ranks that the user asked for.
 struct Attention {
-  int debug = -1;              ///< a rank that waits for a debugger; -1: none
-  std::vector<int> output_of;  ///< ranks whose output is shown as it comes
-  bool failures = false;  ///< one line for each, when its world has ended and others still run, once the run is long
+  int debug = -1;              ///< This rank waits for a debugger. -1: no rank.
+  std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
+  /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
+  bool failures = false;
 };
 
 struct RunOptions {
   PlanOptions plan;
-  std::string profile;  ///< empty for the worker's first
+  std::string profile;  ///< Empty: the worker's first.
   std::optional<std::uint64_t> seed;
-  std::filesystem::path worker;  ///< empty for the one beside the launcher
-  OutputOptions out;             ///< none: a new one under shardproof-out/
+  std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
+  OutputOptions out;             ///< Empty: a new directory under shardproof-out/.
   DemandOptions demands;
   Persistence persistence;
   Attention attention{.failures = true};
-  bool is_placed = false;              ///< a device or a fabric was given
-  std::string misplaced;               ///< what is wrong with options, unless the report of `rerun_failed` places ranks elsewhere
-  std::filesystem::path rerun_failed;  ///< a report or run directory; empty to run what the filters select
+  bool is_placed = false;              ///< The user chose a device or a fabric.
+  /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
+  std::string misplaced;
+  std::filesystem::path rerun_failed;  ///< A report or run directory. Empty: run the cases that filters select.
   TerminalOptions terminal;
 };
 
 struct ListOptions {
   std::vector<std::string> filters;
-  std::vector<int> ranks;  ///< world sizes; empty for all
-  std::string subject;  ///< empty for the worker's first
-  std::string profile;  ///< empty for all cases
+  std::vector<int> ranks;  ///< World sizes. Empty: all.
+  std::string subject;  ///< Empty: the worker's first.
+  std::string profile;  ///< Empty: all cases.
   std::filesystem::path worker;
   bool json = false;
-  bool seeds = false;    ///< which seed test became which cases
-  bool clauses = false;  ///< which cases check a clause, which faults break it
-  bool profiles = false;  ///< what each is for
+  bool seeds = false;    ///< Show which seed test became which cases.
+  bool clauses = false;  ///< Show each clause's cases and faults.
+  bool profiles = false;  ///< Show what each profile is for.
 };
 
 struct FaultsOptions {
   PlanOptions plan;
-  std::string profile;  ///< empty for the worker's first
-  std::filesystem::path waivers;  ///< of cases that do not pass without a fault either; empty for none
+  std::string profile;  ///< Empty: the worker's first.
+  std::filesystem::path waivers;  ///< Waivers of cases that do not pass without a fault. Empty: no waivers.
   std::filesystem::path worker;
-  OutputOptions out;  ///< none: nothing is kept
+  OutputOptions out;  ///< Empty: the command keeps no output.
   bool json = false;
   TerminalOptions terminal;
 };
 
 struct MergeOptions {
   std::filesystem::path directory;
-  std::filesystem::path worker;  ///< asked for the cases when the run directory does not say them; empty for nobody
-  DemandOptions demands;  ///< those that are given replace the run's own
+  /// The worker to ask for the cases if the run directory does not have them. Empty: no worker.
+  std::filesystem::path worker;
+  DemandOptions demands;  ///< The given demands replace the run's own.
   TerminalOptions terminal;
 };
 
@@ -98,28 +103,28 @@ struct DiffOptions {
 
 struct PlayOptions {
   std::filesystem::path scenario;
-  PlanOptions plan;  ///< of its one world
+  PlanOptions plan;  ///< for its one world
   std::filesystem::path worker;
-  OutputOptions out;            ///< none: nothing is kept
-  std::filesystem::path trace;  ///< a file for Perfetto; empty for none
-  bool show_plan = false;           ///< print the compiled steps
-  std::filesystem::path plan_dot;   ///< a file for Graphviz, of the compiled steps; empty for none
-  std::uint64_t ulps = 0;       ///< of two subjects: by how many units in the last place values may differ
+  OutputOptions out;            ///< Empty: the command keeps no output.
+  std::filesystem::path trace;  ///< A file for Perfetto. Empty: no file.
+  bool show_plan = false;           ///< Print the compiled steps.
+  std::filesystem::path plan_dot;   ///< A file for Graphviz with the compiled steps. Empty: no file.
+  std::uint64_t ulps = 0;       ///< With two subjects: values may differ by so many units in the last place.
   bool json = false;
   TerminalOptions terminal;
 };
 
 struct ExploreOptions {
-  PlanOptions plan;  ///< of worlds of the sizes in `ranks`; its subject is two
-  std::string engine;  ///< the kind that scenarios are for; empty: the first for which this can be
+  PlanOptions plan;  ///< Its worlds have the sizes in `ranks`. Its subject names two subjects.
+  std::string engine;  ///< The kind of engine for scenarios. Empty: the first kind for which both subjects can play.
   std::uint64_t seed = 0;
-  std::optional<std::uint64_t> rounds;  ///< none: as many as there is time for
+  std::optional<std::uint64_t> rounds;  ///< empty: until the time is over
   std::optional<std::chrono::milliseconds> time;
-  std::vector<std::string> left_out;  ///< of what scenarios may have
+  std::vector<std::string> left_out;  ///< parts that scenarios do not have
   std::uint64_t max_differences = 1;
-  std::uint64_t ulps = 0;  ///< by how many units in the last place values may differ
+  std::uint64_t ulps = 0;  ///< values may differ by so many units in the last place
   std::filesystem::path worker;
-  OutputOptions out;  ///< none: a new one under shardproof-out/
+  OutputOptions out;  ///< empty: a new directory under shardproof-out/
   bool json = false;
   TerminalOptions terminal;
 };
@@ -129,8 +134,8 @@ struct StableOptions {
 };
 
 struct DoctorOptions {
-  std::filesystem::path worker;   ///< empty for the one beside the launcher
-  std::filesystem::path backend;  ///< empty for the one that was built with it
+  std::filesystem::path worker;   ///< empty: the worker next to the launcher
+  std::filesystem::path backend;  ///< empty: the backend that was built with the launcher
   ColorWhen color = ColorWhen::automatic;
 };
 

@@ -36,7 +36,7 @@ void write_trace(const std::filesystem::path& file, const std::vector<PlayResult
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
-/// A file that the user asks for by an option, beside what a run writes.
+/// A file that the user asks for by an option, besides the files of the run.
 struct AskedFile {
   const char* option;
   const std::filesystem::path& path;  ///< empty: not asked for

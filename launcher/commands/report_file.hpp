@@ -1,4 +1,4 @@
-// Opening a report that a user named.
+// Opens and reads a report that a user named. The commands that read reports use it.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,13 +13,13 @@
 
 namespace shardproof::launcher {
 
-/// A report, or that of the run directory that was named instead.
+/// The report's file. `named` is a report or a run directory.
 std::filesystem::path report_path(const std::filesystem::path& named);
 
-/// CommandError (usage) naming the file when it cannot be read.
+/// Throws CommandError (usage) naming the file if it cannot be read.
 std::unique_ptr<std::istream> open_report(const std::filesystem::path& file);
 
-/// What `read` makes of it; whatever it throws becomes a CommandError (usage) that names the file.
+/// Returns the result of `read`. Turns each exception of `read` into a CommandError (usage) that names the file.
 template <class Read>
 auto read_report_file(const std::filesystem::path& named, const Read& read) {
   const std::filesystem::path file = report_path(named);

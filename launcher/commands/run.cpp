@@ -1,4 +1,4 @@
-// `shardproof run`: the selected cases in worlds of real ranks, one merged report.
+// `shardproof run`: runs the selected cases in worlds of real ranks, and writes one merged report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 std::uint64_t choose_seed(const RunOptions& options) {
   if (options.seed) return *options.seed;
-  // Without chance in it, two runs of one command should be equal.
+  // Two runs of one command without random order must be equal.
   if (options.plan.order == Order::listed) return 0;
   return std::random_device()();
 }
@@ -37,7 +37,7 @@ std::uint64_t choose_seed(const RunOptions& options) {
 /// Each run of a case costs about a KiB of memory and of disk until it is reported.
 constexpr std::size_t most_case_runs = 5'000'000;
 
-/// Refuses before all of it is laid out what would not fit.
+/// Rejects a plan that is too large, before making all of it.
 Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
   PlanOptions once = options;
   once.repeat = 1;
@@ -57,8 +57,11 @@ Words given(const Words& argv, std::string_view option) { return reports::words_
 
 bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
 
-/// How the run of this report was told what is under test, which of its failures are known, how long a case may take, where its ranks are
-/// to run and what is to be broken, but for what `argv` says itself.
+/// Options of the report's run, for its repetition. Options that are also in `argv` are left out. The options are:
+///   - the engine under test and its faults, with the NCCL tap,
+///   - the waivers,
+///   - the time limit of a case,
+///   - the place of its ranks.
 Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   Words words;
   const auto take = [&](std::string_view option) {
@@ -73,7 +76,7 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   if (is_placed || report.worlds.empty()) return words;
   take("--scheduler");
   const reports::WorldResult& world = report.worlds.front();
-  // Threads that its case asked for itself, it asks for again.
+  // A case that needs threads asks for them again by itself.
   const bool is_fabric_of_run = world.fabric != thread_fabric || !given(report.head.argv, "--fabric").empty();
   if (world.device == sim_device && (world.fabric == shm_fabric || !is_fabric_of_run)) return words;
   words.insert(words.end(), {"--device", world.device, "--fabric", world.fabric});
@@ -82,7 +85,7 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   return words;
 }
 
-/// As if all of it had been said: the report says so, too, and how to do it again.
+/// Adds the options to the command line, so that the new report records them and its commands repeat them.
 void take_over(RunOptions& options, Words& argv, const reports::Report& report) {
   const Words words = told(report, argv, options.is_placed);
   if (!words.empty()) {
@@ -96,7 +99,7 @@ void take_over(RunOptions& options, Words& argv, const reports::Report& report) 
   if (!options.misplaced.empty()) throw CommandError(usage, options.misplaced);
 }
 
-/// The cases that ended badly in a report and are still there, as the only ones selected.
+/// Selects only the cases that ended badly in the report and that the worker still has.
 void select_failed(RunOptions& options, const Listing& listing, const reports::Report& report) {
   std::set<std::string> failed;
   for (const reports::CaseResult& result : report.cases) {
@@ -161,7 +164,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   if (!options.rerun_failed.empty()) select_failed(options, worker.listing, before);
   options.plan.seed = choose_seed(options);
   options.plan.cores = usable_cores();
-  // Nobody is late while somebody looks at it.
+  // A rank must not be overdue while a user debugs it.
   if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
   if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
   find_gpus(worker, options.plan, signals);
@@ -179,7 +182,8 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   terminal.explain(worker.listing.clauses);
   terminal.look_in(directory);
   const bool is_drawn = !options.seed && options.plan.order == Order::random;
-  if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));  // nobody could repeat it else
+  // without the seed, no user could repeat the run
+  if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));
   terminal.note(heading(selected, options.plan, options.profile));
   reports::RunHead head = make_head(worker, selected, options.plan, argv);
   head.profile = profile.name;
@@ -199,7 +203,7 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
     if (!smallest.found.empty()) search_ended_by = smallest.found.back().shrunk.ended_by;
   }
   if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
-  terminal.finish();  // what follows goes elsewhere
+  terminal.finish();  // the following text goes to another stream
   for (const std::string& error : {result.output_error, result.infrastructure_error}) {
     if (!error.empty()) complain(error);
   }

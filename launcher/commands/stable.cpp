@@ -1,4 +1,4 @@
-// `shardproof stable`: the part of a report that does not depend on when, where and how fast it was made.
+// `shardproof stable`: prints the part of a report that does not depend on the time, the place or the speed of the run.
 #include <nlohmann/json.hpp>
 
 #include "harness/base/json_parse.hpp"

@@ -37,7 +37,8 @@ bool is_one_library(const std::filesystem::path& one, const std::filesystem::pat
   return one == other || (!one.empty() && !other.empty() && std::filesystem::equivalent(one, other, unknown));
 }
 
-/// An engine that is compared with itself by mistake would be alike. To compare it with itself, a user names it twice in the same words.
+/// Rejects an engine that is compared with itself by mistake: it would show no difference. A user who wants that names
+/// it twice in the same words.
 void refuse_one_twice(const std::string& asked, const Contender& one, const Contender& other) {
   const bool is_one = one.worker.program == other.worker.program && one.subject.name == other.subject.name &&
                       is_one_library(one.plan.subject_library, other.plan.subject_library);
@@ -76,7 +77,7 @@ PlayPlan plan_of(const Contender& contender, std::span<const Document> documents
 
 namespace {
 
-/// Without a margin of its own; nothing of one that passed.
+/// Why the case went wrong, without the text's margin. Empty for a case that passed or was skipped.
 std::string why(const reports::CaseResult& result, const reports::Report& report) {
   if (!reports::is_bad(result.verdict)) return {};
   constexpr std::string_view margin = "  ";
@@ -116,7 +117,7 @@ Contender find_contender(const NamedSubject& named, const PlanOptions& settings,
   if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
   found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
   found.plan.cores = usable_cores();
-  world_of(found.worker.listing, found.plan, 1);  // says what is wrong with the settings, if anything
+  world_of(found.worker.listing, found.plan, 1);  // throws if a setting is wrong
   find_gpus(found.worker, found.plan, signals);
   return found;
 }
@@ -153,7 +154,7 @@ std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<c
   PlayPlan play = plan_of(contender, documents);
   reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);
   Terminal silent(stderr, {.quiet = true});
-  // Documents have nothing to do with each other: that some hang says nothing of the rest.
+  // Documents are independent: hangs of some documents say nothing about the others.
   const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
   const RunResult run = run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
   if (run.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + run.interrupted_by), "interrupted");

@@ -1,4 +1,5 @@
-// Subjects that play scenarios, two of them the same ones: which they are, and what comes of documents on each of them.
+// Contenders: subjects that play scenarios. Finds the one or two subjects that a user names, plays documents on them,
+// and collects the results.
 #pragma once
 
 #include <array>
@@ -21,52 +22,55 @@
 namespace shardproof::launcher {
 
 struct Contender {
-  std::string asked;   ///< what its user calls it: `reference+late_gather`
-  Worker worker;       ///< asked for its cases
-  PlanOptions plan;    ///< its subject and its fault among them
+  std::string asked;   ///< the user's name for it
+  Worker worker;       ///< has listed its cases
+  PlanOptions plan;    ///< includes its subject and its fault
   SubjectInfo subject;
 };
 
-/// Whether `--subject` names two: what is the path of a file as a whole names one, whatever commas are in it.
+/// Whether `--subject` names two subjects. A text that is the path of a file names a single subject, even with commas.
 bool names_two(std::string_view asked);
 
-/// `A,B`. Of several commas, it is the one between two names of which each that has a comma itself is the path of a file. Throws
-/// CommandError (usage).
+/// Splits `A,B`. A name with a comma of its own has to be the path of a file. Throws CommandError (usage) if no comma
+/// or more than one separates two such names.
 std::array<NamedSubject, 2> two_subjects(std::string_view asked);
 
-/// With these settings, whose own subject and fault are of no account. Throws CommandError as `find_subject`, and for a fault that there is
-/// not.
+/// Finds the subject's worker and makes its plan from `settings`. Ignores the subject and the fault in `settings`.
+/// Throws CommandError like `find_subject`, and for a fault that does not exist.
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
-/// Both that the settings name, as `two_subjects` takes them. Throws CommandError (usage) for one engine under two names.
+/// Finds both subjects in `settings`, as `two_subjects` splits them. Throws CommandError (usage) if both names mean the
+/// same engine.
 std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
 
-/// A scenario on disk, and how many ranks are to play it.
+/// A scenario on disk, and the number of ranks that play it.
 struct Document {
   std::filesystem::path file;
   int ranks = 1;
 };
 
-/// One world for each number of ranks. A document's case has the place of the document among those of its world.
+/// A plan with a world for each number of ranks. In its world, a document's case has the same position as the document
+/// has.
 struct PlayPlan {
   Plan plan;
-  std::vector<std::string> ids;  ///< of each document
+  std::vector<std::string> ids;  ///< by document
 };
 
-/// Throws CommandError (usage) where such a world cannot be.
+/// Throws CommandError (usage) if such a world is impossible.
 PlayPlan plan_of(const Contender& contender, std::span<const Document> documents);
 
-/// What came of one document on one contender.
+/// The result of one document on one contender.
 struct DocumentPlay {
   reports::SubjectPlay play;
   reports::WorldResult world;
-  std::string skipped;  ///< why it cannot be played in such a world; empty: it can
+  std::string skipped;  ///< why such a world cannot play it; empty: it can
 };
 
-/// What ranks have left of the case of a scenario; none where one of them has not come to its end, or has left what cannot be read.
+/// The play results that ranks have left for a scenario's case. Empty if a rank did not finish it, or left an
+/// unreadable result.
 std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
 
-/// Plays them all, those for as many ranks in one world, and leaves a run in `directory`. Throws CommandError where ranks could not do
-/// their work, where not all could be written, or when the user ended it.
+/// Plays all documents, with one world for each number of ranks, and leaves a run in `directory`. Throws CommandError
+/// if ranks failed to work, if an output could not be written, or if the user ended the command.
 std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
                                          const std::vector<std::string>& argv, SignalWatch& signals);
 

@@ -16,12 +16,13 @@
 namespace shardproof::launcher {
 namespace {
 
-/// A world is begun once for all of them: so many that this costs little, so few that somebody who waits sees it go on.
+/// The number of scenarios in one world. It is large enough that starting the world costs little, and small enough that
+/// a waiting user sees progress.
 constexpr std::uint64_t scenarios_at_once = 32;
-/// Where everything differs, the first few show it.
+/// If everything differs, the first few scenarios show it.
 constexpr std::uint64_t first_scenarios = 4;
 
-/// In which aspect what was found is to differ when it is smaller, the strongest first.
+/// Aspects that shrinking keeps, the strongest first.
 constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::counts, reports::Aspect::order,
                                  reports::Aspect::plan,    reports::Aspect::bits,   reports::Aspect::totals};
 
@@ -96,7 +97,7 @@ void Exploration::take(const Candidate& candidate) {
     std::vector<SideBySide> plays = play(scenarios);
     std::vector<bool> shown;
     for (const SideBySide& both : plays) shown.push_back(!both.comparison.alike() && kept_of(both) == kept);
-    // The search goes on with the first that shows it.
+    // The search continues with the first variant that shows it.
     if (const auto first = std::ranges::find(shown, true); first != shown.end())
       smallest.both = std::move(plays[static_cast<std::size_t>(first - shown.begin())]);
     return shown;

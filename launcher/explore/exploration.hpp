@@ -1,5 +1,5 @@
-// Random scenarios on two subjects, round after round, and what they play differently made as small as it can be. What is found is written
-// when it is found: whoever or whatever ends an exploration, it is kept.
+// Plays random scenarios on two subjects, round after round, and makes each difference as small as possible. It writes
+// a difference as soon as it finds it, and keeps it however the exploration ends. `explore` runs it.
 #pragma once
 
 #include <array>
@@ -23,8 +23,14 @@
 
 namespace shardproof::launcher {
 
-/// What a smaller scenario has to show, to show the same: the strongest aspect that differs, and of verdicts, the same ones. What refuses
-/// or hangs is stronger than what does more, that than what does it in another order, or computes something else, or takes longer.
+/// The part of a difference that shrinking keeps: its strongest aspect, and for verdicts, the two verdicts. From strong
+/// to weak, a difference is:
+///   - a refusal or a hang,
+///   - more or fewer collectives,
+///   - another order,
+///   - another compiled step,
+///   - another computed value,
+///   - another duration.
 struct Kept {
   reports::Aspect aspect = reports::Aspect::totals;
   std::array<reports::Verdict, 2> verdicts{};
@@ -32,41 +38,45 @@ struct Kept {
   friend bool operator==(const Kept&, const Kept&) = default;
 };
 
-/// Of two that differ. Pure.
+/// The part of this difference that shrinking keeps. Pure.
 Kept kept_of(const SideBySide& both);
 
 /// One difference, and how it was found.
 struct FoundDifference {
   std::uint64_t seed = 0;
-  int ranks = 1;  ///< that play the smallest scenario
-  std::vector<std::string> aspects;  ///< in which the smallest one differs
-  std::string kept;  ///< the one that shrinking has kept
-  std::size_t steps = 0, plays = 0;  ///< of shrinking
-  bool is_smallest = true;  ///< no: somebody or something ended the search for a smaller one
-  bool is_steady = true;  ///< no: the smallest did not show it when it was played once more
-  std::filesystem::path folder;  ///< below the exploration's own
-  std::string text;  ///< what differs, for people
+  int ranks = 1;  ///< Ranks of the smallest scenario.
+  std::vector<std::string> aspects;  ///< The aspects in which the smallest scenario differs.
+  std::string kept;  ///< The aspect that shrinking has kept.
+  std::size_t steps = 0, plays = 0;  ///< Counts of the shrinking.
+  bool is_smallest = true;  ///< False: the search ended early.
+  bool is_steady = true;  ///< False: one more play of the smallest scenario did not show it.
+  std::filesystem::path folder;  ///< Relative to the exploration's folder.
+  std::string text;  ///< The difference, for readers.
 };
 
 struct ExplorationResult {
-  std::uint64_t rounds = 0;  ///< scenarios that were played
-  std::uint64_t alike = 0, seen_again = 0;  ///< of these: no difference; one that shrinks to what was found before
+  std::uint64_t rounds = 0;  ///< played scenarios
+  /// Of the played scenarios: those without a difference, and those that shrink to a known difference.
+  std::uint64_t alike = 0, seen_again = 0;
   std::vector<FoundDifference> differences;
-  std::optional<CommandError> ended_by;  ///< before its end: by a signal, or by what went wrong
+  std::optional<CommandError> ended_by;  ///< a signal or an error that ended it early
 };
 
 class Exploration {
  public:
-  /// Below the place of an exploration: a folder for each difference, by number from 1.
+  /// The folder in `place` that has a folder for each difference, numbered from 1.
   static constexpr char differences[] = "differences";
 
-  /// All are borrowed. `place` is there. `tell` is called with every difference when it has been written.
+  /// Borrows its reference arguments. `place` has to exist. Calls `tell` with each difference after writing it.
   Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders, ScenarioSource source, std::filesystem::path place,
               const std::vector<std::string>& argv, SignalWatch& signals, Terminal& terminal,
               std::function<void(const FoundDifference&)> tell);
 
-  /// Until the rounds, the time or the differences that were asked for are there, a signal comes, a worker cannot do its work, or what was
-  /// found cannot be written.
+  /// Plays until the first of these events:
+  ///   - The requested rounds, time or differences are reached.
+  ///   - A signal arrives.
+  ///   - A worker fails.
+  ///   - A difference cannot be written.
   ExplorationResult run();
 
  private:
@@ -92,7 +102,7 @@ class Exploration {
   const std::function<void(const FoundDifference&)> tell_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t next_seed_;
-  std::set<std::string> known_;  ///< smallest documents, with their ranks and what they show
+  std::set<std::string> known_;  ///< smallest documents with their ranks and kept aspects
   ExplorationResult result_;
 };
 

@@ -13,15 +13,15 @@
 
 namespace shardproof::launcher {
 
-/// Plays scenarios, and says of each whether it shows what the search keeps.
+/// Plays scenarios, and returns for each whether it shows what the search keeps.
 using Shows = std::function<std::vector<bool>(std::span<const MadeScenario>)>;
 
 struct Shrunk {
   MadeScenario scenario;
   std::size_t steps = 0;  ///< from the first scenario to the smallest one
   std::size_t plays = 0;
-  bool is_smallest = true;  ///< no: an error or a signal ended the search
-  bool is_steady = true;    ///< no: the smallest scenario did not show it when it was played once more
+  bool is_smallest = true;  ///< false: an error or a signal ended the search
+  bool is_steady = true;    ///< false: the smallest scenario did not show it when it was played once more
   std::optional<CommandError> ended_by;
 };
 

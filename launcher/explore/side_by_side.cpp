@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Each once, with the ranks that were warned.
+/// Each warning once, with the ranks that it is for.
 std::vector<std::pair<std::string, std::vector<int>>> warnings(const reports::SubjectPlay& play) {
   std::vector<std::pair<std::string, std::vector<int>>> all;
   for (const PlayResult& rank : play.ranks) {
@@ -66,7 +66,7 @@ std::string names_text(const std::array<Contender, 2>& contenders) {
 
 std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place) {
   const Contender& contender = contenders.at(which);
-  // Its own name, which is short: what it was asked by may be a long path.
+  // Use the subject's own name, which is short. The user may have named it by a long path.
   std::string name =
       fmt::format("{}-{}{}{}", which + 1, contender.subject.name, contender.plan.fault.empty() ? "" : "+", contender.plan.fault);
   std::ranges::replace(name, '/', '.');

@@ -56,7 +56,7 @@ class CasePlayer {
     const ClaimedDirectory claimed({.directory = scratch.path() / "run"});
     reports::RunHead head = make_head(worker_, plan, asked_, report_.head.argv);
     Terminal silent(stderr, {.quiet = true});
-    // Scenarios have nothing to do with each other: that some hang says nothing of the rest.
+    // Scenarios are independent: hangs of some scenarios say nothing about the others.
     const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
     const RunResult played = run_plan(worker_, std::move(plan), claimed.run(), std::move(head), signals_, silent, persistence);
     if (played.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + played.interrupted_by), "interrupted");

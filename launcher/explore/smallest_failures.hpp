@@ -28,9 +28,10 @@ struct SmallestFailures {
   std::size_t left_out = 0;  ///< causes beyond the first few
 };
 
-/// Searches for each cause of failures the smallest scenario with which the first failed case of that cause fails for the same cause
-/// (reports/explain/causes.hpp). Writes `smallest/N/scenario.json` and `smallest/N/as_drawn.json` into the run. `asked` are the settings of the
-/// run, and `report` is its report. Ends early when a signal comes. Throws CommandError if it cannot write.
+/// Finds a smallest scenario for each cause of failures. With it, the first failed case of the cause fails for the same
+/// cause (reports/explain/causes.hpp). Writes `smallest/N/scenario.json` and `smallest/N/as_drawn.json` into the run.
+/// `asked` are the settings of the run, and `report` is its report. Ends early when a signal arrives. Throws
+/// CommandError if it cannot write.
 SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& asked, const reports::Report& report,
                                         const RunDirectory& run, SignalWatch& signals, Terminal& terminal);
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 
-/// A world of two ranks and one split, and one of 256.
+/// The memory for a world of two ranks and one split, and for a world of 256 ranks.
 constexpr std::uint64_t memory_for_small = 40 * mebibyte, memory_for_large = 64 * mebibyte;
 
 std::uint64_t free_bytes(const struct statfs& facts) { return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize); }
@@ -58,7 +58,7 @@ int count_gpus() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
     const std::string name = entry.path().filename().string();
-    // A container may have been given any of them.
+    // A container may have any of these devices.
     const bool is_numbered = name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
     if (name.starts_with(prefix) && is_numbered) ++count;
   }
@@ -67,7 +67,7 @@ int count_gpus() {
 
 std::string in_mebibytes(std::uint64_t bytes) { return fmt::format("{} MiB", bytes / mebibyte); }
 
-/// By their indices.
+/// The pairs of GPUs without peer access, by their indices.
 std::string strangers_text(const std::vector<GpuInfo>& gpus) {
   auto pairs = unreachable_pairs(gpus);
   const auto index = [&](std::size_t place) { return static_cast<std::size_t>(gpus[place].index); };
@@ -75,7 +75,7 @@ std::string strangers_text(const std::vector<GpuInfo>& gpus) {
   return pairs_text(pairs);
 }
 
-/// As pip wrote it down: nothing is imported to learn it.
+/// The version that pip recorded. Importing torch is not necessary.
 std::string torch_version(const std::filesystem::path& environment) {
   constexpr std::string_view prefix = "torch-", suffix = ".dist-info";
   std::error_code none;

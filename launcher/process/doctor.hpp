@@ -1,5 +1,5 @@
-// What of this machine will hurt a run, and how to mend it. What is there is looked at in one place, what it means is said in another, so that
-// the saying can be tested for machines that nobody has.
+// Reports machine settings that slow or break runs, and how to repair them. `look_at_machine` collects facts, and
+// `diagnose` judges them. So tests can judge machines that do not exist.
 #pragma once
 
 #include <cstdint>
@@ -12,44 +12,45 @@
 
 namespace shardproof::launcher {
 
-/// As far as a run depends on it. What could not be found out is absent.
+/// The machine's state, as far as runs depend on it. An unknown value is absent.
 struct MachineState {
-  int cores = 0;  ///< that this process may use; 0: unknown
-  int online_cores = 0;  ///< that the machine has
-  std::string kernel;  ///< 6.1.0
-  std::filesystem::path memory;  ///< the memory file system in which ranks meet; empty: there is none that can be written to
-  std::uint64_t memory_free = 0;  ///< bytes
-  std::filesystem::path output;  ///< where runs are written to
-  std::uint64_t output_free = 0;  ///< bytes
-  bool output_is_remote = false;  ///< a network file system
-  std::uint64_t open_files = 0, most_open_files = 0;  ///< the soft and the hard limit
-  std::optional<std::uint64_t> processes;  ///< the limit of this user; absent: none
-  std::optional<std::uint64_t> file_size;  ///< the limit in bytes; absent: none
-  std::optional<int> ptrace_scope;  ///< of Yama; absent: no such module
-  std::string stack_tool;  ///< eu-stack or gdb, as a path; empty: neither
-  bool tells_children = true;  ///< /proc/PID/task/TID/children
-  int gpus = 0;  ///< devices of the driver
-  std::string driver;  ///< its version line; empty: none is loaded
-  std::optional<GpuListing> gpu_listing;  ///< what a worker says of them by a backend; absent: there is no backend
-  std::string gpu_trouble;  ///< why it does not
-  bool needs_gpus = false;  ///< somebody has named the backend by which runs are to reach them
-  std::filesystem::path pytorch;  ///< the environment for `--subject pytorch`; empty: there is none
-  std::string pytorch_version;  ///< of torch in it; empty: it has none
-  std::filesystem::path missing_pytorch;  ///< where somebody says that there is one, and there is none; empty: nobody does
-  std::filesystem::path nccl;  ///< libnccl.so.2, where the loader would find it by its usual places; empty: not there
+  int cores = 0;  ///< Usable by this process. 0: unknown.
+  int online_cores = 0;  ///< All cores of the machine.
+  std::string kernel;  ///< As in `6.1.0`.
+  std::filesystem::path memory;  ///< Memory file system where ranks meet. Empty: no writable one.
+  std::uint64_t memory_free = 0;  ///< In bytes.
+  std::filesystem::path output;  ///< The folder for runs.
+  std::uint64_t output_free = 0;  ///< In bytes.
+  bool output_is_remote = false;  ///< A network file system.
+  std::uint64_t open_files = 0, most_open_files = 0;  ///< The soft and the hard limit.
+  std::optional<std::uint64_t> processes;  ///< This user's limit. Absent: unlimited.
+  std::optional<std::uint64_t> file_size;  ///< The limit in bytes. Absent: unlimited.
+  std::optional<int> ptrace_scope;  ///< Setting of Yama. Absent: Yama is not loaded.
+  std::string stack_tool;  ///< Path of eu-stack or gdb. Empty: neither exists.
+  bool tells_children = true;  ///< Whether `/proc/PID/task/TID/children` exists.
+  int gpus = 0;  ///< Number of the driver's devices.
+  std::string driver;  ///< The driver's version line. Empty: no driver is loaded.
+  std::optional<GpuListing> gpu_listing;  ///< The worker's answer. Absent: no backend, or see `gpu_trouble`.
+  std::string gpu_trouble;  ///< Why the worker did not answer. Empty: it did, or was not asked.
+  bool needs_gpus = false;  ///< The user named a backend for GPUs.
+  std::filesystem::path pytorch;  ///< Environment for `--subject pytorch`. Empty: not found.
+  std::string pytorch_version;  ///< The version of torch there. Empty: torch is missing.
+  /// The folder in SHARDPROOF_PYTORCH, if no worker is there. Empty: no problem.
+  std::filesystem::path missing_pytorch;
+  std::filesystem::path nccl;  ///< Path of libnccl.so.2 in the loader's usual places. Empty: not found.
 };
 
 MachineState look_at_machine(const std::filesystem::path& output);
 
 struct Finding {
-  /// A note says what does not run here, where nothing has to be repaired.
+  /// `note`: something does not run here, but needs no repair.
   enum class Weight : std::uint8_t { fine, note, hurts, prevents };
   Weight weight = Weight::fine;
-  std::string what;  ///< `cores: 2 of 8`
-  std::string why;  ///< what comes of it, and how to mend it; empty for what is fine
+  std::string what;  ///< As in `cores: 2 of 8`.
+  std::string why;  ///< The consequence, and how to repair it. Empty if all is fine.
 };
 
-/// One for everything that was looked at, in a fixed order. Pure.
+/// One finding for each fact, in a fixed order. Pure.
 std::vector<Finding> diagnose(const MachineState& machine);
 
 }  // namespace shardproof::launcher

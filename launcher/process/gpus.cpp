@@ -39,14 +39,16 @@ const GpuInfo& named_gpu(const std::vector<GpuInfo>& all, const std::string& nam
   return *found;
 }
 
-/// From here on, NCCL itself allows several ranks on one GPU.
+/// From this version on, NCCL itself allows several ranks on one GPU.
 constexpr int nccl_that_shares = 23'000;
 
-/// For every rank on a GPU: kernels that spin must not keep others from being loaded, and streams must not wait for each other.
+/// For every rank on a GPU. Spinning kernels must not prevent other kernels from loading, and streams must not wait for
+/// each other.
 constexpr std::array<std::pair<const char*, const char*>, 2> for_all{
     {{"CUDA_MODULE_LOADING", "EAGER"}, {"CUDA_DEVICE_MAX_CONNECTIONS", "32"}}};
 
-/// For ranks that share one: NCCL takes them for machines of their own, which meet by sockets, and its kernels leave each other room.
+/// For ranks that share a GPU. NCCL treats the ranks as separate machines that communicate by sockets. Its kernels
+/// leave room for each other.
 constexpr std::array<std::pair<const char*, const char*>, 13> for_sharing{{{"NCCL_SOCKET_IFNAME", "lo"},
                                                                            {"NCCL_NET", "Socket"},
                                                                            {"NCCL_NET_PLUGIN", "none"},

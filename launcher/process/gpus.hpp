@@ -1,5 +1,5 @@
-// GPUs for ranks: which ones a user means, which of them a world gets, and what each of its ranks has to be told to see its own and no other.
-// Pure.
+// GPUs for ranks: which GPUs the user chose, which GPUs a world gets, and the environment that shows each rank its own
+// GPU only. Planning and runs use it. Pure.
 #pragma once
 
 #include <map>
@@ -13,32 +13,34 @@
 
 namespace shardproof::launcher {
 
-/// What `--gpus` says; neither: all.
+/// The value of `--gpus`. Without count and names: all GPUs.
 struct GpuChoice {
-  std::optional<int> count;  ///< so many, the first ones
-  std::vector<std::string> names;  ///< indices or beginnings of uuids, in the order in which ranks get them
+  std::optional<int> count;  ///< this many, beginning with the first
+  std::vector<std::string> names;  ///< indices or beginnings of uuids, in the order in which ranks get the GPUs
 };
 
-/// What ranks may run on.
+/// The GPUs that ranks may use.
 struct GpuSupply {
-  GpuListing listing;  ///< `gpus` are those that were chosen
-  bool shared = false;  ///< several ranks may run on one
+  GpuListing listing;  ///< `gpus` are the chosen GPUs
+  bool shared = false;  ///< several ranks may run on one GPU
   int count() const { return static_cast<int>(listing.gpus.size()); }
 };
 
-/// Their peers are those among them. Throws CommandError (usage) naming what is not there and what is.
+/// The chosen GPUs. Their peers include only chosen GPUs. Throws CommandError (usage) if a GPU does not exist, naming
+/// it and the existing GPUs.
 std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice);
 
-/// Why a world of that size cannot run on them, with both numbers; empty: it can.
+/// Why a world of this size cannot run on these GPUs, with both numbers. Empty: it can.
 std::string why_too_large(const GpuSupply& supply, int world_size);
-/// Why durations of a world of that size say nothing; empty: each of its ranks has a GPU of its own.
+/// Why durations of a world of this size mean nothing. Empty: each rank has a GPU of its own.
 std::string why_unfit_for_timing(const GpuSupply& supply, int world_size);
 
-/// Lends GPUs to worlds that run side by side: no GPU to two of them.
+/// Lends GPUs to simultaneous worlds. No two worlds have the same GPU.
 class GpuPool {
  public:
   explicit GpuPool(const GpuSupply& supply);
-  /// Of the GPU of each rank, the uuid; none while too few are free. Ranks share when the world is larger than the pool.
+  /// The uuid of each rank's GPU. Empty while too few GPUs are free. Ranks share GPUs if the world is larger than the
+  /// pool.
   std::optional<std::vector<std::string>> take(int world_size);
   void give_back(const std::vector<std::string>& uuids);
 
@@ -49,15 +51,17 @@ class GpuPool {
 
 using Environment = std::map<std::string, std::string>;
 
-/// What the ranks that get these GPUs are told. What the user has set in `environment` (NAME=value) stays, but for who sees which GPU, and
-/// for NCCL_HOSTID where ranks share one.
+/// The variables to add to the environment of each rank on these GPUs. `environment` (NAME=value) are the user's
+/// variables. They keep their values, with two exceptions:
+///   - the variable that selects a rank's visible GPU,
+///   - NCCL_HOSTID, if ranks share a GPU and this NCCL does not support that itself.
 std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, int nccl, const std::string& world,
                                          std::span<const std::string> environment);
 
-/// Of a report's machine: driver, libraries and the backend that reached them.
+/// The facts about GPUs in a report: driver, libraries and the backend that reached them.
 std::map<std::string, std::string> gpu_facts(const GpuListing& listing);
 
-/// `8 x NVIDIA H200`, several kinds with commas between them.
+/// `8 x NVIDIA H200`. Several models are separated by commas.
 std::string models_text(const std::vector<GpuInfo>& gpus);
 
 }  // namespace shardproof::launcher

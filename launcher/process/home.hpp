@@ -17,7 +17,7 @@ struct OptionalPart {
   std::filesystem::path file;  ///< where the launcher expects it
 };
 
-/// Says that `part` is missing, and the commands that build it. In an installation, they install it, too.
+/// A message that `part` is missing, with the commands that build it. In an installation, the commands install it, too.
 std::string why_missing(const OptionalPart& part, const std::filesystem::path& home);
 
 }  // namespace shardproof::launcher

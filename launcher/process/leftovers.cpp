@@ -21,7 +21,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// Of all threads of this process.
+/// The children of all threads of this process.
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<pid_t> children() {
   return found;
 }
 
-/// Of a variable in an environment as the kernel shows it; empty: it is not there.
+/// The value of a variable in an environment, as the kernel shows it. Empty: the variable is missing.
 std::string_view value_of(std::string_view environment, std::string_view name) {
   while (!environment.empty()) {
     const std::string_view variable = environment.substr(0, environment.find('\0'));
@@ -42,7 +42,7 @@ std::string_view value_of(std::string_view environment, std::string_view name) {
   return {};
 }
 
-/// By its environment.
+/// Whether a rank of this process started it, by its environment.
 bool is_of_our_ranks(std::string_view environment) { return value_of(environment, environment::parent) == std::to_string(getpid()); }
 
 Leftover look_at(pid_t process, std::string_view environment) {
@@ -56,7 +56,8 @@ bool is_dead(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == process;
 }
 
-/// Waits for a killed child, and not for ever: uninterruptible sleep survives SIGKILL. True once it is gone.
+/// Waits for a killed child, but not for ever: uninterruptible sleep survives SIGKILL. Returns true when the child is
+/// gone.
 bool reap(pid_t process) {
   constexpr int patience_ms = 1000;
   const FileDescriptor descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
@@ -77,7 +78,7 @@ Leftovers::~Leftovers() {
   try {
     end();
   } catch (const std::exception&) {
-    // Without memory there is nothing that could be done for them.
+    // Without memory, this process cannot end them.
   }
 }
 
@@ -96,7 +97,8 @@ std::vector<Leftover> Leftovers::end_of(const std::filesystem::path& plan) {
 std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) const {
   std::vector<Leftover> ended;
   std::set<pid_t> tried;
-  // What a killed one has started is ours in the next round. Bounded: a program that forks without end must not keep the launcher busy.
+  // The children of a killed process become ours in the next round. The number of rounds is bounded: a program that
+  // forks without end must not keep the launcher busy.
   for (int round = 0; round < 100; ++round) {
     bool is_done = true;
     for (const pid_t child : children()) {
@@ -105,7 +107,7 @@ std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::
       if (!is_ours(child, environment)) continue;
       tried.insert(child);
       is_done = false;
-      if (is_dead(child)) {  // has left nothing behind
+      if (is_dead(child)) {  // it has already ended by itself
         reap(child);
         continue;
       }

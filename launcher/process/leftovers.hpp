@@ -1,4 +1,5 @@
-// Processes that ranks have started and not ended: what has left its rank's process group, as daemons do, is not killed with it.
+// Processes that ranks have started and not ended. A daemon leaves its rank's process group, so that killing the group
+// does not kill the daemon.
 #pragma once
 
 #include <sys/types.h>
@@ -12,38 +13,44 @@
 
 namespace shardproof::launcher {
 
-/// What ranks that are threads of one process have in their environment for the number of a rank.
+/// The rank number in the environment of ranks that are threads of one process.
 inline constexpr char all_ranks[] = "all";
 
 struct Leftover {
   pid_t process = 0;
-  std::string name;     ///< the kernel's word for it
-  std::string rank;     ///< that started it, by its environment; `all_ranks` of a process that is all of them; empty: it does not say
-  bool is_gone = true;  ///< no: SIGKILL did not end it
+  std::string name;     ///< the kernel's name for it
+  /// The rank that started it, by its environment. `all_ranks`: a process that is all ranks. Empty: its environment
+  /// does not say.
+  std::string rank;
+  bool is_gone = true;  ///< false: SIGKILL did not end it
 };
 
-/// From its construction on, orphans among this process's descendants become its own children, wherever between the two a parent has ended.
+/// Finds and ends leftovers. From construction on, this process adopts the orphans among all of its descendants.
 class Leftovers {
  public:
-  /// What this process has started already, `ours`, is none of them, nor is what somebody else has left to it before.
+  /// `ours` are children that this process has started already. They are not leftovers. Children that another process
+  /// left to this process earlier are not leftovers either.
   explicit Leftovers(std::span<const pid_t> ours = {});
-  /// Ends what nobody has been told of.
+  /// Ends the leftovers that no call of `end` or `end_of` has returned.
   ~Leftovers();
   Leftovers(const Leftovers&) = delete;
   Leftovers& operator=(const Leftovers&) = delete;
 
-  /// Kills and reaps all that ranks of this process have left to it. To be called when no rank lives.
+  /// Kills and reaps all processes that ranks of this process have left to it. The caller makes sure that no rank
+  /// lives.
   std::vector<Leftover> end();
-  /// The same of the ranks that had this plan, while others live; who hides whose it is stays until none does.
+  /// The same for the ranks that had this plan, while other ranks live. A process that hides its rank stays until no
+  /// rank lives.
   std::vector<Leftover> end_of(const std::filesystem::path& plan);
 
  private:
-  /// `is_ours` is told a child's process and environment.
+  /// `is_ours` gets a child's process id and environment.
   std::vector<Leftover> end_those(const std::function<bool(pid_t, std::string_view)>& is_ours) const;
 
-  /// Whoever started this process may have left it children, and those may leave it theirs: then only a child's environment says whose it is.
+  /// The program that started this process may have left children to it. Such children can leave more. Then only a
+  /// child's environment shows its rank.
   bool has_foreign_children_;
-  std::set<pid_t> before_;  ///< children that were there before
+  std::set<pid_t> before_;  ///< children at construction
 };
 
 /// `process 123 (name), started by rank 1, behind; it was killed`

@@ -14,7 +14,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// The text behind the colon of the first line that starts with `key`.
+/// The text after the colon of the first line that starts with `key`.
 std::string field(const std::filesystem::path& file, std::string_view key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

@@ -1,4 +1,5 @@
-// What a report says about where it was made: the machine, the environment as far as it changes results, the commit of the tests' source.
+// The origin of a report: the machine, the variables that change results, and the commit of the tests' source. Commands
+// put these facts into the report's head.
 #pragma once
 
 #include <ctime>
@@ -9,22 +10,23 @@
 
 namespace shardproof::launcher {
 
-/// Cores that this process may use; 0: unknown.
+/// The number of cores that this process may use. 0: unknown.
 int usable_cores();
 
-/// host, kernel, architecture, cpu, cores (those that this process may use).
+/// host, kernel, architecture, cpu, cores. The cores are those that this process may use. A fact that is unknown is
+/// absent.
 std::map<std::string, std::string> machine_facts();
 
-/// Of the driver of NVIDIA's GPUs, as its module tells it; empty: there is none.
+/// The version line of NVIDIA's driver, from its kernel module. Empty: the driver is not loaded.
 std::string driver_version();
 
-/// Of all variables, those that are known to change what a run does. The rest is nobody's business.
+/// The variables that can change what a run does. All others stay private.
 std::map<std::string, std::string> recorded_environment(std::span<const std::string> environment);
 
 /// `2030-01-02T03:04:05Z`
 std::string utc_text(std::time_t time);
 
-/// The commit that is checked out around `directory`, read from git's own files; empty where there is none.
+/// The commit that is checked out around `directory`, from git's own files. Empty: there is no git repository.
 std::string git_commit(const std::filesystem::path& directory);
 
 }  // namespace shardproof::launcher

@@ -1,4 +1,4 @@
-// One wait for everything that can happen to a launcher: a descriptor becomes readable, or a deadline passes.
+// One wait for all events that a launcher handles: a descriptor becomes readable, or a deadline passes.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ class Poller {
  public:
   Poller();
 
-  /// Readable when one of those that were added is: what waits for several pollers adds theirs.
+  /// Readable when an added descriptor is. A poller of several pollers adds this descriptor.
   int descriptor() const { return epoll_.get(); }
 
-  /// The descriptor stays the caller's, who removes it before closing it.
+  /// The caller keeps the descriptor, and removes it before closing it.
   void add(int descriptor, std::uint64_t key);
   void remove(int descriptor);
 
-  /// The keys of readable descriptors; empty when the deadline passed first. No deadline waits for ever.
+  /// The keys of readable descriptors. Empty: the deadline passed first. Without a deadline, waits for ever.
   std::vector<std::uint64_t> wait(std::optional<Deadline> deadline);
 
  private:

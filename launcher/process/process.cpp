@@ -41,7 +41,7 @@ class SpawnActions {
   posix_spawn_file_actions_t actions_;
 };
 
-/// A group of its own, and none of the signal settings that the launcher made for itself.
+/// Gives the child its own process group, and resets the launcher's signal settings for it.
 class SpawnAttributes {
  public:
   SpawnAttributes() {
@@ -99,7 +99,7 @@ Process Process::adopt(pid_t pid) {
 }
 
 Process Process::of_child(pid_t pid) {
-  // The child cannot be reaped by anybody else, so its number is still its own here.
+  // Only this process can reap the child, so its number is still its own here.
   FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!descriptor) {
     const int why = errno;
@@ -116,21 +116,21 @@ Process::~Process() {
   try {
     wait(std::chrono::steady_clock::now() + unkillable_after);
   } catch (const std::system_error&) {
-    // Somebody else has reaped it: it is gone all the same.
+    // Other code has reaped it. It has ended anyway.
   }
 }
 
 void Process::signal_group(int number) noexcept {
-  // Uncollected, the child keeps its number, and with it that of its group, from being used again.
+  // Until it is collected, the child keeps its number and its group's number. The kernel does not use them again.
   if (end_) return;
   ::kill(-pid_, number);
-  if (::getpgid(pid_) != pid_) ::kill(pid_, number);  // it has gone into another group
+  if (::getpgid(pid_) != pid_) ::kill(pid_, number);  // it has changed its group
 }
 
 std::optional<Exit> Process::collect() {
   if (end_) return end_;
   siginfo_t info{};
-  // Looked at first and reaped after: between the two the group's number still belongs to us.
+  // First looks at the child, and reaps it later. Between the two, the group's number still belongs to the child.
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     throw std::system_error(errno, std::generic_category(), fmt::format("waitid for process {}, which is our child", pid_));
   }

@@ -1,9 +1,10 @@
-// A child process and all that it starts: spawned into a process group of its own, waited for on a descriptor, and gone when its handle is.
+// A child process, and all processes that it starts. It is spawned into its own process group. The launcher waits for
+// it on a descriptor. Destroying the handle ends it.
 //
 //   Process child = Process::spawn({.program = "worker", .environment = {...}, .standard_output = out.get(), .standard_error = err.get()});
 //   if (!child.wait(deadline)) child.signal_group(SIGKILL);
 //
-// A child must not outlive its launcher when that is killed: only the child itself can arrange for it (PR_SET_PDEATHSIG).
+// A child must not outlive a launcher that is killed. Only the child itself can arrange that (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,7 @@
 
 namespace shardproof::launcher {
 
-/// How a process ended, in the kernel's words.
+/// How a process ended, as the kernel reports it.
 struct Exit {
   bool signalled = false;
   int code = 0;  ///< signal number or exit code
@@ -29,42 +30,44 @@ struct Exit {
 /// `signal 9 (SIGKILL)`, `exit code 3`.
 std::string describe(const Exit& end);
 
-/// What to run. Standard input is /dev/null; no other descriptor of the launcher's but these reaches the child.
+/// What to run. Standard input is /dev/null. The child gets no other descriptor of the launcher than these.
 struct Command {
   std::filesystem::path program;
   std::vector<std::string> arguments;  ///< after the program's own name
   std::vector<std::string> environment;  ///< NAME=value, all of it
   int standard_output = -1;  ///< borrowed until spawn returns
   int standard_error = -1;
-  int third = -1;  ///< the same: its descriptor 3; -1: it has none
+  int third = -1;  ///< the child's descriptor 3, borrowed likewise; -1: it has none
 };
 
 class Process {
  public:
   /// Throws std::system_error naming the program when it cannot be started.
   static Process spawn(const Command& command);
-  /// A child of this process that leads a process group of its own, whoever started it. Throws std::system_error when it is none.
+  /// Takes over a child of this process that leads its own process group. Another process may have spawned the child.
+  /// Throws std::system_error if `pid` is not such a child.
   static Process adopt(pid_t pid);
 
   Process(Process&&) noexcept = default;
   Process& operator=(Process&&) = delete;
-  /// Kills the group, and waits no more than `unkillable_after` for the child to be gone.
+  /// Kills the group, and waits at most `unkillable_after` for the child to end.
   ~Process();
 
   pid_t pid() const { return pid_; }
   /// Readable once the child has ended.
   int descriptor() const { return descriptor_.get(); }
 
-  /// How the child ended, if it has. Whatever is left of its group is killed first. Throws std::system_error when somebody else has reaped it.
+  /// How the child ended, if it has. Kills the rest of the child's group first. Throws std::system_error if other code
+  /// has reaped the child.
   std::optional<Exit> collect();
-  /// The same, waiting until the deadline.
+  /// The same, but waits until the deadline.
   std::optional<Exit> wait(Deadline deadline);
-  /// To the child and all that it started. Nothing once it has been collected.
+  /// Sends a signal to the child and all processes that it started. Does nothing after the child has been collected.
   void signal_group(int number) noexcept;
-  /// Lets go of a process that cannot be killed: nothing waits for it any more.
+  /// Gives up a process that cannot be killed. The launcher no longer waits for it.
   void leave_behind() noexcept { descriptor_ = FileDescriptor(); }
 
-  /// A process in uninterruptible sleep survives SIGKILL: nobody waits for it longer than this.
+  /// The longest wait for a killed process. A process in uninterruptible sleep survives SIGKILL.
   static constexpr std::chrono::seconds unkillable_after{5};
 
  private:

@@ -75,11 +75,11 @@ Process RankProcesses::spawn(int rank) {
   return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
 }
 
-/// With rank 0, whose process is that of all. What it says is everybody's.
+/// The rank shares the process of rank 0, which is the process of all ranks. Its output comes from all of them.
 void RankProcesses::move_in(int rank) {
   process(rank) = process(0);
   for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
-    std::error_code ignored;  // there is the log of rank 0
+    std::error_code ignored;  // the log of rank 0 exists anyway
     std::filesystem::create_symlink((directory_.*log)(0).filename(), (directory_.*log)(rank), ignored);
   }
 }

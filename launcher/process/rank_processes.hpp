@@ -1,4 +1,5 @@
-// The processes of a world's ranks: one for each, or a single one for all where ranks are threads.
+// The processes of a world's ranks: one process for each rank, or a single process if ranks are threads. A running
+// world (run/world.cpp) owns it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,46 +18,47 @@
 
 namespace shardproof::launcher {
 
-/// Each rank costs a descriptor, and the usual limit is that of the largest world: raises it for this process, for so many ranks in so many
-/// worlds at a time. Throws CommandError where it cannot be raised as far.
+/// Raises this process's limit of open files for `ranks` ranks in `worlds` simultaneous worlds. Each rank needs a
+/// descriptor, and the usual limit equals the size of the largest world. Throws CommandError if the limit cannot be
+/// raised that far.
 void allow_descriptors(int ranks, std::size_t worlds);
 
 class RankProcesses {
  public:
-  /// All are borrowed.
+  /// Borrows all arguments.
   RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, Poller& poller);
 
   struct Failure {
     int rank = 0;
     std::string why;
   };
-  /// Starts them in order of rank, which is also the poller's key for each. None is tried after one that cannot be started. Throws CommandError
-  /// for logs that cannot be opened.
+  /// Starts ranks in ascending order. The poller's key for each process is the rank. Stops at the first rank that
+  /// cannot be started, and returns the reason. Throws CommandError if a log cannot be opened.
   std::optional<Failure> start();
 
   bool are_one() const { return plan_.fabric == thread_fabric; }
-  /// Whether its process was started and has not ended.
+  /// Whether the rank's process was started and has not ended.
   bool is_alive(int rank) const { return process(rank) != nullptr; }
   std::vector<int> alive() const;
   bool all_have_ended() const { return alive_ == 0; }
   pid_t pid(int rank) const { return process(rank)->pid(); }
 
   struct Ended {
-    int rank = 0;  ///< the first, where they are one
+    int rank = 0;  ///< 0 if all ranks are one process
     Exit end;
   };
-  /// Of those with these keys of the poller, who has ended and is alive no more. Who died by a signal comes first: that explains one that gave
-  /// up.
+  /// Returns the ranks with these poller keys that have ended, and no longer counts them as alive. Deaths by a signal
+  /// come first: they explain why another rank gave up.
   std::vector<Ended> collect(const std::vector<std::uint64_t>& ready);
 
-  /// To each and to all that it has started.
+  /// Sends a signal to each rank and to all processes that it has started.
   void signal_all(int number) noexcept;
 
   struct Abandoned {
     int rank = 0;
     pid_t process = 0;
   };
-  /// Lets go of all that still live: nobody waits for them any more.
+  /// Gives up all ranks that still live. The launcher no longer waits for them.
   std::vector<Abandoned> leave_behind();
 
  private:
@@ -71,7 +73,7 @@ class RankProcesses {
   const WorldDirectory& directory_;
   const WorldLaunch& launch_;
   Poller& poller_;
-  std::vector<std::shared_ptr<Process>> processes_;  ///< by rank; none: not started, or ended
+  std::vector<std::shared_ptr<Process>> processes_;  ///< by rank; nullptr: not started, or ended
   int alive_ = 0;
 };
 

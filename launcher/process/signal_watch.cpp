@@ -10,7 +10,7 @@ namespace shardproof::launcher {
 SignalWatch::SignalWatch() {
   sigset_t watched;
   sigemptyset(&watched);
-  // All that would end us and say nothing of an error of our own, but for the timers of profilers.
+  // All signals that end a process without being an error of its own, except the timers of profilers.
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGIO, SIGPWR, SIGSTKFLT}) {
     struct sigaction current{};
     sigaction(number, nullptr, &current);
@@ -25,7 +25,7 @@ SignalWatch::SignalWatch() {
 }
 
 SignalWatch::~SignalWatch() {
-  // What nobody took must not end the process now, after all is done.
+  // A signal that the command has not taken must not end the process now, after all its work.
   while (take()) {
   }
   sigaction(SIGPIPE, &pipe_before_, nullptr);

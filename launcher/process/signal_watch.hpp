@@ -1,5 +1,7 @@
-// The signals that ask a process to end, as a descriptor: an interrupted run still ends its ranks, writes its report and leaves nothing in
-// memory. Besides SIGINT, SIGTERM and SIGHUP these are what batch systems and limits send (SIGUSR1, SIGUSR2, SIGXCPU), SIGQUIT and SIGALRM.
+// The signals that ask a process to end, as a descriptor. An interrupted run still ends its ranks, writes its report
+// and leaves nothing in memory. The signals are:
+//   - SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGALRM,
+//   - SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems and limits send.
 #pragma once
 
 #include <signal.h>
@@ -10,17 +12,17 @@
 
 namespace shardproof::launcher {
 
-/// For the main thread of a command. Signals that the caller was told to ignore (nohup) stay ignored. A closed terminal or pipe must not
-/// end a run either: SIGPIPE is ignored meanwhile.
+/// The main thread of a command owns it. Signals that the parent process had ignored (nohup) stay ignored. SIGPIPE is
+/// also ignored meanwhile: a closed terminal or pipe must not end a run.
 class SignalWatch {
  public:
   SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   ~SignalWatch();
 
-  /// Readable when a signal has come.
+  /// Readable when a signal has arrived.
   int descriptor() const { return descriptor_.get(); }
-  /// The number of the next signal that has come, if any.
+  /// The number of the next signal that has arrived, if any.
   std::optional<int> take();
 
  private:

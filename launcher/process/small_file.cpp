@@ -9,7 +9,7 @@ namespace shardproof::launcher {
 
 namespace {
 
-/// A pipe would be waited for: what is none of a regular file's is empty, too.
+/// Opens regular files only. Opening a pipe would block, so all other files are empty.
 std::ifstream opened(const std::filesystem::path& file, std::ios::openmode mode = std::ios::in) {
   std::error_code unknown;
   return std::filesystem::is_regular_file(file, unknown) ? std::ifstream(file, mode) : std::ifstream();

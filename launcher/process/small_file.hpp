@@ -1,4 +1,4 @@
-// Small files that may not be there, as most of what the kernel tells in /proc: what cannot be read is empty.
+// Reads small files that may be missing, such as most files in /proc. An unreadable file is empty.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 namespace shardproof::launcher {
 
 std::string whole_text(const std::filesystem::path& file);
-/// Without its end.
+/// Without the line end.
 std::string first_line(const std::filesystem::path& file);
-/// Of what may be large: its last 2 KiB, without its end.
+/// The last 2 KiB of a possibly large file, without the last line end.
 std::string last_words(const std::filesystem::path& file);
 
 }  // namespace shardproof::launcher

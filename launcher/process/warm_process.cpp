@@ -23,10 +23,10 @@ namespace {
 
 constexpr std::uint64_t socket_key = 0, process_key = 1, signal_key = 2;
 
-/// A copy takes milliseconds, where the machine is not out of order.
+/// The time limit for a copy. On a healthy machine, a copy takes milliseconds.
 constexpr std::chrono::seconds copying_limit{60};
 
-/// From the end of a process's socket to its own.
+/// The time limit from the end of a process's socket to the end of the process.
 constexpr std::chrono::seconds ending_limit{1};
 
 Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
@@ -43,7 +43,7 @@ Process start(const Worker& worker, const std::string& subject, const std::files
   return Process::spawn(command);
 }
 
-/// What comes behind an error that is in a log, too.
+/// The text after an error that is also in a log.
 std::string see(const std::filesystem::path& log) { return fmt::format("\n(its output: {})", log.string()); }
 
 }  // namespace
@@ -74,7 +74,7 @@ WarmProcess::~WarmProcess() {
     for (const Leftover& leftover : leftovers_.end())
       complain(fmt::format("warning: the process that prepared subject {} left {}", subject_, describe(leftover)));
   } catch (const std::exception&) {
-    // Nobody can be told; the members do the rest.
+    // No channel is left to report it. The members' destructors do the rest.
   }
 }
 
@@ -117,7 +117,7 @@ CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
 
 void WarmProcess::give_up(const std::string& why) {
   process_.signal_group(SIGKILL);
-  // An answer may still come: to a request that nobody waits for any more.
+  // An answer may still arrive, for a request without a waiting caller.
   useless_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, see(log_));
   throw NoCopy(useless_);
 }

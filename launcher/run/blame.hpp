@@ -1,4 +1,4 @@
-// Whose fault it is that a world does not get on.
+// Finds the ranks to blame when a world makes no progress. A running world (world.cpp) asks after a deadline.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,22 @@
 
 namespace shardproof::launcher {
 
-/// What is known of the ranks of a world in which some are overdue.
+/// The state of a world's ranks when some are overdue.
 struct Standstill {
-  std::vector<Wait> waits;                  ///< of whom for whom, by their flight records
+  std::vector<Wait> waits;                  ///< which rank waits for which, from their flight records
   std::vector<int> overdue;
   std::vector<int> alive;
-  std::optional<int> turn;                  ///< the rank that has it, where they take turns
-  std::function<bool(int rank)> is_absent;  ///< has not joined
+  std::optional<int> turn;                  ///< the rank that has the turn, if ranks take turns
+  std::function<bool(int rank)> is_absent;  ///< whether the rank has not joined the world
 };
 
-/// Who waits for others that are not there is not to blame, unless that is all that anybody does. Who is to blame may not be overdue itself: a
-/// rank that has not begun a case that others are in has its own time to join them. Where ranks take turns, it is the one that has it.
+/// Returns the ranks to blame, by the first rule that applies:
+///   1. If ranks take turns: the rank that has the turn.
+///   2. The overdue ranks that have not joined.
+///   3. The overdue ranks that no other rank holds up.
+///   4. The living ranks that no other rank holds up. They are not overdue: a rank that has not begun the others' case
+///      has its own time to join them.
+///   5. All overdue ranks: each rank waits for another.
 std::vector<int> blamed(const Standstill& standstill);
 
 }  // namespace shardproof::launcher

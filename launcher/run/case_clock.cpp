@@ -23,7 +23,7 @@ void CaseClock::start(Deadline now) {
 }
 
 CaseClock::Look CaseClock::look(const std::function<bool(int rank)>& is_alive, Deadline now) {
-  // What begins after this look takes at least half of the shortest time to be told as slow.
+  // A case that begins after this look becomes slow after at least half of the shortest time limit.
   Look look{.overdue = {}, .slow = std::nullopt, .next = now + std::min(joining_, shortest_ / 2)};
   for (int rank = 0; rank < plan_.size; ++rank) {
     if (!is_alive(rank)) continue;
@@ -47,7 +47,8 @@ CaseClock::Look CaseClock::look(const std::function<bool(int rank)>& is_alive, D
   return look;
 }
 
-/// Who waits for others at the end of a case may do so as long as they may take for it, and then it is the others' turn to be overdue.
+/// At the end of a case, a rank may wait for others as long as they may take for it. After that, the others are
+/// overdue.
 std::chrono::milliseconds CaseClock::limit(const Progress& progress) const {
   if (progress.position >= 0) return plan_.time_for(static_cast<std::uint64_t>(progress.position));
   if (progress.cases_ended == 0 || progress.left) return joining_;

@@ -1,4 +1,5 @@
-// When is a rank overdue, and when is a case slow? By the ranks' own word of where they are, and the launcher's clock.
+// Finds ranks that are overdue and cases that are slow. Uses the positions that ranks report, and the launcher's clock.
+// A running world (world.cpp) owns it.
 #pragma once
 
 #include <chrono>
@@ -15,20 +16,20 @@ namespace shardproof::launcher {
 
 class CaseClock {
  public:
-  /// `joining`: for a rank to come to its first case. Both outlive the clock.
+  /// `joining`: the time limit for a rank to begin its first case. `plan` and `page` outlive the clock.
   CaseClock(const WorldPlan& plan, const ControlPage& page, std::chrono::milliseconds joining);
 
-  /// All ranks have been started.
+  /// The caller calls this when all ranks have been started.
   void start(Deadline now);
 
   struct Look {
     std::vector<int> overdue;            ///< ascending
-    std::optional<std::uint64_t> slow;   ///< position of a case that has used half of its time; each is told once
-    Deadline next;                       ///< nothing can be overdue or slow before
+    std::optional<std::uint64_t> slow;   ///< position of a case that has used half of its time; reported once per case
+    Deadline next;                       ///< no rank is overdue and no case is slow before this time
   };
   Look look(const std::function<bool(int rank)>& is_alive, Deadline now);
 
-  /// `has been in mine/case[W=2] for more than its 60 s`: of an overdue rank.
+  /// For an overdue rank: `has been in mine/case[W=2] for more than its 60 s`.
   std::string overrun_text(int rank) const;
   /// `in mine/case[W=2]`, `before its first case`, `between two cases`, `after its last case`.
   std::string place(int rank) const;
@@ -36,7 +37,7 @@ class CaseClock {
  private:
   struct Seen {
     Progress progress;
-    Deadline at;  ///< when the rank was first seen to be there
+    Deadline at;  ///< time of the first look that saw the rank there
   };
   std::chrono::milliseconds limit(const Progress& progress) const;
   Deadline due(int rank, const Progress& progress, Deadline now);
@@ -44,9 +45,9 @@ class CaseClock {
   const WorldPlan& plan_;
   const ControlPage& page_;
   std::chrono::milliseconds joining_;
-  std::chrono::milliseconds shortest_;  ///< that any case of the plan may take
+  std::chrono::milliseconds shortest_;  ///< the shortest time limit of the plan's cases
   std::vector<Seen> seen_;
-  std::vector<bool> told_;  ///< by position: it is slow
+  std::vector<bool> told_;  ///< by position: the case was reported as slow
 };
 
 /// `0.5 s`

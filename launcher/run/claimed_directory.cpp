@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Below the current directory: output that has no place of its own.
+/// The folder in the current directory for output without a place of its own.
 constexpr char default_parent[] = "shardproof-out";
 
 /// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another directory.
@@ -38,7 +38,7 @@ void require_utf8(const fs::path& directory) {
   throw unusable_output(parse_json(dump_line(text)).get<std::string>(), "this path is not UTF-8: name another directory");
 }
 
-/// Two runs of one second get different names, also when they start at once.
+/// Two runs in the same second get different names, even if they start at once.
 fs::path make_dated_directory(const fs::path& parent) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   const std::string date = fmt::format("{:%Y%m%d-%H%M%S}", fmt::gmtime(now));
@@ -50,14 +50,15 @@ fs::path make_dated_directory(const fs::path& parent) {
   }
 }
 
-/// Absolute, without the `/` and `/.` at its end that would look through a link.
+/// The absolute path, without a `/` or `/.` at its end, which would look through a link.
 fs::path whole_path(const fs::path& asked) {
   fs::path whole = fs::absolute(asked);
   while (whole.has_relative_path() && (whole.filename().empty() || whole.filename() == ".")) whole = whole.parent_path();
   return whole;
 }
 
-/// One of several commands at once makes the marker. Nothing: the directory is not empty, or another command replaces what this one made.
+/// Only one of several simultaneous commands makes the marker. Empty: the directory is not empty, or another command
+/// has replaced the marker.
 FileDescriptor make_marker(const fs::path& directory) {
   std::error_code error;
   const bool is_empty = fs::is_empty(directory, error);
@@ -67,12 +68,13 @@ FileDescriptor make_marker(const fs::path& directory) {
   FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!marker && errno == EEXIST) return {};
   if (!marker) throw unusable_output(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
-  // A file system without locks keeps only those out that do not want to replace the run: they find it not empty.
+  // A file system without locks keeps out only the commands that do not replace the run: they find the directory not
+  // empty.
   if (::flock(marker.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return {};
   return marker;
 }
 
-/// The path of `path` relative to `folder`; none: it is not inside the folder. Both are canonical.
+/// The path of `path` relative to `folder`. Empty: it is not inside the folder. Both are canonical.
 std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
   if (std::ranges::mismatch(folder, path).in1 != folder.end()) return std::nullopt;
   return path.lexically_relative(folder);
@@ -84,7 +86,7 @@ constexpr std::string_view fresh_link_prefix = ".latest-";
 /// A launcher that was killed between making its link and renaming it leaves the link. A younger link belongs to a launcher that runs now.
 void remove_stale_links(const fs::path& parent) {
   constexpr std::time_t stale_after = 60;
-  std::error_code ignored;  // what cannot be removed is in no one's way
+  std::error_code ignored;  // a stale link does no harm
   for (const auto& entry : fs::directory_iterator(parent, ignored)) {
     struct stat status{};
     if (!entry.path().filename().string().starts_with(fresh_link_prefix) || ::lstat(entry.path().c_str(), &status) != 0) continue;

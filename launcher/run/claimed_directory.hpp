@@ -1,4 +1,5 @@
-// The directory that a command writes into. One command at a time has it, and a later command recognises it by its marker (own_files.hpp).
+// The directory that a command writes into. Only one command at a time can own it. A later command recognises it by its
+// marker (own_files.hpp).
 #pragma once
 
 #include <filesystem>
@@ -13,30 +14,33 @@ namespace shardproof::launcher {
 
 class ClaimedDirectory {
  public:
-  /// Makes the directory that the user asked for, or else a new one under `shardproof-out/` of the current directory. An existing directory
-  /// has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws CommandError (usage).
+  /// Makes the directory that the user named, or else a new one under `shardproof-out/` in the current directory. An
+  /// existing directory has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws
+  /// CommandError (usage).
   explicit ClaimedDirectory(const OutputOptions& asked);
 
   const std::filesystem::path& path() const { return path_; }
   RunDirectory run() const { return {path_}; }
-  /// Notes a file that the user has put into this directory by an option: a later replacement deletes it, too.
+  /// Records a file that the user has put into this directory by an option. A later replacement deletes it, too.
   void note_file(const std::string& name);
 
  private:
   std::filesystem::path path_;
-  FileDescriptor marker_;  ///< locked as long as this lives
+  FileDescriptor marker_;  ///< locked during this object's lifetime
 };
 
-/// The path of `file` relative to the directory, `.` for the directory itself; none: it is not in the directory. Neither has to exist.
+/// The path of `file` relative to the directory, or `.` for the directory itself. Empty: `file` is not in the
+/// directory. Neither has to exist.
 std::optional<std::filesystem::path> path_in(const std::filesystem::path& directory, const std::filesystem::path& file);
 
-/// The path of `file` relative to the current directory if it is below that, else `file`: for texts.
+/// For texts: the path of `file` relative to the current directory if it is below that, else `file`.
 std::filesystem::path from_here(const std::filesystem::path& file);
 
-/// Throws CommandError (usage) when the output would replace a run that `input` is a part of.
+/// Throws CommandError (usage) if the output would replace a run that contains `input`.
 void require_kept(const std::filesystem::path& input, const OutputOptions& output);
 
-/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, where that folder exists. Returns the reason if it cannot.
+/// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, if that folder exists.
+/// Returns the reason if it cannot.
 std::optional<std::string> point_latest_to(const RunDirectory& run);
 
 }  // namespace shardproof::launcher

@@ -15,7 +15,8 @@
 namespace shardproof::launcher {
 namespace {
 
-/// Described in a table, or only cited: a program of plain multi-rank tests need not have a table.
+/// The clauses that the worker describes in a table or only cites. A program of plain multi-rank tests does not have to
+/// have a table.
 std::set<std::string> clauses_of(const Listing& listing) {
   std::set<std::string> ids;
   for (const ClauseInfo& clause : listing.clauses) ids.insert(clause.id);
@@ -47,7 +48,7 @@ std::vector<reports::Waiver> read_waivers(const std::filesystem::path& file) {
   }
 }
 
-/// The subject of a waiver may be one of another worker: only a name much like a known one is a slip.
+/// A waiver may name a subject of another worker. So only a name similar to a known name is a mistake.
 std::string slip_in_subject(const std::string& subject, const std::set<std::string>& known) {
   if (known.contains(subject)) return {};
   if (subject == former_reference_subject) return fmt::format("subject {} is called {} now", subject, reference_subject);

@@ -1,4 +1,5 @@
-// What the user demands of a run beyond verdicts, and which failures are known: from the command line to the head of a report.
+// The user's demands on a run beyond verdicts, and the known failures. Puts them from the command line into a report's
+// head.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +11,10 @@
 
 namespace shardproof::launcher {
 
-/// Puts into the head what was given; what was not stays as it is. `listing`: what the worker says of its clauses; nullptr: nobody knows.
-/// Throws CommandError (usage) for a clause that the worker does not know, with the closest that it does, and for a file of waivers that is
-/// none, naming file, waiver and field.
+/// Puts the given demands into `head`, and keeps the others. `listing` has the worker's clauses; nullptr: they are
+/// unknown. Throws CommandError (usage):
+///   - for a clause that the worker does not know, with the closest known clause,
+///   - for a file that is not a valid file of waivers, naming file, waiver and field.
 void put_demands(reports::RunHead& head, const DemandOptions& options, const Listing* listing);
 
 }  // namespace shardproof::launcher

@@ -1,5 +1,5 @@
-// An earlier run's output directory, and its replacement by a later one. Only what shardproof wrote is deleted (own_files.hpp): a file of
-// any other name prevents the replacement. No link is followed.
+// An earlier run's output directory, and its replacement by a later run. Only files that shardproof wrote are deleted
+// (own_files.hpp): a file with any other name prevents the replacement. No link is followed.
 #pragma once
 
 #include <cstdint>

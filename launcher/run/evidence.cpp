@@ -21,10 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So many looks at once: enough to be quick, and few enough not to be what the machine hangs on.
+/// The number of simultaneous tools: enough to be quick, and few enough not to overload the machine.
 constexpr std::size_t most_at_once = 4;
 
-/// `State:\tT (stopped)` by a signal, before anybody of ours looked at it.
+/// Whether the process is in `State:\tT (stopped)`. Before our tools begin, that is the effect of a signal.
 bool is_stopped(const std::filesystem::path& process) { return whole_text(process / "status").find("State:\tT") != std::string::npos; }
 
 std::string status_of(const std::filesystem::path& process) {
@@ -42,7 +42,7 @@ std::string status_of(const std::filesystem::path& process) {
   return text;
 }
 
-/// Evidence that cannot be written is missed by whoever looks for it; the run goes on.
+/// Ignores a failure to write: the run goes on without this evidence.
 void write(const std::filesystem::path& file, std::string_view text) { std::ofstream(file, std::ios::app) << text; }
 
 std::optional<std::filesystem::path> find_in(const char* path, const char* program) {
@@ -89,11 +89,11 @@ Evidence::~Evidence() {
   const bool was_cut_short = !running_.empty();
   while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
   for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
-  // A process that is traced by one that dies stays stopped.
+  // A process stays stopped if its tracer dies.
   if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { let_go_on(process); });
 }
 
-/// Who had been stopped before anybody looked stays so.
+/// A process that was stopped before the evidence began stays stopped.
 void Evidence::let_go_on(pid_t process) const {
   if (std::ranges::find(ran_, process) != ran_.end()) ::kill(process, SIGCONT);
 }

@@ -1,5 +1,6 @@
-// What can be seen of ranks that hang while their processes still live: what the kernel says of them, and the stacks of their threads where
-// a tool for that is installed. It is looked at beside everything else that happens to the launcher, and never for longer than `patience`.
+// Collects evidence about ranks that hang, while their processes still live: their kernel status, and the stacks of
+// their threads. Stacks need an installed tool. A running world (world.cpp) owns it. It does not block the launcher,
+// and takes at most `patience`.
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,8 @@ struct StackTool {
   std::function<std::vector<std::string>(pid_t)> arguments;
 };
 
-/// The first that this machine has: eu-stack (elfutils), which takes some 10 ms, or gdb, which takes 300.
-/// `path`: folders as in $PATH; nullptr: none.
+/// The first tool that this machine has: eu-stack (elfutils), which takes about 10 ms, or gdb, which takes 300 ms.
+/// `path` is a list of folders, like $PATH. Nullptr: no folders.
 std::optional<StackTool> find_stack_tool(const char* path);
 
 class Evidence {
@@ -37,16 +38,17 @@ class Evidence {
     pid_t process = 0;
   };
 
-  /// Writes `rank-N.status` for every suspect at once and begins with their stacks, in this order. The poller's keys from `first_key` on are
-  /// this object's. What cannot be had is said in the files and stops nobody.
+  /// Writes `rank-N.status` for every suspect at once. Then starts to take their stacks, in this order. This object
+  /// uses the poller's keys from `first_key` on. The files also say what could not be collected. Such a failure stops
+  /// no other work.
   Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool, Poller& poller,
            std::uint64_t first_key);
-  /// Ends what still runs, and lets go on whom a tool that was ended has left stopped.
+  /// Ends the tools that still run. Continues each process that such a tool has left stopped.
   ~Evidence();
   Evidence(const Evidence&) = delete;
   Evidence& operator=(const Evidence&) = delete;
 
-  /// A descriptor with this key is readable, or `deadline()` has passed.
+  /// The caller calls this if a descriptor with a key of this object is readable, or `deadline()` has passed.
   void look(const std::vector<std::uint64_t>& ready, Deadline now);
   bool done() const { return running_.empty() && waiting_.empty(); }
   Deadline deadline() const;
@@ -70,7 +72,7 @@ class Evidence {
   Deadline until_;
   std::deque<Suspect> waiting_;
   std::map<std::uint64_t, Look> running_;
-  std::vector<pid_t> ran_;  ///< were not stopped when this began
+  std::vector<pid_t> ran_;  ///< processes that ran when the evidence began
 };
 
 }  // namespace shardproof::launcher

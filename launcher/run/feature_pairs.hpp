@@ -1,4 +1,5 @@
-// Which pairs of features did a run play together? Faults hide where two features meet. Pure.
+// The pairs of features that a run played together. Faults are often found where two features meet. `run` reports the
+// missing pairs. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,10 @@ struct FeaturePairs {
   std::size_t played() const { return possible - missing.size(); }
 };
 
-/// For each of these kinds of engines of which a case that passed says what it combined.
+/// For each of these kinds of engines: the pairs that its passed cases report. Skips a kind without such a case.
 std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span<const Combinable> kinds);
 
-/// One line, or none if there is nothing to tell. It names missing pairs if there are few: one in twenty, or fewer.
+/// One line. Empty if there is nothing to report. It names missing pairs if they are few: at most one in twenty.
 std::string text_of(std::span<const FeaturePairs> all);
 
 }  // namespace shardproof::launcher

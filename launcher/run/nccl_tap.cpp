@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::string_view preload_variable = "LD_PRELOAD";
 
-/// A program that no loader prepares: nobody would read LD_PRELOAD. What cannot be read as one is for whoever runs it.
+/// Whether no loader prepares the program: then LD_PRELOAD has no effect. An unreadable program gives an error later,
+/// when it is run.
 bool is_static(const std::filesystem::path& program) {
   std::ifstream in(program, std::ios::binary);
   Elf64_Ehdr header{};
@@ -33,7 +34,7 @@ bool is_static(const std::filesystem::path& program) {
   return true;
 }
 
-/// The value of a variable among NAME=value; empty where it is not there.
+/// The value of a variable in a list of NAME=value. Empty: the variable is missing.
 std::string value_in(std::span<const std::string> environment, std::string_view name) {
   for (const std::string& entry : environment) {
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') return entry.substr(name.size() + 1);
@@ -79,7 +80,7 @@ void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& di
   for (int rank = 0; rank < plan.size; ++rank) {
     auto& own = plan.environment[static_cast<std::size_t>(rank)];
     own[std::string(preload_variable)] = others.empty() ? tap.library.string() : fmt::format("{}:{}", tap.library.string(), others);
-    // Ranks that are threads have one process, which leaves one record.
+    // Ranks that are threads share a process, which leaves a single record.
     own[environment::nccl_tap] = directory.nccl_record(plan.fabric == thread_fabric ? 0 : rank).string();
     if (!tap.faults.empty()) own[environment::nccl_faults] = tap.faults;
   }

@@ -1,5 +1,6 @@
-// The tap between engines and their NCCL (harness/nccl_tap, docs/nccl-tap.md) under the ranks of a run: where it is, whether a
-// program can be run under it, and what ranks are told for it. The launcher itself never loads it.
+// The tap between engines and NCCL (harness/nccl_tap, docs/nccl-tap.md), seen from the launcher. Finds the tap's
+// library, checks that a program can run under it, and makes the ranks' environment. The launcher itself never loads
+// it.
 #pragma once
 
 #include <filesystem>
@@ -16,24 +17,24 @@ namespace shardproof::launcher {
 
 struct NcclTap {
   std::filesystem::path library;  ///< empty until it has been found
-  std::string faults;  ///< a list as in harness/protocol/nccl_faults.hpp, read and found right; empty: none
+  std::string faults;  ///< a valid list as in harness/protocol/nccl_faults.hpp; empty: no faults
 };
 
-/// Throws CommandError (usage) with what is wrong in a list of faults, else gives it back.
+/// Returns `list`. Throws CommandError (usage) with the reason if it is not a valid list of faults.
 std::string checked_nccl_faults(const std::string& list);
 
-/// Where the one is that was built with this executable, whether or not it was.
+/// The path of the tap that belongs to this executable. The file may be missing.
 std::filesystem::path built_tap();
 
-/// Why this library cannot be preloaded into this program; empty: nothing speaks against it. Of a script, nothing is known.
+/// Why this library cannot be preloaded into this program. Empty: no known reason. Scripts are not checked.
 std::string why_not_preloadable(const std::filesystem::path& library, const std::filesystem::path& program);
 
-/// Puts into the tap which library it is. Throws CommandError (infrastructure) when it was not built, or cannot be preloaded into the
+/// Sets `tap.library`. Throws CommandError (infrastructure) if the tap was not built, or cannot be preloaded into the
 /// worker.
 void find_tap(NcclTap& tap, const std::filesystem::path& worker);
 
-/// Tells the ranks of a world to make their calls of NCCL through the tap, each with a record of its own in `directory`, by what they are
-/// told beside `environment`: NAME=value of all of them.
+/// Makes the ranks of a world call NCCL through the tap, each with its own record in `directory`. It adds to the
+/// environment of each rank in `plan`. `environment` is the environment of all ranks, as NAME=value.
 void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory, std::span<const std::string> environment);
 
 }  // namespace shardproof::launcher

@@ -17,7 +17,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// A stream keeps no reason of its own; the system call below it does.
+/// A stream does not keep the reason of an error. The system call that failed does.
 std::error_code last_error() { return {errno != 0 ? errno : EIO, std::generic_category()}; }
 
 std::FILE* open_pipe(const std::filesystem::path& file) {
@@ -61,11 +61,12 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
     write(text);
     return write_pipe(file, text.view());
   }
-  // What is no plain file, a device or a pipe, is written to; a plain one is replaced by one that is whole.
-  std::error_code unknown;  // where a path cannot be looked at, opening it says why
+  // Writes to a device or a pipe directly. Replaces a plain file by a complete new file.
+  std::error_code unknown;  // if the path's status is unknown, opening it gives the reason
   const bool exists = std::filesystem::exists(file, unknown), is_plain = std::filesystem::is_regular_file(file, unknown);
   const bool replaces = !exists || is_plain;
-  const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;  // a link to a file stays one
+  // a link to a file stays a link
+  const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;
   const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
   errno = 0;
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
@@ -89,7 +90,7 @@ void require_new_file(const std::filesystem::path& file) {
   std::error_code unknown;
   const auto there = std::filesystem::status(file, unknown).type();
   if (there == std::filesystem::file_type::directory) throw unusable_output(file, "open", std::make_error_code(std::errc::is_a_directory));
-  // A link that leads nowhere would be replaced.
+  // A link to a missing file would be replaced.
   if (there == std::filesystem::file_type::regular ||
       (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
     throw CommandError(

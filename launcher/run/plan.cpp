@@ -20,7 +20,7 @@ namespace {
 
 std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }
 
-/// The suite, case name, id or tag that is least unlike the filter; empty when none is like it.
+/// The suite, case name, id or tag that is most similar to the filter. Empty: none is similar.
 std::string closest_name(const std::vector<CaseInfo>& cases, std::string_view filter) {
   std::set<std::string> candidates;
   for (const CaseInfo& info : cases) {
@@ -70,8 +70,8 @@ void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric)
                                         largest->id, largest->world_size, max_threads));
 }
 
-/// Sizes that somebody asked for are not left out silently; and nothing is no run. Cases for threads are skipped there, whatever their
-/// size.
+/// Throws for sizes that the user asked for and that GPUs do not allow, and for a run without any case. Ignores cases
+/// for threads, which are skipped on GPUs whatever their size is.
 void require_gpus(std::vector<CaseInfo> cases, const PlanOptions& options) {
   if (!options.supply) return;
   std::erase_if(cases, &CaseInfo::on_threads);
@@ -86,7 +86,7 @@ void require_gpus(std::vector<CaseInfo> cases, const PlanOptions& options) {
     throw CommandError(usage, fmt::format("no selected case can run: {}", why));
 }
 
-/// Dealt out like cards, so that every part gets cases of every world size.
+/// Distributes cases round-robin, so that every part gets cases of every world size.
 void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
   if (static_cast<std::size_t>(shard.index) > cases.size()) {
     throw CommandError(usage, fmt::format("--shard {}/{} is empty: only {} case{} selected", shard.index, shard.count, cases.size(),
@@ -205,12 +205,12 @@ namespace {
 
 int ranks_per_core(int ranks, const PlanOptions& options) {
   const bool take_turns = options.fabric == thread_fabric && options.scheduler != Scheduler::free;
-  const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the worlds beside it were as large
+  const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the simultaneous worlds had the same size
   const int per_core = options.cores < 1 ? 1 : (busy + options.cores - 1) / options.cores;
   return take_turns ? ranks * per_core : per_core;
 }
 
-/// There, or where a case asks for them.
+/// Throws if the user asks for threads and the worker has none, or sets a scheduler and no rank can be a thread.
 void require_threads(const Listing& listing, const PlanOptions& options) {
   if (options.fabric == thread_fabric) {
     if (!listing.why_no_threads.empty()) throw CommandError(usage, fmt::format("--fabric {}: {}", thread_fabric, listing.why_no_threads));
@@ -220,7 +220,7 @@ void require_threads(const Listing& listing, const PlanOptions& options) {
   }
 }
 
-/// Why cases whose ranks are to be threads are skipped in this run; empty: they are not.
+/// Why this run skips cases whose ranks have to be threads. Empty: it does not skip them.
 std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
   const std::string why = options.device == cuda_device ? "ranks on GPUs are processes"
                           : options.processes_only      ? fmt::format("--fabric {} makes them processes", options.fabric)
@@ -263,7 +263,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
 }
 
 Plan plan(const Listing& listing, const PlanOptions& options) {
-  world_of(listing, options, 1);  // what is wrong with the settings comes before what is wrong with the filters
+  world_of(listing, options, 1);  // errors in the settings come before errors in the filters
 
   std::vector<CaseInfo> cases = select_cases(listing, options);
   require_room(cases, options.fabric);
@@ -278,7 +278,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.tap = options.tap;
   result.jobs = options.jobs;
   result.partial = lacks_usual_cases(cases, listing);
-  // Cases that ask for threads have worlds of their own, unless all are threads anyway.
+  // Cases that ask for threads get their own worlds, unless all ranks are threads anyway.
   const bool makes_threads = options.fabric == thread_fabric;
   const std::string skipped = makes_threads ? std::string() : why_no_threads(listing, options);
   PlanOptions with_threads = options;
@@ -336,7 +336,7 @@ WorldPlan another_attempt(const WorldPlan& plan, const std::string& id) {
   again.planned = -1;
   again.continues.reset();
   again.cases = {id};
-  if (!again.given.empty()) again.given.resize(1);  // one scenario is given to all cases of a run
+  if (!again.given.empty()) again.given.resize(1);  // all cases of a run play the same given scenario
   ++again.attempt;
   return again;
 }

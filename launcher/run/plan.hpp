@@ -1,5 +1,6 @@
-// Which worlds does a run consist of, and which cases in which order does each run? Pure: the same listing and options give the same plan
-// on every machine, so that shards of one suite, planned apart, fit together.
+// A run's plan: its worlds, and the order of cases in each. Commands make it from the worker's listing and their
+// options. Pure: the same listing and options give the same plan on every machine. So shards of one suite that are
+// planned separately fit together.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@
 
 namespace shardproof::launcher {
 
-/// Part `index` of `count`, from 1.
+/// Part `index` of `count` parts. The first index is 1.
 struct Shard {
   int index = 1;
   int count = 1;
@@ -31,37 +32,42 @@ enum class Order : std::uint8_t { listed, random };
 
 struct PlanOptions {
   std::vector<std::string> filters;
-  std::vector<int> ranks;  ///< world sizes to keep; empty for all
+  std::vector<int> ranks;  ///< world sizes to keep; empty: all
   /// Cases that draw what they play have the numbers from 1 to this one. None: the listed numbers.
   std::optional<int> generated;
   /// The one selected case plays this scenario instead of what it draws. Empty: the case draws.
   std::filesystem::path scenario;
-  std::string subject;     ///< empty for the worker's first
-  std::filesystem::path subject_library;  ///< the shared object that the subject is in; empty: the worker itself
+  std::string subject;     ///< empty: the worker's first subject
+  std::filesystem::path subject_library;  ///< the shared object with the subject; empty: the worker has it
   std::string device = sim_device;
   std::string fabric = shm_fabric;
-  std::filesystem::path backend;  ///< of ranks on GPUs
-  std::string times = event_times;  ///< of ranks on GPUs
+  std::filesystem::path backend;  ///< for ranks on GPUs
+  std::string times = event_times;  ///< for ranks on GPUs
   GpuChoice gpus;
-  bool share_gpus = false;            ///< several ranks on one
-  std::optional<GpuSupply> supply;    ///< what `gpus` turned out to mean; none: ranks run on no GPU
-  bool processes_only = false;        ///< the fabric was asked for: cases whose ranks are to be threads are skipped
-  std::optional<Scheduler> scheduler;  ///< of ranks that are threads; none: by turns
+  bool share_gpus = false;            ///< Several ranks may use one GPU.
+  std::optional<GpuSupply> supply;    ///< The GPUs that `gpus` selects. Empty: ranks run on no GPU.
+  /// The user chose the fabric: cases whose ranks have to be threads are skipped.
+  bool processes_only = false;
+  std::optional<Scheduler> scheduler;  ///< for ranks that are threads; empty: they take turns
   std::string fault;
   std::uint64_t seed = 0;
   Order order = Order::listed;
-  int repeat = 1;          ///< the whole selection, as often
-  bool isolate = false;    ///< each case, and each repetition of it, in a world of its own
+  int repeat = 1;          ///< how often to run the whole selection
+  /// Each case, and each of its repetitions, runs in its own world.
+  bool isolate = false;
   Shard shard;
-  std::optional<std::chrono::milliseconds> timeout;  ///< for every case, as it is; none: each case's own or the usual one, stretched
-  int cores = 0;           ///< times are stretched by the ranks that share one; 0: every rank has its own
-  int jobs = 1;            ///< worlds that may run side by side
+  /// The time limit for every case, used unchanged. Empty: each case has its own limit or the usual limit, stretched.
+  std::optional<std::chrono::milliseconds> timeout;
+  /// Time limits grow with the number of ranks per core. 0: every rank has its own core.
+  int cores = 0;
+  int jobs = 1;            ///< worlds that may run at the same time
   bool trace = false;
-  std::optional<NcclTap> tap;  ///< under which ranks call NCCL; none: they call it themselves
+  std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly
 };
 
 struct Plan {
-  /// By size, ascending, those of processes before those of threads; numbered as planned. Their nonce and directories are still empty.
+  /// By ascending size. For one size, worlds of processes come before worlds of threads. Numbered in planned order. The
+  /// nonces and directories are still empty.
   std::vector<WorldPlan> worlds;
   std::size_t selected = 0;  ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
@@ -70,43 +76,46 @@ struct Plan {
   bool partial = false;  ///< the worker has cases that are not selected
 };
 
-/// Of a case that says nothing of its own, where every rank has a core.
+/// The time limit of a case that does not set one, if every rank has a core.
 inline constexpr std::chrono::milliseconds usual_timeout{60'000};
 
-/// A world of this size with the settings of `options`, without cases. Throws CommandError (usage) naming what does not exist and what there
-/// is instead.
+/// A world of this size with the settings of `options`, without cases. Throws CommandError (usage) for a setting that
+/// does not exist, with the existing ones.
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size);
 
-/// Throws as `world_of`, for filters that select nothing, and for worlds that there are not enough GPUs for, where those were asked for or are
-/// all that is selected; else such a world says why it is skipped. So does one of cases whose ranks are to be threads, where they cannot.
+/// Makes the plan. Throws like `world_of`, and for filters that select no case. Some worlds cannot run here:
+///   - A world with more ranks than GPUs allow. Throws if the user asked for this size, or if no other world is
+///     selected. Else its plan says why it is skipped.
+///   - A world of cases whose ranks have to be threads, if they cannot be. Its plan says why it is skipped.
 Plan plan(const Listing& listing, const PlanOptions& options);
 
-/// The world for what `lost`, which has this number in its run, did not come to: its cases from `from` on.
+/// The world for the cases of `lost` from position `from` on, which `lost` did not reach. `number` is the number of
+/// `lost` in its run.
 WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
-/// The world in which a case of `plan` that ended badly is tried again, alone: nothing that ran before it may be to blame for it then.
+/// A world that runs one case of `plan` again, alone, after it ended badly. No earlier case can then be the cause.
 WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
 
-/// The cases that the filters mean, those on request among them. A filter may be the id of a drawn case that is not listed. Throws CommandError naming the first filter that matches nothing, and what
-/// comes closest to it.
+/// The cases that the filters select, including cases on request. A filter may be the id of a drawn case that is not
+/// listed. Throws CommandError naming the first filter without a match, and its closest match.
 std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters);
-/// Leaves only cases of these world sizes. Throws CommandError (usage) for a size that none of them has.
+/// Keeps only cases of these world sizes. Throws CommandError (usage) for a size that no case has.
 void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted);
 
-/// Of these, those that the options ask for: cases on request are by the size of their world, or by a filter that is their id. Throws
-/// CommandError where none is left, and for a size that none of them has.
+/// The cases that the options select. A case on request is selected by its world size, or by a filter that is its id.
+/// Throws CommandError if no case is left, or for a size that no case has.
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options);
 
-/// Whether the worker has cases that are not among these, besides those on request.
+/// Whether the worker has further cases, besides cases on request.
 bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listing);
 
-/// An order that depends on the seed alone, not on the standard library.
+/// Shuffles `items` by `state` alone. The order does not depend on the standard library.
 template <class T>
 void shuffle(std::span<T> items, std::uint64_t& state);
 
 template <class T>
 void shuffle(std::span<T> items, std::uint64_t& state) {
   for (std::size_t left = items.size(); left > 1; --left) {
-    // The bias of the remainder, at most 2^-40 for any list of cases, is of no interest here.
+    // The bias of the remainder is at most 2^-40 for any list of cases, and does not matter here.
     const std::size_t other = next_random(state) % left;
     std::swap(items[left - 1], items[other]);
   }

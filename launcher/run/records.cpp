@@ -123,7 +123,7 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   try {
     if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
-    // It explains how ranks ended; that they did is known without it.
+    // The record only explains why ranks ended. Their endings are known without it.
     remains.defects.push_back(fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
   }
   return remains;

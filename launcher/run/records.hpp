@@ -1,4 +1,4 @@
-// What a run left on disk, read back for a merge: its worlds, and the cases that they were to run.
+// Reads a run's files back for a merge: its worlds, their plans and how their ranks ended.
 #pragma once
 
 #include <filesystem>
@@ -16,71 +16,74 @@
 
 namespace shardproof::launcher {
 
-/// Which cases the plan of a world means by its ids.
+/// Maps the case ids in a world's plan to cases.
 class CaseIndex {
  public:
   CaseIndex() = default;
   explicit CaseIndex(const std::vector<CaseInfo>& cases);
-  /// One for every id. A drawn case does not have to be listed. An unknown id yields what the id itself says: suite, parameters, world size.
+  /// Returns one case for each id. A drawn case does not have to be listed. For an unknown id, the id gives suite,
+  /// parameters and world size.
   std::vector<CaseInfo> find(const std::vector<std::string>& ids) const;
 
  private:
   CaseInfo find_one(const std::string& id) const;
 
   std::map<std::string, CaseInfo> cases_;
-  std::vector<CaseInfo> that_draw_;  // of the listed cases
+  std::vector<CaseInfo> that_draw_;  // the listed cases that draw what they play
 };
 
 /// Suite, parameters and world size from `suite/name[key=value,…]`; the world size falls back to `world_size`.
 CaseInfo parse_case_id(const std::string& id, int world_size);
 
-/// What the worker answered when the run was planned, kept for a merge that has no worker to ask.
+/// The worker's listing when the run was planned. A merge that has no worker reads it.
 std::filesystem::path listing_file(const RunDirectory& run);
 
-/// Its plan. Throws std::runtime_error naming the world.
+/// Reads the world's plan. Throws std::runtime_error naming the world.
 WorldPlan read_plan(const WorldDirectory& directory);
 
-/// The plans of all worlds that a run was to have; none of a run whose ranks another launcher started. Throws std::runtime_error.
+/// The plans of all worlds of a run. Empty if another launcher started the run's ranks. Throws std::runtime_error.
 std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 
-/// What the launcher knows of a world that its ranks' streams do not tell.
+/// The launcher's own evidence of a world, besides its ranks' streams.
 struct Remains {
   std::vector<Ending> endings;  ///< in rank order
-  std::optional<FlightSnapshot> flight;  ///< what ranks were in the middle of when the world ended early
-  std::vector<std::string> defects;  ///< sentences: what is there and cannot be read
+  std::optional<FlightSnapshot> flight;  ///< the ranks' last records when the world ended early
+  std::vector<std::string> defects;  ///< a sentence for each unreadable file
 };
 
-/// What ranks left that ran under the tap.
+/// The records of ranks that ran under the NCCL tap.
 struct NcclRecords {
   std::vector<nccl_tap::TapRecord> records;  ///< by rank
-  std::vector<std::string> defects;  ///< why one cannot be read; a sentence each
-  std::vector<std::filesystem::path> damaged;  ///< those files
+  std::vector<std::string> defects;  ///< a sentence for each unreadable record
+  std::vector<std::filesystem::path> damaged;  ///< the unreadable files
 };
 
-/// Of its records: what ranks asked of NCCL and where they differ (reports/explain/nccl_calls.hpp), and what cannot be read, a sentence each.
+/// Sentences about the NCCL calls of the ranks and where these differ (reports/explain/nccl_calls.hpp), and a sentence
+/// for each unreadable record.
 std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size);
 
-/// None of a world whose ranks ran under no tap.
+/// Empty if the world's ranks did not run under the tap.
 std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);
 
-/// Ranks whose ending nobody wrote down are `foreign`. Throws std::runtime_error naming the world.
+/// Reads how a world's ranks ended. A rank without a recorded ending is `foreign`. Throws std::runtime_error naming the
+/// world.
 Remains read_remains(const WorldDirectory& directory, int world_size);
-/// For a world whose endings cannot be read. Then only the rank streams say how cases ended. `defect` is the reason.
+/// For a world with unreadable endings. Then only the rank streams show how cases ended. `defect` is the reason.
 Remains without_endings(int world_size, std::string defect);
-/// Throws CommandError (usage) when not all of it can be written.
+/// Throws CommandError (usage) if the remains cannot be written completely.
 void write_remains(const WorldDirectory& directory, const Remains& remains);
 
-/// Hands a world to the merger, one rank's stream in memory at a time, and leaves it open there.
+/// Adds a world to the merger, and leaves it open there. Holds one rank's stream in memory at a time.
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
                const WorldDirectory& directory);
 
-/// A world that was planned and never begun.
+/// Adds a world that was planned but never begun.
 void add_not_started(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const std::string& why);
 
-/// A world whose cases nobody is to run: its plan says why.
+/// Adds a world whose cases no rank runs. Its plan has the reason.
 void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index);
 
-/// `worlds/K` of a run, by K.
+/// The directories `worlds/K` of a run, by K.
 std::map<int, WorldDirectory> find_worlds(const RunDirectory& run);
 
 }  // namespace shardproof::launcher

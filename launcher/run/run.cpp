@@ -67,19 +67,19 @@ class Run {
     try {
       write_file(directory_.run(), dump_document(head_) + "\n");
       write_file(listing_file(directory_), worker_.listing_text);
-      // A merge has to know of worlds that this run does not live to begin.
+      // A merge needs the plans of worlds that this run does not live to begin.
       write_file(directory_.plan(), dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
       run_worlds();
     } catch (const CommandError& error) {
-      // What was done until now is not lost with it.
+      // The results so far are kept.
       (error.code() == infrastructure ? result_.infrastructure_error : result_.output_error) = error.what();
     } catch (const std::exception& error) {
       result_.infrastructure_error = error.what();
     }
-    if (begun_ > 0) end_leftovers(begun_ - 1, {});  // of a world whose end could not be written down
+    if (begun_ > 0) end_leftovers(begun_ - 1, {});  // if the last world's end could not be recorded
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) {
-      // Of a case that was to be tried again, the last attempt stands.
+      // For a case that waits for another attempt, its last attempt counts.
       if (plan.attempt == 0 && plan.skipped.empty()) add_not_started(merger_, plan, index_, why);
       if (!plan.skipped.empty()) skipped_.push_back(plan);
     }
@@ -96,12 +96,12 @@ class Run {
   }
 
  private:
-  /// A world on its way.
+  /// A world that runs.
   struct Active {
     WorldPlan plan;
     int number = 0;
     WorldDirectory directory;
-    std::vector<std::string> gpus;  ///< that it has been lent
+    std::vector<std::string> gpus;  ///< lent to it by the pool
     std::unique_ptr<RunningWorld> world;
   };
 
@@ -115,7 +115,8 @@ class Run {
     }
   }
 
-  /// As many as may run side by side, in the order of the plan: on GPUs, those that none of the others has.
+  /// Begins as many worlds as may run at the same time, in the order of the plan. A world on GPUs needs GPUs that no
+  /// running world has.
   void begin_worlds() {
     while (!over_ && active_.size() < jobs_ && !pending_.empty()) {
       if (!pending_.front().skipped.empty()) {
@@ -155,7 +156,7 @@ class Run {
     }
   }
 
-  /// Waits until something happens in one of them, lets it look, and takes what is over.
+  /// Waits for an event in one of the worlds, lets the world handle it, and takes the worlds that are over.
   void look_at_worlds() {
     const auto first = std::ranges::min_element(active_, {}, [](const Active& one) { return one.world->deadline(); });
     const bool is_over = std::ranges::any_of(active_, [](const Active& one) { return one.world->is_over(); });
@@ -197,7 +198,7 @@ class Run {
     take(one.plan, one.number, one.directory, std::move(outcome));
   }
 
-  /// Of the user or of a batch system: all worlds end, and no other begins.
+  /// Handles signals of the user or of a batch system. All worlds end, and no other world begins.
   void note_signals() {
     while (const auto number = signals_.take()) {
       if (result_.interrupted_by == 0) result_.interrupted_by = *number;
@@ -209,16 +210,16 @@ class Run {
     }
   }
 
-  /// What they have done until now is kept, as far as that is possible after an error.
+  /// Ends all worlds. Keeps their results so far, as far as possible after an error.
   void end_worlds(const std::string& why) {
     give_up(why);
     try {
       for (Active& one : active_) {
         if (!one.world->is_over()) one.world->interrupt(why);
       }
-    } catch (const std::exception&) {  // the first error is the one that is told
+    } catch (const std::exception&) {  // the first error is the reported error
     }
-    // One that cannot be taken is gone from the list: the others still are there to be.
+    // A world that cannot be taken leaves the list. The other worlds remain in it.
     while (!active_.empty()) {
       const std::size_t before = active_.size();
       try {
@@ -235,13 +236,13 @@ class Run {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.remains, directory);
     const bool was_left = outcome.complete && !merger_.cut_short().empty();
-    // A world that leaves before its first case has ended would do so again.
+    // A world that leaves before its first case ends would also do so when it is tried again.
     const std::size_t answered = merger_.answered();
     if (outcome.complete && !merger_.cut_short().empty() && answered > 0 && answered < plan.cases.size()) {
       outcome.complete = false;
       outcome.cut_short = merger_.cut_short();
     }
-    // Before a fresh world says from where on it runs this one's cases.
+    // Before a fresh world's plan says where it continues this world's cases.
     write_remains(directory, outcome.remains);
     const bool is_last = is_one_too_many(outcome, was_left);
     if (!outcome.complete && !is_last) go_on(plan, number, outcome);
@@ -252,7 +253,7 @@ class Run {
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
-      // The first case of a cause: the summary counts the others.
+      // Shows only the first case of a cause. The summary counts the others.
       if (reports::is_worth_telling(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
         failures += reports::failure_line(result, terminal_.style());
@@ -261,17 +262,18 @@ class Run {
     tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
     terminal_.log(world_line(plan, number, outcome, ended, failed, waived));
     end_leftovers(number, directory.plan());
-    // Ranks that run out of disk cannot say so in a log on that disk.
+    // Ranks on a full disk cannot report that in a log on the same disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
-    // The summary shows each cause in full; a reader should not have to wait long for the names of those that are known.
+    // The summary shows each cause in full. But a reader should see the names of known failures early.
     const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
     if (shows_failures_ && waits && !failures.empty()) terminal_.print(failures);
   }
 
-  /// Of world `number`, whose ranks were told this plan; where no other runs, of any.
+  /// Ends the leftovers of world `number`, whose ranks had this plan. If no other world runs, ends the leftovers of all
+  /// worlds.
   void end_leftovers(int number, const std::filesystem::path& plan) {
     const auto tell = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
       for (const Leftover& leftover : leftovers) terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
@@ -281,7 +283,8 @@ class Run {
     if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
   }
 
-  /// Worlds that a sick machine has cost: by a deadline, or because a rank could run no further case. Ends the run when there are too many.
+  /// Counts the worlds that a sick machine has cost: by a deadline, or because a rank could run no further case. Ends
+  /// the run and returns true if there are too many.
   bool is_one_too_many(const WorldOutcome& outcome, bool was_left) {
     lost_ += outcome.overran || was_left ? 1 : 0;
     if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty()) return false;
@@ -291,11 +294,12 @@ class Run {
     return true;
   }
 
-  /// A rank has ended its world, or all have left it together because one can run no further case: what the plan still holds behind the case
-  /// that this happened in makes a fresh one, unless that would end as soon.
+  /// Continues after a rank has ended its world, or after all ranks left it together because a rank can run no further
+  /// case. A fresh world runs the rest of the plan, after the case in which this happened, unless that would end just
+  /// as soon.
   void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     if (outcome.interrupted) {
-      // Nothing goes on.
+      // The run ends.
     } else if (!outcome.infrastructure_error.empty()) {
       give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
     } else if (outcome.began) {
@@ -329,7 +333,7 @@ class Run {
   }
 
   static constexpr std::chrono::seconds short_run{5};
-  /// Of the signals' descriptor; worlds have their numbers.
+  /// The poller's key for signals. The key of a world is its number.
   static constexpr std::uint64_t signal_key = ~std::uint64_t{0};
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -343,7 +347,7 @@ class Run {
   const bool shows_failures_;
   CaseIndex index_;
   const WorldLaunch launch_;
-  const std::size_t jobs_;  ///< worlds that may run side by side
+  const std::size_t jobs_;  ///< worlds that may run at the same time
   const std::optional<GpuSupply> supply_;
   const std::optional<NcclTap> tap_;
   std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
@@ -352,7 +356,7 @@ class Run {
   Leftovers leftovers_{worker_.started};
   int begun_ = 0;
   int lost_ = 0;
-  std::set<std::string> causes_;  // of failures that have been shown
+  std::set<std::string> causes_;  // causes of failures that have been shown
   bool over_ = false;
   std::string why_over_;
   std::deque<WorldPlan> pending_;
@@ -378,7 +382,7 @@ int exit_code(const RunResult& result) {
 
 namespace {
 
-// A kind that the worker has cases for is known to it, although it reads no document of the kind.
+// The worker knows a kind that it has cases for, even if it reads no document of the kind.
 std::vector<std::string> unknown_kinds(const SubjectInfo& subject, const Listing& listing) {
   if (listing.engine_kinds.empty()) return {};  // an older worker does not say
   std::set<std::string> known(listing.engine_kinds.begin(), listing.engine_kinds.end());

@@ -1,4 +1,5 @@
-// A planned run from its first world to its report: what `run` does once, and `faults` once for every fault.
+// Carries out a planned run, from its first world to its report. `run` does this once, and `faults` once for every
+// fault.
 #pragma once
 
 #include <string>
@@ -15,21 +16,21 @@ namespace shardproof::launcher {
 
 struct RunResult {
   reports::Report report;
-  std::string infrastructure_error;  ///< empty, or why a world could not do its work
-  std::string output_error;          ///< empty, or why not all could be written
+  std::string infrastructure_error;  ///< why a world could not do its work; empty: no error
+  std::string output_error;          ///< why an output could not be written; empty: no error
   int interrupted_by = 0;
-  bool is_written = false;  ///< the report is where it belongs
+  bool is_written = false;  ///< report.json is written
 };
 
-/// Runs world after world and merges what they leave, whatever happens to them; writes `run.json`, the worlds and `report.json`. What a world
-/// has not come to when a rank ends it runs in a fresh one, behind the case that ended it.
+/// Runs the worlds and merges what they leave, however they end. Writes `run.json`, the worlds and `report.json`. If a
+/// rank ends its world early, a fresh world runs the cases after the case that ended it.
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
                    Terminal& terminal, const Persistence& persistence = {}, const Attention& attention = {});
 
-/// The first that applies, of the exit codes that launcher.hpp lists.
+/// The first exit code in launcher.hpp that applies.
 int exit_code(const RunResult& result);
 
-/// The head of a report that is made now, by the command line `argv`.
+/// The head of a new report, for the command line `argv`.
 reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv);
 
 }  // namespace shardproof::launcher

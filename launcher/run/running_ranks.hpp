@@ -1,5 +1,5 @@
-// Which ranks are at work, where all of them are threads of one process: when that process dies or stands still, it can only have been one of
-// these.
+// Finds the ranks that run, if all ranks are threads of one process. If that process dies or hangs, one of these ranks
+// caused it.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace shardproof::launcher {
 
-/// The rank that has the turn; where ranks take no turns, all that do not wait for others. None: every rank waits.
+/// The rank that has the turn. If ranks do not take turns: all ranks that do not wait for others. Empty: every rank
+/// waits.
 std::vector<int> running_ranks(const ControlPage& page);
 
 }  // namespace shardproof::launcher

@@ -20,7 +20,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// `CASE` and `3` of `CASE.rank-3.json`.
+/// The parts `CASE` and `3` of `CASE.rank-3.json`.
 std::optional<std::pair<std::string, int>> part_of(const std::string& file_name) {
   constexpr std::string_view mark = ".rank-";
   constexpr std::string_view extension = ".json";

@@ -1,4 +1,4 @@
-// The traces that ranks write case by case, one file each, as one Chrome trace per case.
+// Merges the traces of a world's ranks. Ranks write one file for each case, and a case gets one Chrome trace.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace shardproof::launcher {
 
-/// Turns `CASE.rank-N.json` of all ranks into `CASE.trace.json`. A case of which a part cannot be read is left as it is; returns a
-/// sentence for each.
+/// Turns `CASE.rank-N.json` of all ranks into `CASE.trace.json`. Leaves the files of a case as they are if a part
+/// cannot be read. Returns a sentence for each such case.
 std::vector<std::string> merge_traces(const WorldDirectory& directory);
 
 }  // namespace shardproof::launcher

@@ -37,19 +37,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Keys from here on belong to what looks at ranks that hang; ranks have their own numbers.
+/// The keys from here on belong to the evidence of ranks that hang. The keys below are rank numbers.
 constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
 
-/// Released ranks leave within milliseconds; the rest are not coming. More of them on few cores take longer to write their last line.
+/// The time for released ranks to leave. They leave within milliseconds, or not at all. On few cores, many ranks take
+/// longer to write their last line.
 milliseconds grace(int world_size) { return milliseconds(400 + 2 * world_size); }
 
-/// For whoever has to be asked by SIGTERM: its handlers may have something to save.
+/// The time for a rank after SIGTERM: its handlers may have something to save.
 constexpr milliseconds time_to_save{500};
 
-/// Between two looks at ranks that are overdue: who has gone on meanwhile is slow, not stuck.
+/// The time between two looks at overdue ranks. A rank that has moved meanwhile is slow, not stuck.
 constexpr milliseconds second_look{100};
 
-/// Between two looks at what ranks print.
+/// The time between two looks at the output of ranks.
 constexpr milliseconds tail_interval{50};
 
 std::string make_nonce() {
@@ -78,7 +79,7 @@ class WatchedWorld final : public RunningWorld {
         tail_(directory, launch.output_of, plan.size, processes_.are_one(), launch.names_world) {
     for (int rank = 0; rank < plan.size; ++rank) at(rank).ending.rank = rank;
     start();
-    // Not at once: most worlds are over before anybody could read a line about them.
+    // Not at once: most worlds end before a user could read a line about them.
     if (view_) next_view_ = Clock::now() + view_->interval;
     if (!launch_.output_of.empty()) next_tail_ = Clock::now();
   }
@@ -108,7 +109,7 @@ class WatchedWorld final : public RunningWorld {
   void interrupt(const std::string& why) override {
     if (outcome_.interrupted) {
       if (phase_ == Phase::leaving) phase_ = Phase::asked;
-      next_check_ = Clock::now();  // asked twice: no grace
+      next_check_ = Clock::now();  // second call: no grace
       return;
     }
     outcome_.interrupted = true;
@@ -132,8 +133,8 @@ class WatchedWorld final : public RunningWorld {
 
  private:
   struct RankState {
-    std::string overrun;  ///< what it has not done in time
-    std::int64_t overdue_in = -1;  ///< the position of the case that it was in then
+    std::string overrun;  ///< the work that it has not done in time
+    std::int64_t overdue_in = -1;  ///< the position of its case at that time
     Ending ending;
   };
 
@@ -175,7 +176,7 @@ class WatchedWorld final : public RunningWorld {
 
   void note_endings(const std::vector<std::uint64_t>& ready) {
     const bool somebody_ended = std::ranges::any_of(ready, [](std::uint64_t key) { return key < evidence_keys; });
-    if (somebody_ended) evidence_.reset();  // while the numbers of the processes it looks at are still theirs
+    if (somebody_ended) evidence_.reset();  // while the process numbers still belong to the suspects
     for (const auto& [rank, end] : processes_.collect(ready)) {
       if (processes_.are_one()) {
         note_end_of_all(end);
@@ -185,7 +186,7 @@ class WatchedWorld final : public RunningWorld {
     }
   }
 
-  /// Of a process that is all ranks.
+  /// Handles the end of a process that is all ranks.
   void note_end_of_all(const Exit& end) {
     adopt_doom();
     const bool began = std::ranges::any_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).pid != 0; });
@@ -197,8 +198,8 @@ class WatchedWorld final : public RunningWorld {
     }
   }
 
-  /// A rank that was running ended the process, and took the others with it without a word from them. Which one it was of several, nobody can
-  /// tell.
+  /// A running rank ended the process, and the other ranks left no word. If several ranks were running, each of them
+  /// may be the cause.
   void blame_for_end_of_all(const Exit& end) {
     const std::vector<int> running = running_ranks(page_);
     const std::string text = fmt::format("the process of all ranks ended with {} while {}", describe(end), running_text(running));
@@ -240,7 +241,7 @@ class WatchedWorld final : public RunningWorld {
     } else if (was_asked && !state.overrun.empty() && !in_order) {
       ending.how = Ending::How::overran;  // it handles SIGTERM
     } else {
-      // A released rank may well say that it did not leave in order: that is the culprit's doing.
+      // A released rank may report that it did not leave in order. That is the culprit's fault.
       ending.how = consequence && !in_order ? stopped() : Ending::How::exited;
     }
     if (ending.how == stopped()) ending.text = doom_text_;
@@ -256,7 +257,7 @@ class WatchedWorld final : public RunningWorld {
           fmt::format("{}{}\n(its output: {})", ending.text, ending.last_words.empty() ? ", saying nothing" : ":\n" + ending.last_words,
                       directory_.logs().string());
     }
-    // A rank that left in order and then failed holds up nobody: the others finish what they have.
+    // A rank that left in order and then failed holds up no other rank: the others finish their cases.
     if (progress.left) {
       if (!outcome_.remains.flight) outcome_.remains.flight = take_flight();
       return;
@@ -265,7 +266,7 @@ class WatchedWorld final : public RunningWorld {
     doom({.culprit = rank, .reason = AbortReason::died, .text = ending.text});
   }
 
-  /// A rank that gives up ends its world itself, and may be the last whose end is seen here.
+  /// A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
   void adopt_doom() {
     if (is_doomed()) return;
     if (const auto abort = page_.doomed()) {
@@ -274,7 +275,7 @@ class WatchedWorld final : public RunningWorld {
     }
   }
 
-  /// Looks at every rank and sets the time of the next look: cases that begin meanwhile are due later than that.
+  /// Looks at every rank and sets the time of the next look. A case that begins meanwhile is due later than that.
   void check_deadlines(Deadline now) {
     const CaseClock::Look look = clock_.look([this](int rank) { return processes_.is_alive(rank); }, now);
     next_check_ = look.next;
@@ -289,7 +290,7 @@ class WatchedWorld final : public RunningWorld {
                                standing.empty() ? "" : "; ", standing));
   }
 
-  /// The world is over; but first it is looked at, as long as its processes live.
+  /// The world will end. But first, evidence is collected while its processes live.
   void overrun(std::vector<int> overdue, Deadline now) {
     overdue_ = std::move(overdue);
     outcome_.remains.flight = take_flight();
@@ -297,7 +298,7 @@ class WatchedWorld final : public RunningWorld {
     looked_at_ = now;
     std::vector<Evidence::Suspect> suspects;
     const auto add = [&](int rank) {
-      const bool is_seen = processes_.are_one() && !suspects.empty();  // a process is looked at once, with all its threads
+      const bool is_seen = processes_.are_one() && !suspects.empty();  // one look at a process shows all its threads
       if (processes_.is_alive(rank) && !is_seen) suspects.push_back({.rank = rank, .process = processes_.pid(rank)});
     };
     if (const std::optional<int> turn = page_.turn()) add(*turn);
@@ -316,7 +317,7 @@ class WatchedWorld final : public RunningWorld {
     next_check_ = is_looked_at ? looked_at_ + second_look : evidence_->deadline();
     if (!is_looked_at || now < looked_at_ + second_look) return;
     evidence_.reset();
-    // A deadline is for ranks that do not come. Who has come while it was looked at has lost nothing.
+    // A deadline is for ranks that make no progress. A rank that has moved while evidence was collected goes on.
     const CaseClock::Look look = clock_.look([this](int rank) { return processes_.is_alive(rank); }, now);
     overdue_ = look.overdue;
     next_check_ = look.next;
@@ -350,21 +351,21 @@ class WatchedWorld final : public RunningWorld {
 
   // -- Ending ----------------------------------------------------------------------------------------------------------------------------
 
-  /// Releases every rank from whatever it waits for. Who has not left by `next_check_` is killed.
+  /// Releases every rank from each wait. A rank that has not left by `next_check_` is killed.
   void doom(const Abort& abort) {
     if (is_doomed()) return;
     evidence_.reset();
     phase_ = Phase::leaving;
-    // Before anybody is released: afterwards nobody waits for anything.
+    // Before any rank is released: afterwards, no rank waits.
     if (!outcome_.remains.flight) outcome_.remains.flight = take_flight();
     doom_text_ = abort.text;
     doom_reason_ = abort.reason;
     page_.doom(abort);
     try {
-      // Ranks that still look for each other wait on the store, not on the page.
+      // Ranks that have not met yet wait on the store, not on the page.
       FileStore(plan_.rendezvous / "store", plan_.nonce, abort.culprit).poison(abort.text);
     } catch (const std::exception&) {
-      // Then they are killed with the rest.
+      // They are killed with the rest.
     }
     next_check_ = Clock::now() + grace(plan_.size);
   }
@@ -376,7 +377,7 @@ class WatchedWorld final : public RunningWorld {
 
   bool is_doomed() const { return phase_ != Phase::running && phase_ != Phase::looking; }
 
-  /// What is left does not wait on anything of ours.
+  /// The remaining ranks do not wait in a call of ours.
   void ask_the_rest(Deadline now) {
     processes_.signal_all(SIGTERM);
     phase_ = Phase::asked;
@@ -389,7 +390,7 @@ class WatchedWorld final : public RunningWorld {
     next_check_ = now + Process::unkillable_after;
   }
 
-  /// Uninterruptible sleep in a driver or a network file system: the launcher says so and goes on.
+  /// Gives up ranks in uninterruptible sleep, in a driver or a network file system. Records that, and goes on.
   void abandon_the_rest() {
     for (const auto& [rank, process] : processes_.leave_behind()) {
       Ending& ending = at(rank).ending;
@@ -405,12 +406,15 @@ class WatchedWorld final : public RunningWorld {
   void tell_overrun(RankState& rank) const {
     rank.ending.text = rank.overrun.empty() ? "had to be killed: " + doom_text_ : rank.overrun;
     rank.ending.last_words = last_words(directory_.standard_error(rank.ending.rank));
-    if (rank.ending.position < 0) rank.ending.position = rank.overdue_in;  // it may have left the case when it was asked to
+    // it may have left the case after the request
+    if (rank.ending.position < 0) rank.ending.position = rank.overdue_in;
   }
 
-  /// Of the ranks that were overdue, those that had to be ended are to blame; the others only waited for them. When all of them left as
-  /// soon as they were asked to, they waited for each other. When a rank noticed first that time was up, nobody is marked as overdue, and
-  /// those that had to be ended are to blame.
+  /// Finds the ranks to blame for a deadline:
+  ///   1. Overdue ranks that had to be ended are to blame. The others only waited for them.
+  ///   2. If all of them left when asked to, they waited for each other, and all overdue ranks are to blame.
+  ///   3. If a rank noticed the deadline first, no rank is marked as overdue. Then the ranks that had to be ended are
+  ///      to blame.
   void blame_somebody_for_overrun() {
     if (doom_reason_ != AbortReason::deadline) return;
     const bool somebody = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
@@ -426,7 +430,7 @@ class WatchedWorld final : public RunningWorld {
   }
 
   const Deadline started_ = Clock::now();
-  const RendezvousDirectory rendezvous_;  ///< goes last
+  const RendezvousDirectory rendezvous_;  ///< destroyed last
   const WorldPlan& plan_;
   const WorldDirectory& directory_;
   const WorldLaunch& launch_;
@@ -440,11 +444,12 @@ class WatchedWorld final : public RunningWorld {
   LogTail tail_;
   Deadline next_check_;
   Deadline next_view_ = Deadline::max(), next_tail_ = Deadline::max();
-  /// A world runs; when it is over, its ranks are released, then asked to end, then killed, and then left behind.
+  /// The phases of a world. It runs. When it hangs, it is looked at. At the end, its ranks are released, then asked to
+  /// end, then killed, and then left behind.
   enum class Phase : std::uint8_t { running, looking, leaving, asked, killed };
   Phase phase_ = Phase::running;
   std::vector<int> overdue_;
-  Deadline looked_at_;  ///< first
+  Deadline looked_at_;  ///< the time of the first look
   std::optional<Evidence> evidence_;
   int self_confessed_ = -1;  ///< the rank that ended the world itself
   std::string doom_text_;

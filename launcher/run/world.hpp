@@ -1,5 +1,6 @@
-// One world from its first process to its last: spawned, watched on descriptors and deadlines alone, ended when one of its ranks is. It waits
-// for nothing itself, so that several can be on their way in one thread.
+// Runs one world from its first process to its last. The launcher spawns its ranks, and watches descriptors and
+// deadlines only. If a rank dies, the world ends. Its functions do not block, so that one thread can run several
+// worlds.
 #pragma once
 
 #include <chrono>
@@ -24,16 +25,16 @@ class WarmProcess;
 struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
-  WarmProcess* warm = nullptr;  ///< that ranks are copies of; none: each is started by itself
+  WarmProcess* warm = nullptr;  ///< Ranks are copies of it. Nullptr: each rank is started by itself.
   std::chrono::milliseconds joining = joining_limit;
-  int debug = -1;  ///< a rank that is to wait for a debugger before its first case; -1: none
-  std::vector<int> output_of;  ///< ranks whose output is shown as it comes
-  bool names_world = false;  ///< before each of its lines: other worlds run beside it
-  std::function<void(const std::string&)> print;  ///< what must be seen, in whole lines; empty: nowhere
-  std::function<void(const std::string&)> notice;  ///< a line about a case that takes long; empty: nobody wants to know
+  int debug = -1;  ///< This rank waits for a debugger before its first case. -1: no rank.
+  std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
+  bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
+  std::function<void(const std::string&)> print;  ///< Prints whole lines that must be shown. Empty: ignored.
+  std::function<void(const std::string&)> notice;  ///< Gets a line about each slow case. Empty: ignored.
 };
 
-/// Shows how a world gets on, no more often than every `interval`.
+/// Shows a world's progress, at most once per `interval`.
 struct LiveView {
   std::chrono::milliseconds interval{100};
   std::function<void(const ControlPage&)> show;
@@ -41,12 +42,12 @@ struct LiveView {
 
 struct WorldOutcome {
   Remains remains;
-  bool complete = false;  ///< every rank left in order: nothing of the plan is left to run
-  bool began = false;  ///< some rank came to its first case
-  bool overran = false;  ///< it was a deadline that ended it
-  std::string cut_short;  ///< why the world is not complete
-  std::string infrastructure_error;  ///< why ranks could not meet or part, with what the guilty one said last
-  bool interrupted = false;  ///< by `interrupt`
+  bool complete = false;  ///< Every rank left in order, and no case of the plan is left.
+  bool began = false;  ///< Some rank began its first case.
+  bool overran = false;  ///< A deadline ended the world.
+  std::string cut_short;  ///< Why the world is not complete.
+  std::string infrastructure_error;  ///< Why ranks could not meet or part, with the guilty rank's last output.
+  bool interrupted = false;  ///< Ended by `interrupt`.
   std::chrono::nanoseconds duration{0};
 };
 
@@ -55,24 +56,24 @@ class RunningWorld {
   RunningWorld() = default;
   RunningWorld(const RunningWorld&) = delete;
   RunningWorld& operator=(const RunningWorld&) = delete;
-  /// Kills what still lives.
+  /// Kills the processes that still live.
   virtual ~RunningWorld() = default;
 
-  /// Readable when something has happened to it.
+  /// Readable when an event has arrived for this world.
   virtual int descriptor() const = 0;
-  /// When it wants to look even if nothing has.
+  /// The time of the next `look` without an event.
   virtual Deadline deadline() const = 0;
-  /// At all that has happened. Without a reason, it costs little.
+  /// Handles all events. Without events, it costs little.
   virtual void look() = 0;
-  /// Releases its ranks and ends them: somebody wants to have done with it. Asked twice, it gives them no time.
+  /// Releases and ends its ranks. The second call gives them no time to leave.
   virtual void interrupt(const std::string& why) = 0;
   virtual bool is_over() const = 0;
-  /// Of one that is over; once.
+  /// The caller calls this once, when the world is over.
   virtual WorldOutcome outcome() = 0;
 };
 
-/// Starts the ranks. Gives `plan` its nonce and its directories, and writes it to `directory`; both are borrowed, as is `launch`.
-/// Throws CommandError when the world cannot even be laid out.
+/// Starts the ranks. Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
+/// `directory` and `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
                                           std::optional<LiveView> view);
 

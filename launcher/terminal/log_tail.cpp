@@ -10,7 +10,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// A flood is told in pieces: the launcher has other things to look at.
+/// The most bytes at once. Large output is shown in pieces, so that the launcher can handle other events.
 constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
 
 }  // namespace
@@ -39,7 +39,8 @@ std::string LogTail::more(bool is_over) {
 void LogTail::take(Log& log, bool is_over, std::string& into) {
   std::error_code unknown;
   std::ifstream in;
-  if (std::filesystem::is_regular_file(log.file, unknown)) in.open(log.file, std::ios::binary);  // a pipe in its place would be waited for
+  // opening a pipe would block
+  if (std::filesystem::is_regular_file(log.file, unknown)) in.open(log.file, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(log.read));
   std::array<char, 65536> buffer{};
   const std::size_t before = log.read;

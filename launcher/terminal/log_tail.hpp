@@ -1,4 +1,5 @@
-// What ranks print, as they print it: every line behind its rank, read from the logs that the ranks write into.
+// Follows the logs that ranks write into. A world uses it to show the output of its ranks as it comes. Each line starts
+// with the rank that printed it.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +13,11 @@ namespace shardproof::launcher {
 
 class LogTail {
  public:
-  /// `ranks` that a world of `size` does not have are left out. `together`: all ranks share the log of rank 0.
-  /// `names_world`: lines stand behind the world's number, too.
+  /// Ignores `ranks` that a world of `size` does not have. `together`: all ranks share the log of rank 0.
+  /// `names_world`: lines also start with the world's number.
   LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world);
 
-  /// The whole lines that have come since the last call; when `is_over`, also what stands behind the last of them.
+  /// Returns the complete lines since the last call. With `is_over`, also returns the incomplete last line of each log.
   std::string more(bool is_over);
 
  private:
@@ -24,7 +25,7 @@ class LogTail {
     std::filesystem::path file;
     std::string prefix;
     std::size_t read = 0;
-    std::string rest;  ///< of a line that is not whole yet
+    std::string rest;  ///< the beginning of an incomplete line
   };
   static void take(Log& log, bool is_over, std::string& into);
 

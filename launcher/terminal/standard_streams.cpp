@@ -20,7 +20,7 @@ std::error_code write_ready(std::FILE* out, std::string_view& text) {
   while (!text.empty()) {
     pollfd room{.fd = fileno(out), .events = POLLOUT, .revents = 0};
     if (::poll(&room, 1, 0) <= 0) return {};
-    // No more than a pipe that has room takes without waiting.
+    // A pipe with room takes this many bytes without blocking.
     const ssize_t written = ::write(room.fd, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));

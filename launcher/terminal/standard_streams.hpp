@@ -1,4 +1,5 @@
-// What a command says on its standard streams. Text that is lost is noticed: a list that a full disk cut short must not look complete.
+// Output of a command on its standard streams. It reports lost text: a list that a full disk cut short must not look
+// complete.
 #pragma once
 
 #include <cstdio>
@@ -7,19 +8,20 @@
 
 namespace shardproof::launcher {
 
-/// What `out` takes of `text` without waiting; leaves in `text` what it does not. A reader that has left (`| head -1`) is no error. Never
-/// throws.
+/// Writes as much of `text` as `out` takes without blocking, and leaves the rest in `text`. A reader that has left (`|
+/// head -1`) is not an error. Never throws.
 std::error_code write_ready(std::FILE* out, std::string_view& text);
-/// All of it, waiting for a reader as long as that takes; a signal that ends processes ends this one meanwhile, also where it is blocked.
+/// Writes all of `text`, and waits for the reader as long as necessary. A signal that ends processes ends a process
+/// that waits here, even if the signal is blocked.
 std::error_code write_through(std::FILE* out, std::string_view text);
 
-/// To standard output. Throws CommandError (usage) when it cannot be written: the output is unusable.
+/// Writes to standard output. Throws CommandError (usage) if it cannot: the output is unusable.
 void say(std::string_view text);
-/// Throws the same for an `error` that a writer to standard output kept.
+/// Throws the same error if `error` is set. A writer to standard output returned `error`.
 void require_said(const std::error_code& error);
 
-/// `shardproof: TEXT` as a line on standard error, without the control codes that a program's own words in it may have. When even that is
-/// lost, nobody can be told.
+/// Writes `shardproof: TEXT` as a line to standard error. Removes control codes, which a program's own words in TEXT
+/// may contain. Ignores a failure to write: no channel is left to report it.
 void complain(std::string_view text);
 
 }  // namespace shardproof::launcher

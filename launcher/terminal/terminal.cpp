@@ -30,7 +30,7 @@ std::size_t terminal_width(std::FILE* out) {
 
 std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count()); }
 
-/// Cut in the middle: an id tells itself apart by its suite and by its parameters.
+/// Cut in the middle: the suite and the parameters distinguish ids.
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   if (width <= 3) return std::string();
@@ -60,12 +60,13 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
     const std::string head = fmt::format(" | {}", what);
     const std::string end = fmt::format(" {}", seconds(time));
     const std::size_t taken = line.size() + head.size() + end.size();
-    // Less of an id than this says nothing.
+    // A shorter part of an id is useless.
     constexpr std::size_t least = 24;
     if (taken + std::min(least, id.size()) > width) return;
     line += head + shortened(id, width - taken) + end;
   };
-  // What runs now comes first; the other is told where there is room, and where it says something: most cases take no time at all.
+  // The running case comes first. The slowest case is shown if there is room and it took noticeable time: most cases
+  // take almost none.
   add("", progress.running, progress.running_for);
   if (progress.slowest_time >= std::chrono::seconds(1)) add("slowest ", progress.slowest, progress.slowest_time);
   return line.substr(0, width);
@@ -91,7 +92,7 @@ const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPag
   progress_.failed = failed_before_;
   progress_.failed_or_waived = 0;
   progress_.running.clear();
-  std::int64_t first = 0;  // of several that run, the one that has run for longest
+  std::int64_t first = 0;  // the earliest start of a running case
   for (const auto& [of, seen] : worlds_) {
     progress_.done += seen.ended;
     (has_waivers_ ? progress_.failed_or_waived : progress_.failed) += seen.failed;
@@ -137,7 +138,7 @@ void Terminal::look_in(const RunDirectory& run) {
     std::vector<std::string> files;
     for (int play = 1;; ++play) {
       const auto file = run.world(world).scenario(result.info.id, play);
-      std::error_code ignored;  // then it is not there
+      std::error_code ignored;  // an error means that it does not exist
       if (!std::filesystem::exists(file, ignored)) return files;
       files.push_back(from_here(file).string());
     }
@@ -146,14 +147,14 @@ void Terminal::look_in(const RunDirectory& run) {
     const auto file = run.world(world).stacks(rank);
     const std::string line = first_line(file);
     if (line.starts_with("no stacks: ")) return line;
-    std::error_code ignored;  // then it is not there
+    std::error_code ignored;  // an error means that it does not exist
     return std::filesystem::exists(file, ignored) ? "stacks: " + from_here(file).string() : std::string();
   };
 }
 
 std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan& plan) {
   if (style_.quiet) return std::nullopt;
-  // Nobody watches a log grow; a line every half minute tells that the run is alive, and where it is.
+  // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
   const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
   return LiveView{.interval = interval, .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
 }
@@ -167,7 +168,8 @@ void Terminal::show_live(std::string_view line) {
   if (!live_) return;
   flush();
   if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
-  // Carriage return, the line, and whatever stood longer before is erased; no wrap, so the last column stays free.
+  // Carriage return, the line, and an erase of the rest of a longer line. The last column stays free, so that the
+  // terminal does not wrap.
   write(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width(out_) - 1)));
   line_stands_ = true;
 }
@@ -205,7 +207,7 @@ const std::error_code& Terminal::finish() {
 }
 
 void Terminal::note_lost(const std::error_code& error) {
-  // A terminal that has been closed is a reader that has left.
+  // A closed terminal is a reader that has left.
   if (error && !(live_ && error == std::errc::io_error) && !lost_) lost_ = error;
 }
 

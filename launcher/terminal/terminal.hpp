@@ -1,4 +1,5 @@
-// What a person sees: one line that lives while worlds run, plain lines where nobody looks at them live, colour only on a terminal.
+// The text that a command shows its user. While worlds run, a terminal shows one live line, and other outputs get plain
+// lines. By default, only a terminal gets colour.
 #pragma once
 
 #include <chrono>
@@ -25,15 +26,19 @@ namespace shardproof::launcher {
 struct RunProgress {
   std::size_t done = 0, total = 0;
   std::size_t failed = 0, waived = 0;
-  std::size_t failed_or_waived = 0;  ///< of worlds that still run: what waivers excuse is known when a world has ended
-  std::string running;  ///< id of the case that runs now; empty between cases
+  /// of running worlds; which failures waivers excuse is known when a world has ended
+  std::size_t failed_or_waived = 0;
+  std::string running;  ///< id of the running case; empty between cases
   std::chrono::nanoseconds running_for{0};
-  std::string slowest;  ///< of those that were seen running
+  std::string slowest;  ///< of the cases that were seen running
   std::chrono::nanoseconds slowest_time{0};
 };
 
-/// `12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s`, never longer than
-/// `width`: ids are cut in the middle, and what would not be readable is left out. The slowest case is told from one second on.
+/// `12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2
+/// s`
+///
+/// Never longer than `width`. Ids are cut in the middle. A part that would be unreadable is left out. The slowest case
+/// is shown if it takes one second or longer.
 std::string progress_line(const RunProgress& progress, std::size_t width);
 
 /// Follows a run over its worlds by looking at their control pages.
@@ -44,7 +49,7 @@ class ProgressTracker {
   void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 
  private:
-  /// Of a world that runs.
+  /// The state of a running world.
   struct Seen {
     std::uint64_t ended = 0, failed = 0;
     std::string running;  ///< empty: no case
@@ -61,61 +66,65 @@ class Terminal {
  public:
   /// `out` is borrowed.
   Terminal(std::FILE* out, const TerminalOptions& options);
-  /// Wipes the live line, and finishes.
+  /// Clears the live line, and finishes.
   ~Terminal();
   Terminal(const Terminal&) = delete;
 
   bool color() const { return style_.color; }
   /// From here on, failures explain the clauses that they break.
   void explain(const std::vector<ClauseInfo>& clauses);
-  /// From here on, failures name whole the files in the run's directory: the scenarios that their cases have left there, and stacks.
+  /// From here on, failures name files in the run's directory by their whole path: the scenarios of their cases, and
+  /// stacks.
   void look_in(const RunDirectory& run);
   /// From here on, failures name no file of the run: the command deletes the run's directory when it ends.
   void keep_nothing() { style_.is_kept = false; }
   const reports::TextStyle& style() const { return style_; }
 
-  /// How the run is to be shown while it lasts, if at all.
+  /// How a world shows its progress. Empty: quiet was asked for.
   std::optional<LiveView> view(ProgressTracker& tracker, const WorldPlan& plan);
 
-  /// Whole lines, above the live one, and before them what still waits to be taken.
+  /// Prints whole lines above the live line. Text that still waits is written first.
   void print(std::string_view text);
-  /// The same, unless quiet was asked for.
+  /// Like `print`, unless quiet was asked for.
   void note(std::string_view text) {
     if (!style_.quiet) print(text);
   }
 
-  /// The same, where no live line tells as much.
+  /// Like `note`, but not on a terminal: the live line shows as much there.
   void log(std::string_view text) {
     if (!live_) note(text);
   }
 
-  /// Where somebody watches: a line that stands until the next one, or something printed, takes its place.
+  /// On a terminal, shows `line` until the next live line or printed text replaces it.
   void show_live(std::string_view line);
 
-  /// Waits until all of it has been taken, by a reader who need not be quick; until then nothing here waits for anybody. A signal that ends
-  /// processes ends this one meanwhile. Why not all arrived, if it did not: a run is not ended for it.
+  /// Waits until the reader has taken all text, however slow the reader is. No other function here waits. A signal that
+  /// ends processes also ends a process that waits here.
+  ///
+  /// Returns why text was lost, if it was. A run does not end because of lost text.
   const std::error_code& finish();
 
  private:
   void show(const RunProgress& progress);
   void clear();
   void write(std::string_view text);
-  /// Writes of what waits as much as is taken without waiting.
+  /// Writes as much waiting text as the output takes without blocking.
   void flush();
   void note_lost(const std::error_code& error);
 
-  /// What nobody reads is not kept for ever.
+  /// The limit, in bytes, for text that no reader takes.
   static constexpr std::size_t most_waiting = std::size_t{64} << 20;
 
   std::FILE* out_;
   bool live_ = false;
   bool line_stands_ = false;
   std::error_code lost_;
-  std::string waiting_;  ///< said, and not taken yet
+  std::string waiting_;  ///< printed, but not taken by the reader yet
   reports::TextStyle style_;
 };
 
-/// As `asked`, by whether `out` is a terminal, and by NO_COLOR (no-color.org).
+/// Whether to use colour. Depends on `asked`. If that is `automatic`, `out` has to be a terminal, and NO_COLOR
+/// (no-color.org) must not be set.
 bool use_color(ColorWhen asked, std::FILE* out);
 
 }  // namespace shardproof::launcher

@@ -10,7 +10,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// A pipe, say, would hold up the worker that opens it.
+/// A special file, such as a pipe, would block the worker that opens it.
 bool is_ordinary(const std::filesystem::path& file) {
   std::error_code unknown;
   return std::filesystem::is_regular_file(file, unknown);

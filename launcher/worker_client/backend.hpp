@@ -1,5 +1,5 @@
-// The shared object that reaches CUDA and NCCL for ranks on GPUs, and which GPUs it reaches. The launcher itself never loads it: a worker is
-// asked.
+// The GPU backend, a shared object that reaches CUDA and NCCL for ranks. Finds it and its GPUs. The launcher itself
+// never loads it, but asks a worker.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,16 @@
 
 namespace shardproof::launcher {
 
-/// Where the one is that was built with this executable, whether or not it was.
+/// The path of the backend that belongs to this executable. The file may be missing.
 std::filesystem::path built_backend();
 
-/// The one that `--backend` names, in full. Throws CommandError (usage) when it is no file.
+/// The full path of the backend that `--backend` names. Throws CommandError (usage) if it is not a file.
 std::filesystem::path named_backend(const std::filesystem::path& asked);
 
-/// Where ranks run on GPUs, puts into the options which backend reaches them (`--backend`, or the one that was built with this executable) and
-/// the GPUs that they may have. Throws CommandError: infrastructure when there is no backend or no GPU, usage for a file that is none
-/// and for a choice among them that cannot be.
+/// For ranks on GPUs, sets the backend in `options` (`--backend`, or the backend that belongs to this executable), and
+/// the GPUs that ranks may have. Throws CommandError:
+///   - infrastructure if there is no backend or no GPU,
+///   - usage if the backend is not a file, or the choice of GPUs is impossible.
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals);
 
 }  // namespace shardproof::launcher

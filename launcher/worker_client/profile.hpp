@@ -1,4 +1,4 @@
-// Which of a worker's cases a command is about before filters select from them. Pure.
+// The profile of a command: the worker's cases that its filters can select from. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,14 @@
 namespace shardproof::launcher {
 
 struct ChosenProfile {
-  std::string name;         ///< empty for a worker that has none
-  std::size_t outside = 0;  ///< cases of the worker that do not belong to it
+  std::string name;         ///< empty: the worker has no profile
+  std::size_t outside = 0;  ///< cases of the worker outside the profile
 };
 
-/// Takes all cases from the listing that are not in the profile `asked`, or in the worker's first where nothing was asked for. Throws
-/// CommandError (usage) for a profile that does not exist or has no case, and for a filter that matches only cases outside of it.
+/// Removes all cases outside the profile `asked` from the listing. If `asked` is empty, uses the worker's first
+/// profile. Throws CommandError (usage):
+///   - for a profile that does not exist or has no case,
+///   - for a filter that matches only cases outside the profile.
 ChosenProfile keep_profile(Listing& listing, const std::string& asked, std::span<const std::string> filters);
 
 }  // namespace shardproof::launcher

@@ -22,29 +22,31 @@ namespace shardproof::launcher {
 namespace {
 
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
-/// Where a worker that is not linked to the harness finds it.
+/// The path of the harness library, for a worker that is not linked to it.
 constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
-/// Where PyTorch keeps what it compiles; it makes that folder in any case, and leaves it, by default among temporary files.
+/// The folder for PyTorch's compiled code. PyTorch always makes the folder and does not remove it. By default, it is
+/// among temporary files.
 constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
 
-/// Where somebody's Python program may have been meant.
+/// Advice if the user may have meant a Python program.
 std::string python_hint(const std::string& asked) {
   return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked) : std::string();
 }
 
-/// An identifier of C++.
+/// Whether the text is an identifier of C++.
 bool may_be_fault(std::string_view text) {
   const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
   return !text.empty() && std::ranges::all_of(text, is_plain);
 }
 
-/// The option that a single subject takes its fault by.
+/// The option for the fault of a single subject.
 std::string fault_advice(const NamedSubject& named) {
   return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`", named.subject,
                      named.fault);
 }
 
-/// Empty: it is one, as far as its beginning tells. What is no file, as a pipe, would hold up the worker that opens it.
+/// Why the file is not a shared object. Empty: its beginning looks like a shared object. Opening a special file, such
+/// as a pipe, would block the worker.
 std::string why_no_shared_object(const std::filesystem::path& file) {
   std::error_code unknown;
   const auto there = std::filesystem::status(file, unknown).type();
@@ -64,7 +66,8 @@ std::string why_no_shared_object(const std::filesystem::path& file) {
 std::filesystem::path found_library(const std::string& asked) {
   std::error_code unknown;
   const std::filesystem::path whole = std::filesystem::absolute(asked);
-  // Not by the path's text alone, which does not know where a link's `..` leads; the file keeps the name that it was asked for by.
+  // Resolves links in the folder: the path's text alone does not show where a link's `..` leads. The file keeps the
+  // name that the user gave.
   const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
   const std::filesystem::path file = unknown ? whole : folder / whole.filename();
   const std::string why = why_no_shared_object(file);
@@ -93,7 +96,7 @@ Worker find_pytorch() {
   const auto says = [](std::string_view name) {
     return [=](std::string_view variable) { return variable.substr(0, variable.find('=')) == name; };
   };
-  // They come before what the private environment has installed: a torch of somebody else's would be tested.
+  // These variables take precedence over the private environment: another torch than the installed one would be tested.
   for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
   if (std::ranges::none_of(worker.environment, says(cache_variable))) worker.cache_variable = cache_variable;
   if (std::ranges::none_of(worker.environment, says(library_variable))) {

@@ -1,4 +1,4 @@
-// Which engine is under test: what `--subject` says, and the worker that has it.
+// The engine under test: finds the subject that `--subject` names, and the worker that has it.
 #pragma once
 
 #include <filesystem>
@@ -13,36 +13,40 @@
 namespace shardproof::launcher {
 
 struct ChosenSubject {
-  Worker worker;                  ///< asked for its cases
-  std::string name;               ///< as plans and reports call it; empty: the worker has none
-  std::filesystem::path library;  ///< the shared object that it is in; empty: the worker itself
+  Worker worker;                  ///< has listed its cases
+  std::string name;               ///< its name in plans and reports; empty: the worker has no subject
+  std::filesystem::path library;  ///< the shared object with the subject; empty: the worker has it
 };
 
-/// `--subject NAME+FAULT`: a subject, and the fault that breaks it. In a path, FAULT is what follows the last `+`, if it could be the name
-/// of a fault. Without one, `fault` is empty.
+/// `--subject NAME+FAULT`: a subject, and the fault that breaks it. If NAME is a path, FAULT is the text after the last
+/// `+`, if it could be the name of a fault. Without a fault, `fault` is empty.
 struct NamedSubject {
   std::string subject, fault;
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
 };
 NamedSubject named_subject(std::string_view asked);
 
-/// `asked` is empty for the worker's first; a path of a shared object (with a slash, or ending in .so), which the worker
-/// loads; `pytorch`, which brings a worker of its own, in an environment without PYTHONPATH and PYTHONHOME; or a name of the
-/// worker's, such as `reference`. `worker` is the value of `--worker`; if it is empty, the worker that belongs to the subject is used.
-/// Throws CommandError: usage for what does not exist, with what comes closest; infrastructure as `ask_worker`, and where PyTorch is
-/// not installed.
+/// Finds the subject `asked` and its worker:
+///   - Empty: the worker's first subject.
+///   - The path of a shared object, with a slash or ending in .so: the worker loads it.
+///   - `pytorch`: has its own worker, in an environment without PYTHONPATH and PYTHONHOME.
+///   - A name that the worker lists, such as `reference`.
+///
+/// `worker` is the value of `--worker`. If it is empty, the subject's own worker is used. Throws CommandError:
+///   - usage for a subject or a file that does not exist, with the closest match,
+///   - infrastructure like `ask_worker`, and if PyTorch is not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
 
-/// The same for what the options ask for; puts into them what plans are to say of it.
+/// The same for the subject in `options`. Writes the subject's name and library into `options`, for plans.
 Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals);
 
-/// What plans call the subject of a worker that is asked for this one, with no path. Pure. Throws CommandError (usage).
+/// The name in plans of the subject that the user asked for, without a path. Pure. Throws CommandError (usage).
 std::string subject_name(const Listing& listing, const std::string& asked);
 
-/// The worker of the private environment that has PyTorch: where SHARDPROOF_PYTORCH names the folder of one there, else among what was
-/// built or installed with this executable, whether or not it is there.
+/// The PyTorch worker in its private environment. If SHARDPROOF_PYTORCH names the environment's folder, the worker is
+/// there. Else it is below the launcher's home, from a build or an installation. The file may be missing.
 std::filesystem::path pytorch_worker();
-/// Whether SHARDPROOF_PYTORCH does.
+/// Whether SHARDPROOF_PYTORCH is set.
 bool names_pytorch();
 
 }  // namespace shardproof::launcher

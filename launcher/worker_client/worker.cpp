@@ -33,11 +33,11 @@
 namespace shardproof::launcher {
 namespace {
 
-/// Output of a program that nobody knows yet, kept in memory and never more than `capacity`: what exceeds it is an error of its writer.
+/// The output of an unknown program, kept in memory, at most `capacity` bytes. More output is an error of the program.
 class BoundedOutput {
  public:
   explicit BoundedOutput(off_t capacity) : file_(memfd_create("shardproof-listing", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-    // A limit on the length of files (ulimit -f) holds in memory too.
+    // A limit on file sizes (ulimit -f) also holds in memory.
     if (rlimit limit{}; getrlimit(RLIMIT_FSIZE, &limit) == 0)
       capacity = static_cast<off_t>(std::min<rlim_t>(static_cast<rlim_t>(capacity), limit.rlim_cur));
     if (!file_ || ftruncate(file_.get(), capacity) != 0 || fcntl(file_.get(), F_ADD_SEALS, F_SEAL_GROW) != 0) {
@@ -48,7 +48,7 @@ class BoundedOutput {
   int descriptor() const { return file_.get(); }
 
   std::string text() const {
-    // The child shares this open file's position: it stands behind the last byte written.
+    // The child shares this open file's position, which is after the last written byte.
     const off_t written = lseek(file_.get(), 0, SEEK_CUR);
     std::string result(static_cast<std::size_t>(written), '\0');
     std::size_t read = 0;
@@ -68,7 +68,8 @@ class BoundedOutput {
 constexpr off_t longest_listing = off_t{256} << 20;
 constexpr off_t longest_complaint = off_t{1} << 20;
 
-/// Who a rank is, is said by us alone: what an enclosing launcher said of the launcher process must not reach it.
+/// Only this launcher sets the identity of a rank. Variables that an enclosing launcher set for the launcher process
+/// must not reach the rank.
 bool names_a_rank(std::string_view variable) {
   static constexpr std::array<std::string_view, 8> names{
       "SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "SHARDPROOF_DEBUG", "RANK",
@@ -96,7 +97,8 @@ std::filesystem::path beside_this_executable() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
 }
 
-/// How the process ended, if it did in time. It is in a group of its own, where a terminal's Ctrl-C does not reach it: a signal to us ends it.
+/// How the process ended, if it did so in time. It has its own process group, which a terminal's Ctrl-C does not reach.
+/// So a signal to the launcher ends it.
 std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline deadline) {
   Poller poller;
   poller.add(process.descriptor(), 0);
@@ -109,7 +111,7 @@ std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline dead
   }
 }
 
-/// What a program said when it was asked with arguments, and how it ended; no end: it did not in time.
+/// A program's output when it was asked with arguments, and how it ended. No end: it did not end in time.
 struct Answer {
   std::optional<Exit> end;
   std::string text, complaint;
@@ -125,7 +127,7 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
                     .environment = worker.environment,
                     .standard_output = text.descriptor(),
                     .standard_error = complaint.descriptor()};
-    // A launcher that is killed takes it along: nobody else would.
+    // If the launcher is killed, the child ends, too. No other process would end it.
     command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
     Process process = Process::spawn(command);
     const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
@@ -144,10 +146,10 @@ std::string within(std::string_view text, std::size_t most) {
   return reports::printable(part) + (part.size() < text.size() ? "…" : "");
 }
 
-/// The first line of what a program said, for a message of one line. An exception's text would end at its first NUL.
+/// The first line of a program's output, for a message of one line. An exception's text would end at its first NUL.
 std::string first_line_of(std::string_view text) { return within(text.substr(0, text.find('\n')), 200); }
 
-/// What a program complained of: the first line, or the last of a traceback of Python's, where the exception stands.
+/// The program's complaint: its first line, or the last line of a Python traceback, which has the exception.
 std::string complaint_of(std::string_view text) {
   constexpr std::size_t most = 4000;
   if (text.find("Traceback (most recent call last):") == std::string_view::npos) return within(text.substr(0, text.find('\n')), most);
@@ -155,7 +157,8 @@ std::string complaint_of(std::string_view text) {
   return within(text.substr(text.rfind('\n') + 1), most);
 }
 
-/// What a worker of ours that refuses to list its cases says is wrong with their declarations, line by line; empty for any other program.
+/// The errors in the declarations of cases, line by line, from a shardproof worker that refuses to list its cases.
+/// Empty for any other program.
 std::string declared_wrongly(const std::string& answer) {
   try {
     const nlohmann::ordered_json json = parse_json(answer);
@@ -180,7 +183,7 @@ Listing parse_listing(const std::string& text) {
   } catch (const nlohmann::json::exception&) {
     throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
   }
-  // Before all else: whatever else is different is explained by this.
+  // Checked first: another protocol explains all other differences.
   if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
     throw std::invalid_argument("its answer names no protocol");
   }
@@ -199,7 +202,7 @@ Worker find_worker(const std::filesystem::path& asked) {
   Worker worker;
   worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
   worker.environment = worker_environment();
-  // What somebody has named and is not there is a slip of theirs, as any other name that there is not.
+  // A file that the user named but that does not exist is a usage error, like any other unknown name.
   std::error_code unknown;
   const std::filesystem::file_status there = std::filesystem::status(worker.program, unknown);
   const ExitCode code = asked.empty() ? infrastructure : usage;
@@ -217,10 +220,10 @@ Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std:
 
 namespace {
 
-/// Why an answer to --list-json holds no cases; nothing: it does.
+/// Why an answer to --list-json holds no cases. Empty: it holds cases.
 struct NoCases {
   std::string why;
-  bool is_worker = true;  ///< it may be, at least: no other program's answer would be this one
+  bool is_worker = true;  ///< it may be a worker; no other program gives this answer
 };
 
 std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chrono::milliseconds patience) {
@@ -253,7 +256,7 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
                                                      library.empty() ? "until its declarations are right" : "with this subject"));
   }
   const std::string said = answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
-  // What a worker does that says its cases without a shared object is the shared object's doing.
+  // If a worker lists its cases without the shared object, the object is the problem.
   if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, patience), patience))
     throw CommandError(infrastructure, fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library, name,
                                                    refused->why, said));
@@ -267,7 +270,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
   const auto says = [&](std::string_view name) {
     return std::ranges::any_of(asked.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
   };
-  // As nvidia-smi numbers them; a choice of the user's may have been made in another order.
+  // Numbers GPUs like nvidia-smi. A user who chose visible GPUs may have used another order.
   if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER")) asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   const Answer answer = ask(asked, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, patience);
   const auto refusal = [&](const std::string& why) {
@@ -293,7 +296,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
 
 namespace {
 
-/// A line for each.
+/// Reads the scenarios of an answer, one scenario per line.
 std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
   const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   const auto refusal = [&](const std::string& why) {

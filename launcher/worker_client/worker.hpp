@@ -1,4 +1,5 @@
-// The program that ranks run, seen from outside: what it answers when asked for its cases, and whether it is one of ours at all.
+// The worker, the program that ranks run: what it answers to the launcher's questions, and whether it is a shardproof
+// worker.
 #pragma once
 
 #include <sys/types.h>
@@ -19,62 +20,71 @@ class WarmProcess;
 
 struct Worker {
   std::filesystem::path program;         ///< absolute
-  std::vector<std::string> environment;  ///< of every process of it: the launcher's own, without another launcher's ranks
-  std::string cache_variable;            ///< of its environment: names a folder for what its runtime keeps; empty: it keeps nothing
-  std::string listing_text;              ///< as the worker wrote it, for a later merge
+  /// The environment of each of its processes: the launcher's environment, without the variables of another launcher's
+  /// ranks.
+  std::vector<std::string> environment;
+  /// The environment variable for its runtime's cache folder. Empty: the runtime keeps no cache.
+  std::string cache_variable;
+  std::string listing_text;              ///< the worker's own text, for a later merge
   Listing listing;
-  std::shared_ptr<WarmProcess> warm;  ///< that its ranks are copies of; none: each is started by itself
-  /// What this launcher has started for good, be it for another worker: its warm processes, to be told from what others have left to it.
+  std::shared_ptr<WarmProcess> warm;  ///< ranks are copies of it; nullptr: each rank is started by itself
+  /// The warm processes that this launcher has started, for this worker or another one. Leftovers uses it to
+  /// distinguish them from other processes' children.
   std::vector<pid_t> started;
 };
 
-/// For a worker to list its cases, which costs it milliseconds.
+/// The time limit for a worker to list its cases, which takes it milliseconds.
 inline constexpr std::chrono::seconds worker_patience{60};
 
-/// `asked` or, where it is empty, `shardproof-worker` beside this executable. Throws CommandError: usage where there is no such file as was
-/// asked for; infrastructure saying what is wrong with the program, among it that it did not answer in time; with 128 + n when signal n
-/// came meanwhile. The program is gone after it.
+/// Finds the worker and asks it for its cases. `asked` is its path; if empty, the worker is `shardproof-worker` next to
+/// this executable. The program has ended when this returns. Throws CommandError:
+///   - usage if the file `asked` does not exist,
+///   - infrastructure with the problem of the program, for instance that it did not answer in time,
+///   - with code 128 + n if signal n arrives meanwhile.
 Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
 
-/// The same program, asked for nothing yet.
+/// The same program, but without its cases.
 Worker find_worker(const std::filesystem::path& asked);
 
-/// Asks it, as `ask_worker` does; with a shared object that its subject is in, for what it is with that one, which is named as what is
-/// wrong where the worker answers without it.
+/// Asks the worker for its cases, like `ask_worker`. With `subject_library`, asks for its cases with that shared
+/// object. If the worker answers only without the object, the error names the object as the problem.
 void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
                    std::chrono::milliseconds patience = worker_patience);
 
-/// The GPUs that ranks of the worker could run on by this backend, or why there are none. Throws CommandError (infrastructure) in one line
-/// when it does not say: a driver may crash or hang whoever asks it.
+/// The GPUs that ranks of the worker can use through this backend, or the reason why there is no GPU. Throws
+/// CommandError (infrastructure), with one line of text, if the worker does not answer: a driver may crash or hang the
+/// process that asks it.
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                     std::chrono::milliseconds patience = worker_patience);
 
-/// Returns if the worker can read the document, and this many ranks can make the calls of its script. Throws CommandError (usage) with what
-/// is wrong in it.
+/// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Throws
+/// CommandError (usage) with the document's error.
 void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
 
-/// A scenario that a worker has made, as text that only workers read.
+/// A scenario that a worker has made. Only workers read its text.
 struct MadeScenario {
-  std::uint64_t seed = 0;  ///< of those that are made from one
+  std::uint64_t seed = 0;  ///< if it was made from a seed
   int ranks = 1;
   std::string document;
 };
 
-/// What scenarios are made from.
+/// The settings for random scenarios.
 struct ScenarioSource {
-  std::string engine;  ///< the kind of engine that they are for
-  std::vector<int> ranks;  ///< of which a seed chooses one
-  std::vector<std::string> features;  ///< that scenarios may need
-  std::vector<std::string> left_out;  ///< features, or ingredients of scenarios
+  std::string engine;  ///< Kind of engine.
+  std::vector<int> ranks;  ///< Numbers of ranks. A seed chooses among them.
+  std::vector<std::string> features;  ///< Features that scenarios may need.
+  std::vector<std::string> left_out;  ///< Features or ingredients that no scenario has.
 };
 
-/// Those of `count` seeds. Throws CommandError: usage for what the worker knows no ingredient by, else infrastructure.
+/// Makes the scenarios of `count` seeds, beginning with `first_seed`. Throws CommandError: usage for an ingredient that
+/// the worker does not know, else infrastructure.
 std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
                                          SignalWatch& signals);
-/// Such as are smaller than this one, played by so many ranks, those that leave out most first.
+/// Makes smaller variants of a document that `ranks` ranks play. The variants that leave out most come first.
 std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
 
-/// Reads a listing. Throws std::invalid_argument saying why the text is none, or of another protocol.
+/// Reads a listing. Throws std::invalid_argument if the text is not a valid listing or has another protocol, with the
+/// reason.
 Listing parse_listing(const std::string& text);
 
 }  // namespace shardproof::launcher

@@ -19,10 +19,10 @@ constexpr std::array<std::string_view, all_changes.size()> change_names{
 struct Merged {
   std::string device;
   Verdict verdict = Verdict::passed;
-  bool bad = false;     ///< in a run that nothing excuses
+  bool bad = false;     ///< in a run that no waiver excuses
   bool waived = false;  ///< in some run
-  std::map<std::string, std::set<std::string>> measurements;  ///< exact ones, by name, as text
-  std::set<std::string> inexact;  ///< names of the others
+  std::map<std::string, std::set<std::string>> measurements;  ///< exact measurements, by name, as text
+  std::set<std::string> inexact;  ///< names of the other measurements
 };
 
 std::map<std::string, Merged> by_id(const Report& report) {
@@ -73,8 +73,10 @@ std::vector<std::string> changed_measurements(const Merged& before, const Merged
   for (const auto& [name, values] : before.measurements) {
     const auto found = after.measurements.find(name);
     if (found != after.measurements.end() && found->second == values) continue;
-    if (before.inexact.contains(name) || after.inexact.contains(name)) continue;  // virtual time and real time are not of one kind
-    if (found == after.measurements.end() && before.device != after.device) continue;  // not every device has the same to measure
+    // virtual time cannot be compared with real time
+    if (before.inexact.contains(name) || after.inexact.contains(name)) continue;
+    // devices differ in their measurements
+    if (found == after.measurements.end() && before.device != after.device) continue;
     const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
     changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
   }
@@ -97,20 +99,20 @@ std::string word(const std::optional<Verdict>& verdict, bool waived) {
   return fmt::format("{}{}", verdict ? to_string(*verdict) : "none", waived ? " (waived)" : "");
 }
 
-/// Of the machine; what it does not say is none.
+/// A fact of the machine. An unknown fact is "none".
 std::string fact_of(const RunHead& head, const std::string& name) {
   const auto found = head.machine.find(name);
   return found == head.machine.end() ? "none" : found->second;
 }
 
-/// Whichever of them they are: another one of the same kind makes no difference.
+/// The models of GPUs. Another GPU of the same model makes no difference.
 std::string models_of(const RunHead& head) {
   std::set<std::string> models;
   for (const GpuInfo& gpu : head.gpus) models.insert(gpu.name);
   return models.empty() ? "none" : fmt::format("{}", fmt::join(models, ", "));
 }
 
-/// What is said of its worlds, each thing once.
+/// The texts in field `what` of all worlds, each once.
 std::string of_worlds(const Report& report, std::string WorldResult::* what) {
   std::set<std::string> all;
   for (const WorldResult& world : report.worlds) {
@@ -119,7 +121,7 @@ std::string of_worlds(const Report& report, std::string WorldResult::* what) {
   return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
 }
 
-/// Where the times of its worlds on GPUs come from; empty: none ran on any.
+/// The sources of times of its worlds on GPUs. Empty: no world ran on GPUs.
 std::string times_of(const Report& report) {
   std::set<std::string> all;
   for (const WorldResult& world : report.worlds) {

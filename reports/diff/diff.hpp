@@ -1,4 +1,4 @@
-// What changed between two reports? Pure.
+// Compares two reports case by case. `diff` uses it. Pure.
 #pragma once
 
 #include <array>
@@ -11,17 +11,17 @@
 
 namespace shardproof::reports {
 
-/// A case is *waived* when a waiver excuses each of its bad runs, *bad* when it is not waived and one of its runs is bad.
-///
-/// new_failure     bad now, and was not before: it passed, was skipped or waived, or did not exist
-/// fixed           bad or waived before, passed now
-/// still_failing   bad in both, or waived in both, with the same verdict
-/// status_changed  bad in both, or waived in both, with another verdict; or skipped before and passed now
-/// new_case        only in the new report, and neither bad nor waived
-/// removed_case    only in the old report
-/// newly_skipped   skipped now, but not before; a failure that hides behind a skip is one
-/// newly_waived    waived now, but not before; a failure that hides behind a waiver is one
-/// unchanged       passed or skipped in both
+/// A case is *waived* if a waiver excuses each of its bad runs. It is *bad* if it is not waived and one of its runs is
+/// bad.
+///   - new_failure: bad now, but not before: it passed, was skipped or waived, or did not exist.
+///   - fixed: bad or waived before, and passed now.
+///   - still_failing: bad in both or waived in both, with the same verdict.
+///   - status_changed: bad in both or waived in both, with another verdict. Or skipped before and passed now.
+///   - new_case: only in the new report, and neither bad nor waived.
+///   - removed_case: only in the old report.
+///   - newly_skipped: skipped now, but not before. A failure that a skip hides is also newly skipped.
+///   - newly_waived: waived now, but not before. A failure that a waiver hides is also newly waived.
+///   - unchanged: passed or skipped in both.
 enum class Change : std::uint8_t {
   new_failure,
   fixed,
@@ -45,20 +45,22 @@ struct CaseChange {
   Change change = Change::unchanged;
   std::optional<Verdict> before, after;
   bool waived_before = false, waived_after = false;
-  /// `forward_ns: 85000000 ns -> 105000000 ns`, where exact measurements of a case that passed in both differ or are gone; a new one is none.
+  /// The exact measurements that differ or are gone, if the case passed in both reports: `forward_ns: 85000000 ns ->
+  /// 105000000 ns`. New measurements do not count.
   std::vector<std::string> measurements;
 };
 
 struct Diff {
-  std::vector<std::string> context;  ///< `seed: 7 -> 8`: why the reports may differ rightly
-  std::vector<CaseChange> changes;  ///< of every case, by id
-  bool regression() const;  ///< a new failure, a removed case, a new skip or waiver, or an exact measurement that changed
+  std::vector<std::string> context;  ///< Why the reports may legitimately differ, as `seed: 7 -> 8`.
+  std::vector<CaseChange> changes;  ///< For every case, by id.
+  bool regression() const;  ///< A new failure, a removed case, a new skip or waiver, or a changed exact measurement.
 };
 
-/// A repeated case counts with its strongest verdict and with all values that it measured, one that was tried again with its last attempt.
+/// A repeated case counts with its strongest verdict and with all its measured values. A case that was tried again
+/// counts with its last attempt.
 Diff diff(const Report& before, const Report& after);
 nlohmann::ordered_json to_json(const Diff& diff);
-/// Unchanged cases are only counted.
+/// The text only counts unchanged cases.
 std::string to_text(const Diff& diff, bool color);
 
 }  // namespace shardproof::reports

@@ -17,7 +17,7 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// A point between digits.
+/// Whether the point is between digits.
 bool is_fraction(std::string_view text, std::size_t point) {
   return text[point] == '.' && point + 1 < text.size() && is_digit(text[point + 1]);
 }
@@ -41,7 +41,7 @@ std::string shape_of(std::string_view text) {
   return shape;
 }
 
-/// The wait that is missing, where the text says one; else the whole text.
+/// The missing wait, if the text names one, else the whole text.
 std::string_view reason_in(std::string_view text) {
   const std::size_t found = text.find(missing_wait);
   return found == std::string_view::npos ? text : text.substr(found);
@@ -55,7 +55,7 @@ bool has_own_place(const event::AssertionFailed& failure) {
 }  // namespace
 
 std::string cause_of(const event::AssertionFailed& failure) {
-  // An assertion says by its expression what failed. All else says it by its text.
+  // The expression of an assertion says what failed. For all other failures, the text says it.
   const std::string what = failure.expression.empty() ? shape_of(reason_in(failure.expansion)) : failure.expression;
   const std::string place = has_own_place(failure) ? fmt::format("{}:{}", failure.file, failure.line) : "";
   // The first clause is the failure's own. Others follow from what the case is about.
@@ -75,7 +75,7 @@ std::string cause_of(const CaseResult& result) {
 
 std::vector<CauseGroup> by_cause(std::span<const CaseResult* const> cases) {
   std::vector<CauseGroup> groups;
-  std::map<std::string, std::size_t> place_of;  // by cause: in groups
+  std::map<std::string, std::size_t> place_of;  // by cause: the index in `groups`
   for (const CaseResult* const result : cases) {
     const auto [place, is_new] = place_of.try_emplace(cause_of(*result), groups.size());
     if (is_new) groups.push_back({.shown = result, .others = {}});

@@ -1,5 +1,6 @@
-// Which failures have one cause? A missing wait shows in hundreds of cases, and its reader needs one paragraph. Two failures have one cause
-// if they break the same clause at the same place for the same reason, whatever their values, names and times are. Pure.
+// Groups failures by cause. A missing wait causes hundreds of failed cases, and its reader needs one paragraph. Two
+// failures have the same cause if they break the same clause at the same place for the same reason. Their values, names
+// and times may differ. Pure.
 #pragma once
 
 #include <span>
@@ -10,18 +11,19 @@
 
 namespace shardproof::reports {
 
-/// Equal for failures of one cause.
+/// A text that is equal for failures with the same cause.
 std::string cause_of(const event::AssertionFailed& failure);
-/// That of its first failure; of a case without one, that of its verdict and the ranks' reasons. A death or a hang is its own cause.
+/// The cause of the case's first failure. A case without a failure has a cause from its verdict and the ranks' reasons.
+/// A death or a hang is its own cause.
 std::string cause_of(const CaseResult& result);
 
-/// Cases of one cause.
+/// Cases with the same cause.
 struct CauseGroup {
   const CaseResult* shown;  ///< the first in the report
   std::vector<const CaseResult*> others;
 };
 
-/// By the first cause of each case, in the order of the cases.
+/// Groups cases by their first cause, in the order of the cases.
 std::vector<CauseGroup> by_cause(std::span<const CaseResult* const> cases);
 
 }  // namespace shardproof::reports

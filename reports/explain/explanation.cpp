@@ -17,7 +17,7 @@ namespace {
 using What = FlightEntry::What;
 using State = FlightEntry::State;
 
-/// Of an agreement.
+/// The text for an agreement that ranks wait in.
 std::string_view meeting_text(const Wait& wait) { return wait.ends_case ? "the end of the case" : "the next case"; }
 
 class Explainer {
@@ -41,7 +41,7 @@ class Explainer {
   }
 
  private:
-  /// Nobody is to blame for it; but who ended the run may have done so because it did not get on.
+  /// No rank is to blame. But the user may have ended the run because it made no progress.
   std::string explain_interruption() const {
     const bool was_interrupted = std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
     const std::string standing = was_interrupted && flight_ != nullptr ? reports::standing(*flight_) : std::string();
@@ -63,7 +63,8 @@ class Explainer {
     return text;
   }
 
-  /// Of the process that was all ranks. One that was running ended it; of several it may have been any.
+  /// The process that was all ranks died. A running rank ended it. If several were running, any of them may be the
+  /// cause.
   std::string explain_death_of_all(const std::vector<const Ending*>& suspects) const {
     std::string text = fmt::format("the process of all ranks {}", end_text(*suspects.front()));
     const char* separator = suspects.size() == 1 ? " while" : "; one of these did it:";
@@ -161,7 +162,7 @@ class Explainer {
 
   std::string call_text(const Wait& wait) const { return describe(*wait.entry, *record(wait.rank)); }
 
-  /// What the rank did last in its case, as the end of a sentence that says where it is.
+  /// The rank's last activity in its case, as the end of a sentence that says where the rank is.
   std::string activity(int rank) const {
     const FlightRecord* const its = record(rank);
     if (its == nullptr || its->entries.empty()) return {};
@@ -187,7 +188,8 @@ class Explainer {
     return last == record.entries.rend() ? record.case_begun.has_value() : last->what == What::case_begun;
   }
 
-  /// What others wait for the rank in, and since when: a call or the end of a case, with the ranks that wait there.
+  /// The waits of other ranks for this rank: a call or the end of a case, the time since when, and the ranks that wait
+  /// there.
   std::map<std::pair<std::string, std::int64_t>, std::vector<int>> waiting_for(int rank) const {
     std::map<std::string, std::pair<std::int64_t, std::vector<int>>> by_call;
     for (const Wait& wait : waits_) {
@@ -219,14 +221,14 @@ class Explainer {
     return fmt::format(" since {:.1f} s", static_cast<double>(flight_->taken_ns - begun_ns) / 1e9);
   }
 
-  /// Where in the plan: by the launcher's word, else by the rank's own.
+  /// The place in the plan: as the launcher recorded it, else as the rank did.
   std::string place(std::int64_t position, int rank) const {
     if (position >= 0 && std::cmp_less(position, plan_.cases.size())) return "in " + plan_.cases[static_cast<std::size_t>(position)];
     const FlightRecord* const its = record(rank);
     if (its == nullptr) return "outside of its cases";
     const std::optional<std::uint64_t> begun = its->last_case();
     if (!begun) return "before its first case";
-    int agreements = 0;  // at the end of a case there is one, and another before the next
+    int agreements = 0;  // a case has an agreement at its end, and another before the next case
     bool ended = false;
     for (auto entry = its->entries.rbegin(); entry != its->entries.rend(); ++entry) {
       if (entry->what == What::left) return "after it had left its world";

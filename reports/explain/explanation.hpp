@@ -1,5 +1,5 @@
-// Why a world ended early, in one sentence: who died or stood still, where, and who waited for it. Pure: `run` says it when it happens,
-// `merge` and `explain` say the same of what was kept.
+// Explains in one sentence why a world ended early: which rank died or hung, where, and which ranks waited for it.
+// `run` uses it when a world ends, and `merge` and `explain` use it on the files of a run. Pure.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,22 @@
 
 namespace shardproof::reports {
 
-/// Empty for a world that no rank has ended. `flight`: as it was when the launcher saw the end; nullptr where nothing of it was kept.
+/// Empty if no rank ended the world. `flight` are the ranks' records when the launcher saw the end. Nullptr: no records
+/// were kept. Examples:
 ///
-///   rank 1 died by signal 11 (SIGSEGV) in CASE before its first collective; rank 0 waited for it in barrier #0 in group world
-///   rank 2 never entered all_gather #17 of 276 f32 in group dp (ranks 0, 1 wait since 3.0 s); it last left reduce_scatter #9 of 276 f32 in
-///   group dp and is in CASE
+///   rank 1 died by signal 11 (SIGSEGV) in CASE before its first collective; rank 0 waited for it in barrier #0 in
+///   group world
+///
+///   rank 2 never entered all_gather #17 of 276 f32 in group dp (ranks 0, 1 wait since 3.0 s); it last left
+///   reduce_scatter #9 of 276 f32 in group dp and is in CASE
+///
 ///   the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in CASE before its first collective
-///   every rank waits for another in CASE: rank 0 in barrier #0 in group a for rank 1, rank 1 in barrier #2 in group b for rank 0
+///
+///   every rank waits for another in CASE: rank 0 in barrier #0 in group a for rank 1, rank 1 in barrier #2 in group b
+///   for rank 0
 std::string explain(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight);
 
-/// `rank 0 waits in barrier #0 in group world for rank 1`: all that ranks wait in at this moment; empty where nobody does.
+/// All waits of ranks at this moment, as `rank 0 waits in barrier #0 in group world for rank 1`. Empty: no rank waits.
 std::string standing(const FlightSnapshot& flight);
 
 }  // namespace shardproof::reports

@@ -19,7 +19,7 @@ namespace {
 using nccl_tap::Call;
 using nccl_tap::TapRecord;
 
-/// That a sentence names: who made more at once than this has too many to be told.
+/// The numbers of calls that a sentence names. A rank with more open calls has too many to list.
 constexpr std::size_t last_calls = 3, most_open = 8;
 
 std::string text_of(const std::vector<const Call*>& calls) {
@@ -29,7 +29,7 @@ std::string text_of(const std::vector<const Call*>& calls) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-/// What a process has done, behind its name.
+/// A process's calls, as the text after its name.
 std::string deeds(const TapRecord& record) {
   std::vector<const Call*> open, last;
   const std::size_t earlier = record.calls.size() - std::min(record.calls.size(), last_calls);
@@ -59,7 +59,7 @@ std::vector<int> ranks_without(std::span<const TapRecord> records, int world_siz
 }  // namespace
 
 std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size, std::span<const int> damaged) {
-  // In the order of the first who did the same.
+  // In the order of the first rank that made these calls.
   std::vector<std::pair<std::string, std::vector<int>>> by_deeds;
   std::vector<std::string> of_processes;
   for (const TapRecord& record : records) {

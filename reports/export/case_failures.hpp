@@ -1,5 +1,5 @@
-// The failures of one case as people read them: a failure that several ranks share once, of each cause the first, and the clauses that it
-// breaks.
+// The failures of one case as text for people. It shows a failure that several ranks share once, the first failure of
+// each cause, and the clauses that these failures break.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ namespace shardproof::reports {
 
 class CaseFailures {
  public:
-  /// `result` must outlive it. `all`: also failures whose cause another failure has, without a limit.
+  /// `result` must outlive this object. `all`: also shows failures that share a cause, without a limit.
   CaseFailures(const CaseResult& result, bool all);
 
-  /// `told`: the clauses whose texts a reader has seen already; those of this text are added. nullptr: no clauses.
+  /// `told`: the clauses that the reader has seen already. The function adds the clauses of its text. Nullptr: no
+  /// clauses.
   std::string text(const TextStyle& style, std::set<std::string>* told) const;
 
   /// The failures that `text` shows, and those that it counts as alike. First cause first.

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The format counts in microseconds; a double holds a nanosecond exactly enough for centuries.
+// The format uses microseconds. A double holds a nanosecond exactly enough for centuries.
 double microseconds(Nanoseconds time) { return static_cast<double>(time) / 1000.0; }
 
 std::uint64_t bytes_of(const std::vector<ByteRange>& ranges) {
@@ -38,7 +38,7 @@ class RankTracks {
   }
 
  private:
-  // Where the slice is that determines when a stream, or an event, is done.
+  // The slice that determines when a stream or an event is done.
   struct Tail {
     std::uint32_t stream = 0;
     Nanoseconds end = 0;
@@ -76,7 +76,7 @@ class RankTracks {
   }
 
   template <class F>
-  void take(const F&) {}  // nothing to see
+  void take(const F&) {}  // not drawn
 
   void draw(std::uint32_t stream, const std::string& name, const char* category, Nanoseconds start, Nanoseconds end, Json args) {
     Json event{{"name", name}, {"cat", category}, {"ph", "X"}, {"pid", rank_}, {"tid", stream}, {"ts", microseconds(start)}};

@@ -51,8 +51,8 @@ bool has_reason(const event::AssertionFailed& failure, std::string_view reason) 
   return is_reason(failure.expansion) || std::ranges::any_of(failure.messages, is_reason);
 }
 
-/// The ranks' outcomes and their reasons: equal sentences once, and no reason that a shown failure has. The guilty ranks come first: they
-/// explain what the other ranks say.
+/// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
+/// appear. The guilty ranks come first: they explain the other ranks' reasons.
 std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown, std::string_view explanation) {
   struct Said {
     Outcome outcome;
@@ -70,7 +70,7 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
       found->ranks.push_back(rank);
     }
   }
-  // The sentence that explains a death says all of it.
+  // The explanation of a death says everything about it.
   if (!explanation.empty()) std::erase_if(said, [](const Said& s) { return s.outcome == Outcome::crashed; });
   const auto guilt = [](const Said& s) {
     constexpr std::array<Outcome, 8> order{Outcome::crashed, Outcome::hung,    Outcome::failed,   Outcome::error,
@@ -90,10 +90,10 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
 
 bool is_end_of_process(Verdict verdict) { return verdict == Verdict::crashed || verdict == Verdict::hung; }
 
-/// Of the folder of its world.
+/// The number of its world's folder.
 int number_of(const CaseResult& result, const Report& report) { return report.worlds.at(static_cast<std::size_t>(result.world)).number; }
 
-/// What a rank that died said last, for which the reader would have to open its log.
+/// The last output of ranks that died or hung. Without it, the reader would have to open their logs.
 std::string last_words_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   constexpr std::size_t shown = 5;
   std::string text;
@@ -114,7 +114,7 @@ std::string last_words_text(const CaseResult& result, const Report& report, cons
   return text;
 }
 
-/// The subject as it was asked for: a path, or a name; the worker's own where nothing was said.
+/// The subject as the user named it, by a path or a name. Without --subject, the worker's own name.
 std::string subject_of(const Report& report) {
   const std::vector<std::string> words = words_given(report.head.argv, std::array<std::string_view, 1>{"--subject"}, {});
   if (words.empty()) return report.head.subject;
@@ -136,7 +136,7 @@ std::string play_again(const std::vector<std::string>& argv) {
   return printable(command);
 }
 
-/// With those of `options` and `flags` that were given, and what was said of the device, as they were given.
+/// Adds the given words of `options`, `flags` and the device's options to `command`, as the user wrote them.
 std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options,
                          std::vector<std::string_view> flags = {}) {
   options.emplace_back("--device");
@@ -155,7 +155,7 @@ std::string again(const CaseResult& result, const Report& report, bool with_waiv
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
   std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults", "--scenario"};
   if (with_waivers) options.emplace_back("--waivers");
-  // It may have been given for other cases of the run.
+  // The option may be meant for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
                       std::move(options), {"--nccl-tap"});
@@ -163,7 +163,7 @@ std::string again(const CaseResult& result, const Report& report, bool with_waiv
 
 namespace {
 
-/// How what the case played is played alone.
+/// The commands that play the case's scenarios alone.
 std::string scenarios_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   std::string text;
   if (!style.scenarios) return text;
@@ -188,7 +188,7 @@ std::string repetition_of(const CaseResult& result) {
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
 }
 
-/// What of its ranks' GPUs makes the world slower than it could be.
+/// The problems of its ranks' GPUs that make the world slow.
 std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInfo>& known) {
   std::vector<GpuInfo> by_rank;
   for (const auto& variables : world.environment) {
@@ -209,7 +209,8 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
   return printable(text);
 }
 
-/// How many cases ended how. One that is waived is none of its verdict here: whoever reads "failed" looks for what is not known.
+/// The number of cases by verdict. A waived case does not count for its verdict: a reader of "failed" looks for unknown
+/// failures.
 struct Tally {
   std::array<std::size_t, all_verdicts.size()> verdicts{};
   std::size_t waived = 0;
@@ -268,20 +269,21 @@ std::string skips_text(const Report& report, const Paint& paint) {
   return text;
 }
 
-/// `WAIVED`, so that nobody takes it for a failure that is new, nor for a pass.
+/// Adds `WAIVED`, so that no reader takes the case for a new failure or for a pass.
 std::string head_of(const CaseResult& result) {
   return result.waiver >= 0 ? fmt::format("WAIVED {}", headline(result.verdict)) : std::string(headline(result.verdict));
 }
 
 Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow : hue_of(result.verdict); }
 
-/// Who answers for it, why, and until when.
+/// The waiver's owner, last day, reason and link.
 std::string waiver_text(const CaseResult& result, const Report& report) {
   const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
   return printable(fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
 }
 
-/// The command that shows what a waived case is about: what its waiver names, or the case, which without waivers is told in full.
+/// The command that shows the failure of a waived case. It plays the scenario that the waiver names, or runs the case
+/// without waivers, which shows it in full.
 std::string see(const CaseResult& result, const Report& report) {
   const auto& shown_by = report.head.waivers.at(static_cast<std::size_t>(result.waiver)).shown_by;
   if (!shown_by) return again(result, report, false);
@@ -289,19 +291,20 @@ std::string see(const CaseResult& result, const Report& report) {
   std::string command = fmt::format("{} play {}", program(argv), shell_word(shown_by->scenario));
   if (shown_by->ranks) command += fmt::format(" --ranks {}", *shown_by->ranks);
   if (!shown_by->beside) return with_options(std::move(command), argv, {"--worker", "--subject", "--fault", "--timeout"});
-  // A fault stands behind the subject that it is in.
+  // A fault is written after its subject.
   const std::string fault = report.head.fault.empty() ? std::string() : "+" + report.head.fault;
   command += fmt::format(" --subject {}", shell_word(fmt::format("{},{}{}", *shown_by->beside, subject_of(report), fault)));
   return with_options(std::move(command), argv, {"--worker", "--timeout"});
 }
 
-/// What is waived for one reason, once: how many cases, a few of them, who answers for it, and how to see it.
+/// The waived cases, once for each reason: how many, a few ids, the owner, and how to see the failure.
 std::string waivers_text(const Report& report, const Paint& paint) {
   using Reason = std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>;
   struct Group {
     Reason reason;
     int first_waiver;
-    const CaseResult* shown;  ///< the first of a waiver that names what shows it; of none, the first
+    /// The first case whose waiver names a scenario. Without such a waiver, the first case.
+    const CaseResult* shown;
     std::map<Verdict, std::size_t> verdicts;
     std::vector<std::string_view> ids;
   };
@@ -356,7 +359,8 @@ std::string slowest_text(const Report& report) {
   for (const auto& result : report.cases) slowest.push_back(&result);
   const auto few = static_cast<std::ptrdiff_t>(std::min(slowest.size(), shown));
   std::partial_sort(slowest.begin(), slowest.begin() + few, slowest.end(), [](const CaseResult* a, const CaseResult* b) {
-    return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;  // equally slow: as in the report
+    // equally slow cases keep the order of the report
+    return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;
   });
   std::string text = few > 0 ? "slowest:\n" : "";
   for (std::ptrdiff_t i = 0; i < few; ++i) {
@@ -366,7 +370,7 @@ std::string slowest_text(const Report& report) {
   return text;
 }
 
-/// A sentence that many worlds share, as those that an interrupted run did not come to, is said once.
+/// A sentence that many worlds share appears once. Worlds that an interrupted run did not reach have such a sentence.
 std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 20;
   std::vector<std::pair<std::string, std::vector<int>>> said;
@@ -391,7 +395,7 @@ std::string defects_text(const Report& report, const TextStyle& style, const Pai
   return text;
 }
 
-/// What ranks were in the middle of when somebody ended the run.
+/// The ranks' activities when the user ended the run.
 std::string interruptions_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const WorldResult& world : report.worlds) {
@@ -403,13 +407,13 @@ std::string interruptions_text(const Report& report, const Paint& paint) {
   return text;
 }
 
-/// What ranks under the tap asked of NCCL, where something went wrong.
+/// The NCCL calls of ranks under the tap, for worlds in which a case went wrong.
 std::string nccl_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 10;
   std::string text;
   for (const WorldResult& world : report.worlds) {
     const auto few = style.verbose ? world.nccl.size() : std::min(world.nccl.size(), shown);
-    // The first difference is the last sentence, and the one that is looked for.
+    // The last sentence is the first difference, which the reader looks for.
     const std::size_t from = world.nccl.size() - few;
     if (from > 0)
       text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"), world.number, from);
@@ -419,7 +423,7 @@ std::string nccl_text(const Report& report, const TextStyle& style, const Paint&
   return text;
 }
 
-/// After a crash most of a plan may not have run: those are one line, not a page each.
+/// After a crash, most of a plan may not have run. These cases get one line together, not a page each.
 std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 3;
   std::vector<std::string_view> ids;
@@ -452,7 +456,7 @@ std::string last_line(const Report& report, const Paint& paint) {
   return text + "\n";
 }
 
-/// The causes that made the case bad, the first one first. `told`: see CaseFailures::text.
+/// The causes that made the case bad, first cause first. `told`: see CaseFailures::text.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style, std::set<std::string>* told) {
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = is_end_of_process(result.verdict);
@@ -468,12 +472,13 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   return text;
 }
 
-/// How often other cases show the same: `14 cases of overlap: any_costs, mesh and 3 more`, a line for each suite.
+/// The number of other cases with the same cause: `14 cases of overlap: any_costs, mesh and 3 more`, a line for each
+/// suite.
 std::string others_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
   constexpr std::size_t named = 3;
   struct Suite {
     std::set<std::string_view> ids;
-    std::vector<std::string_view> names;  // of cases, without their suite and their parameters
+    std::vector<std::string_view> names;  // names of cases, without suite and parameters
   };
   std::map<std::string_view, Suite> suites;
   std::size_t again = 0;
@@ -521,7 +526,7 @@ std::string also_broken_text(const CaseResult& shown, const std::vector<const Ca
   return texts.empty() ? std::string() : printable(fmt::format("  they also break {}", fmt::join(texts, ", "))) + "\n";
 }
 
-/// One bad case, and other cases that show the same.
+/// The text of a bad case, and of other cases with the same cause.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style,
                          const std::vector<const CaseResult*>& others, std::set<std::string>& told) {
   std::string text = failure_line(result, style);
@@ -535,7 +540,7 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
 }
 
-/// Each cause once, in the order of the report; in a verbose text each case.
+/// Shows each cause once, in the order of the report. A verbose text shows each case.
 std::string failures_text(const Report& report, const TextStyle& style) {
   std::vector<const CaseResult*> bad;
   for (const CaseResult& result : report.cases) {
@@ -571,7 +576,8 @@ std::string failure_line(const CaseResult& result, const TextStyle& style) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {} failures", total);
   } else {
-    if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));  // else no rank came to its end
+    // if 0, no rank finished the case
+    if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));
   }
   return text + '\n';
 }

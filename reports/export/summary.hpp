@@ -1,5 +1,7 @@
-// The report as people read it on a terminal: a paragraph for each cause of failures, with the cases that show it and a command that
-// reproduces it; what is waived or was skipped, by reason; then counts.
+// The report as text for a terminal. It has:
+//   - a paragraph for each cause of failures, with its cases and a command that reproduces it,
+//   - the waived and the skipped cases, by reason,
+//   - counts.
 #pragma once
 
 #include <string>
@@ -9,18 +11,19 @@
 
 namespace shardproof::reports {
 
-/// Is this case to be told by itself? Bad ones are; those that are waived only where all is asked for, else the summary says them by reason.
+/// Whether the text shows this case by itself. It shows bad cases. It shows a waived case only if `style` is verbose.
+/// Else the summary lists waived cases by reason.
 bool is_worth_telling(const CaseResult& result, const TextStyle& style);
-/// The first line of its text: the verdict, the id, and how many assertions failed.
+/// The first line of a case's text: the verdict, the id, and the number of failed assertions.
 std::string failure_line(const CaseResult& result, const TextStyle& style);
-/// One bad case; of one that is waived, by whom and why too.
-/// Failures that several ranks share in file, line and values are shown once, with those ranks. So are those of one cause, unless all is
-/// asked for. After each come the clauses that it breaks.
+/// The text of a bad case. For a waived case, it includes the waiver's owner and reason. Failures that several ranks
+/// share in file, line and values are shown once, with these ranks. Unless `style` is verbose, failures with the same
+/// cause are also shown once. The clauses that a failure breaks come after it.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style);
-/// Of that, what made it bad, first cause first.
+/// The part of `failure_text` that says why the case is bad, first cause first.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style);
 std::string summary(const Report& report, const TextStyle& style);
-/// The command that runs the case again, alone, with the settings that matter for it. `with_waivers` keeps --waivers.
+/// The command that runs only this case again, with the settings that matter for it. `with_waivers` keeps --waivers.
 std::string again(const CaseResult& result, const Report& report, bool with_waivers = true);
 
 }  // namespace shardproof::reports

@@ -1,4 +1,4 @@
-// Text for terminals: colour where it was asked for, and no control codes that a test's own output smuggles in.
+// Text for terminals: colour if asked for, and no control codes from a test's own output.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ class Paint {
   bool color_;
 };
 
-/// Control characters but newline and tab as `\x1b`.
+/// Replaces control characters by text like `\x1b`, except newline and tab.
 std::string printable(std::string_view text);
 
-/// Every line behind `margin`.
+/// Puts `margin` before every line.
 std::string indented(std::string_view text, std::string_view margin);
 
 /// `a, b, c and 4 more`: the first three names.
 std::string few_of(const std::vector<std::string_view>& names);
 
-/// As one word of a POSIX shell.
+/// Quotes the text as one word for a POSIX shell.
 std::string shell_word(std::string_view text);
 
 /// `0.4 ms`, `12 ms`, `3.5 s`

@@ -1,4 +1,4 @@
-// How reports are written for people.
+// How to write a report for people: settings of the text functions in this folder.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,15 @@ namespace shardproof::reports {
 
 struct TextStyle {
   bool color = false;
-  bool verbose = false;  ///< every case, with its measurements, the slowest ones, and failures without a limit
-  bool quiet = false;  ///< failures and the last line only
-  std::map<std::string, std::string> clauses;  ///< texts by clause id, where the worker's listing is at hand
-  std::string place;  ///< of the run directory, with a slash at its end; empty: what lies in it is named as seen from there
-  bool is_kept = true;  ///< false: the run directory is deleted when the command ends, and no file in it is named
-  /// Files that hold what a case of the world of this number has played; none: unknown.
+  bool verbose = false;  ///< Show every case and its measurements, the slowest cases, and all failures.
+  bool quiet = false;  ///< Show only failures and the last line.
+  std::map<std::string, std::string> clauses;  ///< The text of each clause, by id, if the worker's listing is known.
+  /// The path of the run directory, with a slash at its end. Empty: paths in the text are relative to the run
+  /// directory.
+  std::string place;
+  /// False: the command deletes the run directory when it ends. Then the text names no file in it.
+  bool is_kept = true;
+  /// Files with the scenarios that a case played in the world of this number. Empty: unknown.
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
   /// One line: the place of the stacks of a rank that hung, or the reason why they are missing. Empty: unknown.
   std::function<std::string(int world, int rank)> stacks;

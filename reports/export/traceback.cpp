@@ -8,7 +8,7 @@ namespace shardproof::reports {
 
 namespace {
 
-constexpr std::size_t kept = 5;  // lines, that of the exception among them
+constexpr std::size_t kept = 5;  // lines, including the line of the exception
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -39,7 +39,8 @@ std::string_view file_of(std::string_view line) {
   return text.substr(begin.size(), text.find('"', begin.size()) - begin.size());
 }
 
-/// The folder of the package, with its slash, by the frame in which the harness calls it; empty where it is not among these lines.
+/// The folder of the package, with its slash, from the frame in which the harness calls it. Empty: no line has this
+/// frame.
 std::string_view package_of(const std::vector<std::string_view>& lines) {
   constexpr std::string_view package = "/shardproof/", called = "subject.py";
   for (const std::string_view line : lines) {
@@ -53,7 +54,7 @@ std::string_view package_of(const std::vector<std::string_view>& lines) {
 
 bool is_underline(std::string_view line) { return without_margin(line).find_first_not_of("^~ ") == std::string_view::npos; }
 
-/// Of the frames in these lines those that say something.
+/// The useful lines of these frames.
 std::vector<std::string_view> worth_reading(const std::vector<std::string_view>& frames, std::string_view package) {
   std::vector<std::string_view> lines;
   bool is_dull = false;
@@ -80,10 +81,10 @@ std::string shortened_tracebacks(std::string_view text) {
                                                lines.begin() + static_cast<std::ptrdiff_t>(at));
     const std::vector<std::string_view> all = worth_reading(frames, {});
     std::vector<std::string_view> rest = worth_reading(frames, package);
-    if (rest.empty()) rest = all;  // a package alone has no other place to show
+    if (rest.empty()) rest = all;  // all frames are in the package: show them
     const std::size_t shown = std::min(rest.size(), at < lines.size() ? kept - 1 : kept);
     rest.erase(rest.begin(), rest.end() - static_cast<std::ptrdiff_t>(shown));
-    if (at < lines.size()) rest.push_back(lines[at++]);  // what was raised
+    if (at < lines.size()) rest.push_back(lines[at++]);  // the exception
     if (shown < all.size()) result += std::string(margin + 2, ' ') + "…\n";
     for (const std::string_view line : rest) result += line;
   }

@@ -1,5 +1,5 @@
-// What Python says of an exception is mostly of the way to the place where it was raised, and that of the harness's own package is the same
-// each time. Here stands what is left of it for people; programs and files have all of it. Pure.
+// Shortens Python tracebacks for people. Most frames of a traceback are the path to the error, and the frames of the
+// harness's own package are always the same. Programs and files get the whole traceback. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shardproof::reports {
 
-/// Of every traceback in a text the last lines, which say what was raised and where, without the frames of the package that plays engines
-/// in Python. Everything else stands as it was.
+/// Keeps the last lines of each traceback in a text, which say what was raised and where. Removes the frames of the
+/// package that plays engines in Python. Keeps all other text.
 std::string shortened_tracebacks(std::string_view text);
 
 }  // namespace shardproof::reports

@@ -28,7 +28,8 @@ std::string describe(const Ending& ending) {
     case Ending::How::not_started: sentence = "was not started"; break;
     case Ending::How::foreign: sentence = "ended unobserved"; break;
   }
-  // Of an exit or a signal the launcher's text says the same again, and it stands in the world's endings anyway.
+  // For an exit or a signal, the launcher's text would only repeat the sentence. The world's endings have the text
+  // anyway.
   const bool is_said = ending.how == Ending::How::exited || ending.how == Ending::How::signalled;
   if (!is_said && !ending.text.empty()) sentence += ": " + ending.text;
   return sentence;
@@ -39,7 +40,7 @@ bool died_by_itself(const Ending& ending) {
          (ending.how == Ending::How::exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
 }
 
-/// What a run leaves of a case when it is told to end in the middle of it: nothing that would say anything about the case.
+/// Whether a case was cut short by the end of its run: its ranks' outcomes say nothing about the case.
 bool is_cut_short(std::span<const RankOutcome> ranks) {
   const auto has = [&](std::initializer_list<Outcome> any_of) {
     return std::any_of(ranks.begin(), ranks.end(),
@@ -76,7 +77,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
 
   const auto size = static_cast<std::size_t>(std::max(plan.size, 0));
   auto& world = report_.worlds.emplace_back();
-  world.number = number.value_or(0);  // who has no folder is numbered behind those who have
+  world.number = number.value_or(0);  // a world without a folder gets a number after all folders
   const bool is_planned = plan.planned >= 0 && plan.attempt == 0;
   places_.push_back({.attempt = plan.attempt,
                      .planned = is_planned ? plan.planned : -1,
@@ -96,7 +97,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     result.ranks.resize(size);
     result.attempt = plan.attempt;
   }
-  // A plan that is not what the launcher answers for is no evidence of anything.
+  // A plan with other cases than the launcher's is not valid evidence.
   const auto planned = std::min(plan.cases.size(), positions_.size());
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     if (i < planned && plan.cases[i] == at(i).info.id) continue;
@@ -127,7 +128,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
   for (auto& ending : endings_) {
     if (ending) world.endings.push_back(*ending);
-    // Who started one rank of a world started all of them and saw how they ended.
+    // The launcher that started one rank of a world started all of them, and saw how they ended.
     if (is_foreign(ending) && !foreign_world) ending.reset();
   }
   world.explanation = reports::explain(plan_, world.endings, nullptr);
@@ -138,7 +139,7 @@ void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
   for (std::size_t position = 0; position < positions_.size(); ++position) {
     for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
   }
-  next_rank_ = plan.size;  // nobody has evidence of what was not to be
+  next_rank_ = plan.size;  // no rank can have evidence of a skipped case
   close_world();
 }
 
@@ -167,7 +168,7 @@ void Merger::add(RankStream stream) {
   const bool never_was = ending && ending->how == Ending::How::not_started && stream.absent;
   const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
   if (!distrust.empty()) {
-    // A rank that died or was stopped before its first line has no stream to be missed.
+    // A rank that died or was stopped before its first line can have no stream.
     const bool excused =
         stream.absent && ending &&
         (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
@@ -198,9 +199,9 @@ void Merger::add(RankStream stream) {
     cut_short_ = stream.cut_short;
     std::string& explanation = report_.worlds.back().explanation;
     if (explanation.empty()) explanation = cut_short_;
-    next = positions_.size();  // whatever its process came to afterwards, no case did
+    next = positions_.size();  // however its process ended afterwards, it ran no other case
   }
-  // A corrupt stream does not say where the rank was at its end, only where its evidence stops.
+  // A corrupt stream does not show where the rank was at its end. It only shows where its evidence ends.
   apply_ending(stream, rank, next, is_inside && stream.defect.empty());
 }
 
@@ -247,7 +248,7 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   auto reason = std::move(ended.reason);
   const bool claims_innocence = outcome == Outcome::passed || outcome == Outcome::skipped || outcome == Outcome::released;
   if (claims_innocence && has_failed) outcome = Outcome::failed;
-  // The release itself travels as an exception through the body.
+  // The release itself is an exception that passes through the body.
   if (claims_innocence && has_thrown && !was_released) outcome = Outcome::error;
   if (outcome == Outcome::released && reason.empty() && ended.culprit >= 0) reason = fmt::format("left because of rank {}", ended.culprit);
 
@@ -275,7 +276,7 @@ void Merger::take_failures(CaseResult& result, StreamedCase& streamed, int rank,
     if (released && failure.macro.empty()) continue;
     result.failures.push_back({rank, std::move(failure)});
   }
-  // Twice as many at most, so that a thousand failing ranks cost one sort for every few of them.
+  // Keeps at most twice as many, so that a thousand failing ranks cost only a few sorts.
   if (result.failures.size() > 2 * failures_kept) {
     std::stable_sort(result.failures.begin(), result.failures.end(), earlier);
     result.failures_left_out += result.failures.size() - failures_kept;
@@ -306,7 +307,7 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
     if (there == result.measurements.end()) {
       differs(measured.name, to_text(here), "none");
     } else if (!is_exact(plan_.device, measured.unit) && there->second.unit == here.unit) {
-      there->second.value = std::max(there->second.value, here.value);  // the slowest rank is what a user waits for
+      there->second.value = std::max(there->second.value, here.value);  // the user waits for the slowest rank
     } else if (!(there->second == here)) {
       differs(measured.name, to_text(here), to_text(there->second));
     }
@@ -345,7 +346,8 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       return;
     }
     case Ending::How::exited:
-      // A process that left in order flushed its lines: one that is cut off tells of a full disk, not of an exit inside the case.
+      // A process that left in order has flushed its lines. A cut-off line then means a full disk, not an exit inside
+      // the case.
       if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0 && !ending.is_cause) {
         if (stream.start && stream.defect.empty() && !stream.complete) defect(rank, "exited with code 0, but its stream has no end");
         if (stream.complete && !is_last && !somebody_died_) {
@@ -365,7 +367,7 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   const auto named = static_cast<std::size_t>(std::max<std::int64_t>(ending.position, 0));
   const bool is_named_open = ending.position >= 0 && named >= first_unended;
   if (is_exit && !is_inside && !is_named_open) {
-    // Left because of another rank; its launcher's word on where it was may be older than its stream.
+    // The rank left because of another rank. Its launcher's record of its position may be older than its stream.
     if (somebody_died_ && !ending.is_cause &&
         (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
       return;
@@ -376,7 +378,7 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
   }
   const auto outcome = ending.how == Ending::How::overran ? Outcome::hung : Outcome::crashed;
   const auto position = ending.position >= 0 ? named : first_unended;
-  // The launcher's word on who is late says where.
+  // The launcher's text about an overdue rank says where the rank was.
   const bool says_where = ending.how == Ending::How::overran && !ending.text.empty();
   if (is_inside) set(rank, first_unended, outcome, describe(ending) + (says_where ? "" : " inside this case"));
   if (position >= positions_.size()) {
@@ -463,11 +465,11 @@ void Merger::put_in_order() {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
     const Place &first = places_[a], &second = places_[b];
-    // Of the worlds of one plan, the one with more cases left comes first.
+    // In the worlds of one plan, the world with more cases left comes first.
     return std::tie(first.attempt, first.planned, second.left, first.first_case) <
            std::tie(second.attempt, second.planned, first.left, second.first_case);
   });
-  int next = 0;  // number without a folder
+  int next = 0;  // the next number for a world without a folder
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].has_folder) next = std::max(next, report_.worlds[i].number + 1);
   }
@@ -487,16 +489,16 @@ void Merger::put_in_order() {
 Report Merger::finish() {
   close_world();
   put_in_order();
-  // Stable: repetitions and attempts stay in the order in which worlds and plans have them.
+  // A stable sort keeps the order of repetitions and attempts in worlds and plans.
   std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
-  std::size_t counts = 0;  // of the case that is looked at, the attempt that does
+  std::size_t counts = 0;  // the attempt of this case that counts
   for (std::size_t i = 1; i < report_.cases.size(); ++i) {
     CaseResult& before = report_.cases[i - 1];
     CaseResult& result = report_.cases[i];
     if (result.info.id != before.info.id) {
       counts = i;
     } else if (result.attempt > 0) {
-      // An attempt that did not come about says nothing: the one before still counts.
+      // An attempt that did not run says nothing. Then the attempt before it still counts.
       const bool came_about = result.verdict != Verdict::not_run;
       (came_about ? report_.cases[counts] : result).superseded = true;
       if (came_about) counts = i;

@@ -1,19 +1,25 @@
-// From what ranks streamed and how their processes ended to a report, one rank's stream in memory at a time. Pure.
+// Merges the streams of ranks and the endings of their processes into a report. Holds one rank's stream in memory at a
+// time. Runs and `merge` use it. Pure.
 //
-// How a rank's evidence of a case becomes its outcome:
-//   * A stream counts only if its first line is of this rank, world size, nonce and protocol, and of the same suite version and build as the
-//     first stream that counts; else every case is `missing` on this rank.
-//   * A case that the stream ended has the outcome it was given, with these exceptions: one with a failed assertion is `failed` whatever its
-//     end says; one whose id is not the plan's is `missing`, and the case is `disagreed`; a pass with a name measured twice is an `error`.
-//   * The process's ending outranks the stream. A rank that died (by a signal, its deadline, a nonzero exit, any exit inside a case, or one
-//     by which its world ended) is `crashed` (deadline: `hung`) in the case it was in by its launcher's word, and in the case that its stream
-//     left open; outside any case, in the first one that it has not ended. A rank stopped because of another is `released` there.
-//   * Exits outside a case with the codes for usage (2) and infrastructure (3), and any nonzero exit outside a case in a world where another
-//     rank died first, are consequences: `missing`.
-//   * All else is `missing`: a pass needs every rank's own word.
-//   * A rank that says why all of its world left where it was in the plan answers for no later case, however its process ended then.
-//   * In a world that was interrupted, a case that was cut short says nothing: it is `not_run`.
-// A sentence about each defect goes to the world.
+// A rank's evidence of a case becomes its outcome by these rules:
+//   1. A stream counts only if its first line has this rank, world size, nonce and protocol. It must also have the
+//      suite version and build of the first stream that counts. Else every case is `missing` on this rank.
+//   2. A case that the stream ended has the outcome in the stream. There are three exceptions. A case with a failed
+//      assertion is `failed`, whatever its end says. A case with another id than the plan's is `missing` on this rank,
+//      and the case is `disagreed`. A pass that measures a name twice is an `error`.
+//   3. The process's ending outranks the stream. A rank died if it ended by a signal, its deadline, a nonzero exit, an
+//      exit inside a case, or an exit that ended its world. Such a rank is `crashed` (deadline: `hung`) in the case
+//      that its launcher recorded, and in the case that its stream left open. A rank that died outside any case is
+//      `crashed` or `hung` in the first case that it has not ended.
+//   4. A rank that was stopped because of another rank is `released` there.
+//   5. Some exits outside a case are consequences, and the case is `missing`. They are exits with the codes for usage
+//      (2) and infrastructure (3), and any nonzero exit in a world where another rank died first.
+//   6. All else is `missing`: a pass needs evidence from every rank.
+//   7. A rank may report why all ranks of its world left early. It then answers for no later case, however its process
+//      ended afterwards.
+//   8. In a world that was interrupted, a case that was cut short is `not_run`.
+//
+// The world gets a sentence about each defect.
 #pragma once
 
 #include <cstddef>
@@ -32,42 +38,46 @@ namespace shardproof::reports {
 
 class Merger {
  public:
-  /// A report keeps so many failures of one case, the first ones in time.
+  /// The number of failures that a report keeps of one case, the first ones in time.
   static constexpr std::size_t failures_kept = 200;
 
   explicit Merger(RunHead head);
 
-  /// The next world, and the closing of the one before. `cases` as in WorldRecord; `number`: of its folder, by default the one after the last.
+  /// Closes the open world, and opens the next one. `cases` are the plan's cases, in its order. `number` is the number
+  /// of its folder. By default, it is the next number after all folders.
   void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number = {});
 
-  /// A world that `plan` says is skipped: so are its cases, on all ranks, for its reason. No world is open after it.
+  /// Adds a world that `plan` skips. All its cases are skipped on all ranks, for the plan's reason. No world is open
+  /// afterwards.
   void skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases);
 
-  /// Why the open world ended early, by its flight record.
+  /// Explains why the open world ended early, from its flight record.
   void explain(const FlightSnapshot& flight);
 
-  /// What the open world's ranks asked of NCCL, in sentences, which are kept if a case of it goes wrong.
+  /// Adds sentences about the NCCL calls of the open world's ranks. They are kept if one of its cases goes wrong.
   void tell_nccl(std::vector<std::string> sentences);
 
-  /// Of the open world's evidence: a sentence.
+  /// Adds a sentence about a defect in the open world's evidence.
   void add_defect(std::string defect);
 
-  /// The stream of the open world's next rank, from 0. Ranks whose streams are not added have none. Throws std::logic_error without a world
-  /// and for more streams than ranks.
+  /// Adds the stream of the open world's next rank, from 0. A rank without an added stream has none. Throws
+  /// std::logic_error without an open world, and for more streams than ranks.
   void add(RankStream stream);
 
-  /// Of the open world, whose streams have all been added: how many of its first cases it says anything about.
+  /// The number of first cases of the open world for which there is evidence. All its streams have been added.
   std::size_t answered() const;
-  /// Of the open world, whose streams have all been added: why its ranks left together, wherever they were in its plan. Empty: they had come
-  /// to its end.
+  /// Why the open world's ranks left together, wherever they were in its plan. Empty: they reached its end. All its
+  /// streams have been added.
   const std::string& cut_short() const { return cut_short_; }
-  /// The open world answers for so many of its first cases; another one is to run the rest.
+  /// Limits the open world to its first `first` cases. Another world runs the rest.
   void keep(std::size_t first);
-  /// Closes the open world; its cases, in the order of its plan, with the waivers of the head applied. Valid until the next call.
+  /// Closes the open world. Returns its cases in the order of its plan, with the head's waivers applied. The result is
+  /// valid until the next call.
   std::span<const CaseResult> close_world();
 
-  /// Worlds stand as planned, in whatever order they were added: a world, then those that went on behind it; those that try cases again stand
-  /// last, by attempt and case. With the waivers of the head applied. Leaves the merger empty.
+  /// Returns the report, with the head's waivers applied, and leaves the merger empty. The worlds have this order, in
+  /// whatever order they were added: first the planned worlds, each followed by the worlds that continue it; then the
+  /// worlds that try cases again, by attempt and case.
   Report finish();
 
  private:
@@ -77,8 +87,8 @@ class Merger {
   };
   struct Position {
     bool different_case = false;
-    int measured_by = -1;  ///< the first passed rank: its measurements are those that others are compared with
-    std::vector<int> waiting;  ///< ranks that were stopped before it: released if another began it
+    int measured_by = -1;  ///< The first passed rank. Other ranks' measurements are compared with its own. -1: none.
+    std::vector<int> waiting;  ///< Ranks that were stopped before it. They are released if another rank began it.
   };
 
   std::string why_untrusted(const RankStream& stream, int rank);
@@ -93,28 +103,28 @@ class Merger {
   void set(int rank, std::size_t position, Outcome outcome, std::string reason);
   void defect(int rank, std::string_view sentence);
 
-  /// Where a world belongs among the others.
+  /// A world's position in the report.
   struct Place {
     int attempt = 0, planned = -1;
-    std::size_t left = 0;  ///< cases from its first one on to the end of the planned world
-    std::string first_case;  ///< of one that tries again
+    std::size_t left = 0;  ///< The number of cases from its first case to the end of the planned world.
+    std::string first_case;  ///< First case of a world that tries cases again.
     bool has_folder = false;
   };
 
   Report report_;
-  std::vector<Place> places_;  ///< by world, as they were added
+  std::vector<Place> places_;  ///< by world, in the order of addition
   // The open world
   bool is_open_ = false;
   WorldPlan plan_;
-  std::size_t first_case_ = 0;  ///< its first in report_.cases
+  std::size_t first_case_ = 0;  ///< the index of its first case in report_.cases
   std::vector<Position> positions_;
   std::vector<std::optional<Ending>> endings_;  ///< by rank
   std::optional<Identity> identity_;
   int next_rank_ = 0;
   bool somebody_died_ = false;
-  bool interrupted_ = false;  ///< by the user, and nobody died
+  bool interrupted_ = false;  ///< by the user, and no rank died by itself
   std::string cut_short_;
-  bool never_began_ = false;  ///< not one of its ranks was started, all for one reason
+  bool never_began_ = false;  ///< no rank was started, all for the same reason
 };
 
 }  // namespace shardproof::reports

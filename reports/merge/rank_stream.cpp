@@ -20,7 +20,7 @@ std::size_t size_of(const event::AssertionFailed& failure) {
   return bytes;
 }
 
-/// Takes events in order and refuses the first that cannot stand where it stands.
+/// Takes events in order. Rejects the first event that is not allowed at its place.
 class Assembly {
  public:
   Assembly(RankStream& stream, const StreamLimits& limits) : stream_(stream), limits_(limits) {}
@@ -111,9 +111,9 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
   RankStream stream;
   Assembly assembly(stream, limits);
   std::uint64_t line_number = 0;
-  std::uint64_t offset = 0;  // of the line's first byte
+  std::uint64_t offset = 0;  // the offset of the line's first byte
 
-  // False when reading must end.
+  // Returns false when reading has to end.
   const auto take = [&](std::string_view line) {
     ++line_number;
     try {

@@ -1,4 +1,5 @@
-// Reading back what one rank streamed: its cases in order, and whether the stream can be trusted.
+// Reads the stream of one rank: its cases in order, and whether the stream can be trusted. The launcher reads streams
+// for the merger.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace shardproof::reports {
 
-/// One case of one rank. Not ended: the stream stops inside it.
+/// One case of one rank. Without `ended`, the stream stops inside the case.
 struct StreamedCase {
   event::CaseStarted started;
   std::vector<event::AssertionFailed> failures;
@@ -24,14 +25,15 @@ struct StreamedCase {
 struct RankStream {
   std::optional<event::RankStarted> start;
   std::vector<StreamedCase> cases;
-  bool complete = false;   ///< the rank said that it left
-  std::string cut_short;   ///< why it says that all ranks did so where they were in their plan
-  std::string defect;      ///< empty, or where and how the stream is corrupt; what stands before that place is kept
-  bool truncated = false;  ///< the last line has no newline: normal for a killed rank, and left out
-  bool absent = false;     ///< there is no file, or nothing in it
+  bool complete = false;   ///< The rank reported that it left.
+  std::string cut_short;   ///< The reason it gives why all ranks left early, wherever they were in their plan.
+  /// Where and how the stream is corrupt. The content before that place is kept. Empty: it is intact.
+  std::string defect;
+  bool truncated = false;  ///< The last line has no newline, and is left out. That is normal for a killed rank.
+  bool absent = false;     ///< The file is missing or empty.
 };
 
-/// What a reader keeps of one stream, whatever stands in it.
+/// The limits on the content that a reader keeps of one stream.
 struct StreamLimits {
   std::size_t cases = 1'000'000;
   std::size_t failures_per_case = 100;  ///< the first ones; later ones are counted
@@ -40,10 +42,10 @@ struct StreamLimits {
   std::size_t other_bytes = std::size_t{512} << 20U;   ///< of everything else
 };
 
-/// Never throws for content. Reading ends at the first line that is no event or cannot stand there: a stream is `rank_started`, then cases
-/// (started, failures and measurements, ended), then `rank_ended` and nothing more.
+/// Never throws because of the content. A stream is `rank_started`, then cases (started, failures and measurements,
+/// ended), then `rank_ended`. Reading ends at the first line that is not an event, or is not allowed at its place.
 RankStream read_rank_stream(std::istream& in, const StreamLimits& limits = {});
-/// A file that cannot be opened is a stream with that defect.
+/// The same for a file. A file that cannot be opened gives a stream with that defect.
 RankStream read_rank_stream(const std::filesystem::path& file, const StreamLimits& limits = {});
 
 }  // namespace shardproof::reports

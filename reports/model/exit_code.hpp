@@ -1,17 +1,18 @@
-// What a run's end means to the shell that started it.
+// The exit codes of `shardproof`.
 #pragma once
 
 namespace shardproof::reports {
 
-/// The first that applies, in this order: usage, infrastructure, crashed_or_hung, evidence_unusable, case_failed, over_budget.
+/// If several codes apply, the first in this order counts: usage, infrastructure, crashed_or_hung, evidence_unusable,
+/// case_failed, over_budget.
 enum ExitCode : int {
   all_passed = 0,
   case_failed = 1,
-  usage = 2,              ///< bad arguments, nothing selected, output unusable
-  infrastructure = 3,     ///< the worker is not one, or its ranks could not meet or stay
+  usage = 2,              ///< Bad arguments, no selected case, or unusable output.
+  infrastructure = 3,     ///< The worker is not a valid one, or its ranks could not meet or stay.
   crashed_or_hung = 4,
-  evidence_unusable = 5,  ///< missing, corrupt, or ranks disagree
-  over_budget = 6,        ///< a demand beyond verdicts is not met: skips, waivers, required clauses (findings.hpp)
+  evidence_unusable = 5,  ///< Missing or corrupt evidence, or ranks disagree.
+  over_budget = 6,        ///< A demand beyond verdicts is not met: skips, waivers, required clauses (findings.hpp).
 };
 
 }  // namespace shardproof::reports

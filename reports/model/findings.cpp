@@ -24,7 +24,7 @@ std::string some(std::span<const std::string> ids) {
                              : fmt::format("{} and {} more", fmt::join(few, ", "), ids.size() - shown);
 }
 
-// A run of nothing but such skips would be green, and would prove nothing.
+// A run with only such skips would succeed, and prove nothing.
 std::optional<std::string> finding_of_claims(const Report& report) {
   if (report.counted() == 0) return std::nullopt;
   if (!std::ranges::all_of(report.cases, [](const CaseResult& result) {

@@ -1,5 +1,9 @@
-// What a run was asked to show beyond verdicts, and does not: too many skips or waivers, a required clause without a passed case, waivers
-// that are over, without use or wrong. And what makes a run prove nothing: claims that skip every case, or that name no known engine kind. Pure.
+// Findings: the demands beyond verdicts that a run does not meet, and facts that make a run prove nothing. The summary,
+// the report and the exit code use them. Pure. There is a finding for:
+//   - too many skips or waivers,
+//   - a required clause without a passed case,
+//   - a waiver that is over, unused or wrong,
+//   - claims that skip every case, or that name no known engine kind.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +14,18 @@
 
 namespace shardproof::reports {
 
-/// A clause of Demands::require, and the runs of cases that check it.
+/// A clause in Demands::require, and the number of case runs that check it.
 struct Requirement {
   std::string clause;
   std::size_t cases = 0;
-  std::size_t passed = 0;  ///< of them
+  std::size_t passed = 0;  ///< of these cases
 };
 
-/// In the order of the demand, each clause once.
+/// The requirements in the order of the demand. Each clause occurs once.
 std::vector<Requirement> requirements(const Report& report);
 
-/// A sentence each, with what to do about it where that is not plain. A run with a finding ends with `over_budget`, unless something
-/// stronger applies.
+/// The findings, a sentence each. The sentence says what to do, unless that is obvious. A run with a finding ends with
+/// `over_budget`, unless a stronger exit code applies.
 std::vector<std::string> findings(const Report& report);
 
 }  // namespace shardproof::reports

@@ -59,7 +59,7 @@ namespace {
 
 using Ranks = std::set<int>;
 
-/// By world: the ranks whose death belongs to a case that is waived.
+/// By world: the ranks that died in a waived case.
 std::map<int, Ranks> waived_deaths(const Report& report) {
   std::map<int, Ranks> worlds;
   for (const auto& result : report.cases) {
@@ -72,15 +72,16 @@ std::map<int, Ranks> waived_deaths(const Report& report) {
   return worlds;
 }
 
-/// What happened in a world, from how its processes ended: the cause outranks what the other ranks did because of it.
+/// How a world ended, from its processes' endings. The cause outranks its consequences in other ranks.
 struct WorldEnd {
   bool died = false;
-  bool excused = true;  ///< each rank that died did so in a waived case, or was released because of one that did
+  /// Each rank that died did so in a waived case, or was released because of a rank that did.
+  bool excused = true;
   bool could_not_take_part = false;
-  bool never_began = true;  ///< not one of its ranks
+  bool never_began = true;  ///< no rank of it began
 };
 
-/// Whether the worlds' deaths are those of cases that have been tried again: then those decide.
+/// For each world: whether all its deaths are in cases that were tried again. Then the later attempts decide.
 std::vector<bool> superseded_worlds(const Report& report) {
   std::vector<bool> any(report.worlds.size()), all(report.worlds.size(), true);
   for (const auto& result : report.cases) {
@@ -97,7 +98,7 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
   WorldEnd end;
   bool left = false;
   for (const auto& ending : world.endings) {
-    // One that ended before it had left its world broke it, whatever its code.
+    // A rank that ended before it left its world broke the world, whatever its exit code was.
     const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
     if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
       end.died = true;
@@ -129,7 +130,7 @@ ExitCode exit_code(const Report& report) {
     defective = defective || !report.worlds[i].defects.empty();
     if (superseded[i]) continue;
     const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
-    // What comes after a world that died, or whose launcher did, may not be tried at all.
+    // After a world or a launcher has died, later worlds may never begin.
     if (end.could_not_take_part && !(end.never_began && (died || began))) return infrastructure;
     began = began || !end.never_began;
     died = died || end.died;

@@ -1,4 +1,7 @@
-// The merged report of a run: its data, its JSON, and what it means as an exit code. Pure.
+// The merged report of a run: its data, its JSON, and its exit code. The merger makes it. Commands write, read and
+// compare it. Pure.
+//
+// Fields that are marked *volatile* differ between two runs of one seed (volatile_fields).
 #pragma once
 
 #include <cstddef>
@@ -25,33 +28,35 @@ namespace shardproof::reports {
 
 inline constexpr int schema_version = 1;
 
-/// What a run must show beyond verdicts. What it does not meet is a finding (findings.hpp).
+/// The user's demands on a run beyond verdicts. An unmet demand is a finding (findings.hpp).
 struct Demands {
-  std::optional<std::size_t> max_skips;    ///< skipped cases; none for any number
-  std::optional<std::size_t> max_waivers;  ///< waived cases; none for any number
-  std::vector<std::string> require;        ///< clauses, each with at least one case that passed
+  std::optional<std::size_t> max_skips;    ///< Skipped cases. Empty: any number.
+  std::optional<std::size_t> max_waivers;  ///< Waived cases. Empty: any number.
+  std::vector<std::string> require;        ///< Clauses that need at least one passed case.
 };
 
-/// The report's head: known before the first rank starts, kept in `run.json` so that a merge can be done later.
+/// The report's head. It is known before the first rank starts, and `run.json` keeps it for a later merge.
 struct RunHead {
-  std::string run_id;                ///< volatile
-  std::string started;               ///< volatile; UTC, ISO 8601
-  std::vector<std::string> argv;     ///< volatile: it may name paths
+  std::string run_id;                ///< Volatile.
+  std::string started;               ///< Volatile. UTC, ISO 8601.
+  std::vector<std::string> argv;     ///< Volatile: it may name paths.
   std::uint64_t seed = 0;
   std::string suite_version, subject, subject_version, profile;
-  std::string git_commit;            ///< volatile
+  std::string git_commit;            ///< Volatile.
   std::string fault;
-  std::vector<std::string> unknown_kinds;  ///< engine kinds that the subject claims and the worker does not know
-  std::vector<std::string> unknown_in_waivers;  ///< a sentence for each subject or fault that a waiver names and the worker does not know
-  std::vector<std::string> warnings;  ///< volatile: what the subject said when it was prepared for all ranks
-  bool partial = false;  ///< filters, shards or fewer worlds than the profile has
-  std::size_t outside_profile = 0;  ///< cases of the worker that its profile leaves out
-  std::map<std::string, std::string> machine;  ///< volatile: host, cpu, cores, kernel, driver, …
-  std::vector<GpuInfo> gpus;  ///< volatile: of the machine, those that ranks might have; none: they run on no GPU
-  std::map<std::string, std::string> environment;  ///< volatile: an allow-list of variables
+  std::vector<std::string> unknown_kinds;  ///< Engine kinds that the subject claims and the worker does not know.
+  /// A sentence for each subject or fault in a waiver that the worker does not know.
+  std::vector<std::string> unknown_in_waivers;
+  std::vector<std::string> warnings;  ///< Volatile: the subject's warnings when it was prepared for all ranks.
+  /// The run does not have all cases of the profile, because of filters, shards or fewer worlds.
+  bool partial = false;
+  std::size_t outside_profile = 0;  ///< Cases of the worker that its profile leaves out.
+  std::map<std::string, std::string> machine;  ///< Volatile: host, cpu, cores, kernel, driver, …
+  std::vector<GpuInfo> gpus;  ///< Volatile: the machine's GPUs that ranks might have. Empty: ranks run on no GPU.
+  std::map<std::string, std::string> environment;  ///< Volatile: an allow-list of variables.
   int repeat = 1;
   Demands demands;
-  std::vector<Waiver> waivers;  ///< in the order of their file
+  std::vector<Waiver> waivers;  ///< In the order of their file.
 };
 
 void to_json(nlohmann::ordered_json& json, const RunHead& head);
@@ -64,7 +69,7 @@ struct Failure {
 };
 
 struct Measurement {
-  double value = 0;  ///< NaN stands for any value that is not finite
+  double value = 0;  ///< NaN means any value that is not finite.
   std::string unit;
   friend bool operator==(const Measurement& a, const Measurement& b) {
     return a.unit == b.unit && (a.value == b.value || (a.value != a.value && b.value != b.value));
@@ -73,43 +78,53 @@ struct Measurement {
 
 std::string to_text(const Measurement& measurement);
 
-/// Nanoseconds are virtual, and exact on every device. On a real one durations by a clock, which are said in other units ("us", "ms", "s"), and
-/// how often one is another ("x"), are what they happen to be; everything else is exact there too.
+/// Whether all runs and ranks measure the same value. On the simulated device, all values are exact. On a real device,
+/// two kinds are not exact:
+///   - durations by a clock, which have other units ("us", "ms", "s"),
+///   - ratios ("x").
+///
+/// Nanoseconds are virtual, and exact on every device.
 bool is_exact(std::string_view device, std::string_view unit);
 
 struct CaseResult {
   CaseInfo info;
-  int world = 0;  ///< index into worlds
-  std::uint64_t repetition = 0;  ///< of the same id in this run, from 0
-  int attempt = 0;  ///< how often it had ended badly before it was tried again here
-  bool superseded = false;  ///< a later attempt says what counts
+  int world = 0;  ///< Index into `worlds`.
+  std::uint64_t repetition = 0;  ///< Counts the runs of this id from 0.
+  int attempt = 0;  ///< How often the case had ended badly before this attempt.
+  bool superseded = false;  ///< A later attempt counts instead.
   Verdict verdict = Verdict::not_run;
-  std::uint64_t assertions = 0;  ///< over all ranks
+  std::uint64_t assertions = 0;  ///< Over all ranks.
   std::vector<RankOutcome> ranks;
-  std::map<int, std::string> reasons;  ///< by rank, where there is one: of a skip, an error, a release, an end of the process
-  int skipped_by = -1;  ///< the rank that asked to skip it; -1: nobody, or all of them at once, for a missing feature
-  bool unclaimed = false;  ///< skipped, because the subject does not claim what the case needs
-  std::vector<std::string> combined;  ///< features and ingredients that it played together; of the first rank that says so
-  int waiver = -1;  ///< index into the head's waivers of the one that excuses its verdict; -1: none
-  std::vector<std::string> notes;  ///< what the verdict has from comparing ranks
-  std::vector<Failure> failures;  ///< first cause first; released ranks add none
-  std::uint64_t failures_left_out = 0;  ///< more than a report keeps
-  std::map<std::string, Measurement> measurements;  ///< of the first rank that has it; passed ranks must agree, else `disagreed`
-  std::int64_t duration_ns = 0;  ///< volatile; longest rank
+  /// By rank: the reason for a skip, an error, a release, or the end of its process. Absent: no reason.
+  std::map<int, std::string> reasons;
+  int skipped_by = -1;  ///< The rank that asked to skip it. -1: no rank, or all at once, for a missing feature.
+  bool unclaimed = false;  ///< Skipped because the subject does not claim a feature that the case needs.
+  /// Features and ingredients that the case played together. From the first rank that reports some.
+  std::vector<std::string> combined;
+  int waiver = -1;  ///< Index into the head's waivers: the waiver that excuses its verdict. -1: none.
+  std::vector<std::string> notes;  ///< Results of comparing ranks that contribute to the verdict.
+  std::vector<Failure> failures;  ///< First cause first. Released ranks add none.
+  std::uint64_t failures_left_out = 0;  ///< Failures beyond those that a report keeps.
+  /// From the first passed rank. Without a passed rank, from the first rank that has the measurement. Passed ranks must
+  /// agree on exact measurements, else the verdict is `disagreed`. For other measurements, the greatest value counts.
+  std::map<std::string, Measurement> measurements;
+  std::int64_t duration_ns = 0;  ///< Volatile. The longest time of a rank.
 };
 
 struct WorldResult {
   int size = 1;
   std::string fabric, device;
-  std::vector<std::map<std::string, std::string>> environment;  ///< volatile; by rank: what it was told beside the run's environment
-  std::string unfit_for_timing;  ///< why durations say nothing; empty: they do
-  std::string times = event_times;  ///< of ranks on GPUs: where they come from
+  /// Volatile. By rank: its variables besides the run's environment.
+  std::vector<std::map<std::string, std::string>> environment;
+  std::string unfit_for_timing;  ///< Why durations mean nothing. Empty: they are valid.
+  std::string times = event_times;  ///< For ranks on GPUs: the source of measured times.
   std::vector<Ending> endings;
-  std::vector<std::string> defects;  ///< missing or corrupt evidence, per sentence
-  std::string explanation;  ///< volatile; one sentence: why it ended early (see explanation.hpp)
-  /// Volatile; where a case went wrong among ranks under the tap: what they asked of NCCL last, and where they differ (see nccl_calls.hpp).
+  std::vector<std::string> defects;  ///< Missing or corrupt evidence, a sentence each.
+  std::string explanation;  ///< Volatile. One sentence: why the world ended early (explanation.hpp).
+  /// Volatile. If a case went wrong and ranks ran under the tap: the last NCCL calls of the ranks, and where they
+  /// differ (nccl_calls.hpp).
   std::vector<std::string> nccl;
-  int number = 0;  ///< its folder is worlds/NUMBER of the run
+  int number = 0;  ///< Its folder is worlds/NUMBER of the run.
 };
 
 struct Report {
@@ -117,41 +132,44 @@ struct Report {
   std::vector<WorldResult> worlds;
   std::vector<CaseResult> cases;  ///< by id, then repetition
 
-  /// Of the results that count; all verdicts are keys.
+  /// The number of results that count, by verdict. All verdicts are keys.
   std::map<Verdict, std::size_t> counts() const;
-  /// Results that count: all but those that a later attempt supersedes.
+  /// The number of results that count: all except results that a later attempt supersedes.
   std::size_t counted() const;
-  /// Ids that passed in one repetition or attempt and were bad in another, sorted.
+  /// Ids that passed in one repetition or attempt and were bad in another. Sorted.
   std::vector<std::string> flaky() const;
   std::size_t waived() const;  ///< of the results that count
 };
 
-/// Those runs at the front of `cases` that are of one id: the repetitions of a case stand together.
+/// The first results in `cases` that have the same id. All repetitions of a case are adjacent.
 std::span<const CaseResult> repetitions(std::span<const CaseResult> cases);
 
-/// Why a case was skipped; empty where nobody said.
+/// Why a case was skipped. Empty: no rank gave a reason.
 std::string skip_reason(const CaseResult& result);
 
-/// What follows from the rest is written for those who read, and not read: summary, skips, requirements, what became of waivers, flags.
+/// Also writes derived fields for readers of the file: summary, skips, requirements, waiver states and flags.
+/// `from_json` ignores these fields.
 nlohmann::ordered_json to_json(const Report& report);
-/// Throws std::invalid_argument naming the place; reads this schema version.
+/// Reads this schema version. Throws std::invalid_argument naming the place.
 Report from_json(const nlohmann::ordered_json& json);
 
-/// The text of `to_json(report)`, one case per line, written case by case.
+/// Writes the text of `to_json(report)`, case by case, one case per line.
 void write_report(std::ostream& out, const Report& report);
-/// Reads what `write_report` or anybody else wrote, case by case. Throws std::invalid_argument naming the place.
+/// Reads a report, case by case. Any program may have written it. Throws std::invalid_argument naming the place.
 Report read_report(std::istream& in);
 
-/// Fields that differ between two runs of one seed, as places in the report; `*` is every element. The whole list: nothing else may differ.
+/// All fields that may differ between two runs of one seed, as places in the report. `*` means every element.
 std::span<const std::string_view> volatile_fields();
 
-/// The part that is equal byte for byte between runs of one seed: volatile fields dropped. Failures stand by rank there, since whose came
-/// first is a matter of time, and durations on a real device are left out. `from_json` accepts the document.
+/// The part that is equal byte for byte between runs of one seed: without volatile fields, and without durations on a
+/// real device. Failures are sorted by rank, because their order in time may differ between runs. `from_json` accepts
+/// the document.
 nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 
-/// `infrastructure` when a rank could not start, join or leave its world while none crashed or hung there; `evidence_unusable` also when there
-/// is no case at all; `over_budget` for any finding. A waived case counts as none of these, nor does the death of a
-/// rank in it. Never `usage`.
+/// The exit code of a report. Never `usage`. A waived case, and the death of a rank in it, counts for no code.
+///   - `infrastructure`: a rank could not start, join or leave its world, and no rank crashed or hung there.
+///   - `evidence_unusable`: also if there is no case at all.
+///   - `over_budget`: any finding.
 ExitCode exit_code(const Report& report);
 
 }  // namespace shardproof::reports

@@ -24,12 +24,12 @@ constexpr std::array<std::string_view, 14> volatile_places{
     "run/environment",
     "run/git_commit",
     "machine",
-    "subject/warnings",  // not all ranks have a process that they are copies of
-    "worlds/*/number",  // worlds that run side by side begin when others end
-    "worlds/*/environment",  // which GPU is free first
-    "worlds/*/endings",  // of ranks that leave because another died, some are stopped first
-    "worlds/*/explanation",  // says how long ranks have waited
-    "worlds/*/nccl",  // what ranks that were ended had come to
+    "subject/warnings",  // not all ranks are copies of a warm process
+    "worlds/*/number",  // simultaneous worlds begin when others end
+    "worlds/*/environment",  // depends on which GPU is free first
+    "worlds/*/endings",  // when a rank dies, some of the other ranks are stopped before they leave
+    "worlds/*/explanation",  // contains waiting times of ranks
+    "worlds/*/nccl",  // the last calls of ranks that were ended
     "cases/*/duration_ns",
     "cases/*/failures/*/monotonic_ns"};
 
@@ -40,7 +40,7 @@ std::string read_text_or_null(const Fields& fields, const char* name) {
   return value.is_null() ? std::string() : read_text(value, fields.where(name));
 }
 
-/// Runs `read` and puts the place before whatever it objects to.
+/// Runs `read`, and puts the place before the text of its errors.
 template <class Read>
 void within(const std::string& place, const Read& read) {
   try {
@@ -109,7 +109,7 @@ Outcome read_outcome(const Fields& fields, const ordered_json& json) {
   return *outcome;
 }
 
-/// -1 where there is none.
+/// Returns -1 if the field is absent.
 int read_index_if_given(const Fields& fields, const char* name) {
   if (!fields.has(name)) return -1;
   const int index = fields.integer<int>(name);
@@ -240,7 +240,7 @@ ordered_json waivers_of(const Report& report) {
   return all;
 }
 
-/// Everything, with `cases` empty in its place.
+/// The whole document, with an empty `cases` in its place.
 ordered_json frame_of(const Report& report, std::size_t flaky) {
   ordered_json frame{{"schema_version", schema_version}};
   const ordered_json head = report.head;
@@ -270,7 +270,7 @@ void check_version(const ordered_json& version) {
   }
 }
 
-/// All but the cases.
+/// Reads all except the cases.
 Report read_frame(const ordered_json& json) {
   const Fields fields(json, "report");
   check_version(fields.at("schema_version", "an integer"));
@@ -283,7 +283,7 @@ Report read_frame(const ordered_json& json) {
   return report;
 }
 
-/// What a case says of others is so.
+/// Checks that a case's indices and waiver are valid.
 void check_indices(const Report& report) {
   const auto check = [](std::size_t i, const char* name, int index, std::size_t count, const char* what) {
     if (index >= 0 && std::cmp_less(index, count)) return;
@@ -457,7 +457,7 @@ Report from_json(const ordered_json& json) {
 }
 
 Report read_report(std::istream& in) {
-  // Every case is read and dropped as soon as it is whole: a report of many ranks is mostly cases.
+  // Each case is read and dropped as soon as it is complete: most of the report of many ranks is cases.
   constexpr int top = 1;
   constexpr int element = 2;
   std::vector<CaseResult> cases;

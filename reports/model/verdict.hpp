@@ -1,4 +1,4 @@
-// One verdict per case from what all its ranks say and how their processes ended. Pure.
+// The verdict of a case, from the outcomes of all its ranks. Pure.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace shardproof::reports {
 
-/// Strongest last; a case gets the strongest that applies.
+/// The strongest verdict is last. A case gets the strongest that applies.
 enum class Verdict : std::uint8_t { passed, skipped, not_run, error, failed, disagreed, hung, crashed };
 
 inline constexpr std::array<Verdict, 8> all_verdicts{Verdict::passed, Verdict::skipped,   Verdict::not_run, Verdict::error,
@@ -21,27 +21,28 @@ inline constexpr std::array<Verdict, 8> all_verdicts{Verdict::passed, Verdict::s
 std::string_view to_string(Verdict verdict);
 std::optional<Verdict> verdict_from_string(std::string_view text);
 
-/// Neither passed nor skipped: something that somebody has to look at.
+/// Whether a case is neither passed nor skipped: a user has to look at it.
 constexpr bool is_bad(Verdict verdict) { return verdict > Verdict::skipped; }
 
-/// What one rank contributes to the verdict of one case.
+/// One rank's contribution to a case's verdict.
 struct RankOutcome {
   Outcome outcome = Outcome::missing;
   std::uint64_t assertions = 0;
   friend bool operator==(const RankOutcome&, const RankOutcome&) = default;
 };
 
-/// A rank *began* the case if it passed, failed, had an error or was released; it *ended it itself* if it was not merely released.
-/// The first line that applies:
-///   crashed    some rank crashed
-///   hung       some rank hung
-///   disagreed  some rank has no evidence of the case while another began it, or some rank skipped it while another ended it itself
-///   failed     some rank failed
-///   error      some rank had an error, or passed without an assertion, or was released although no other rank failed, had an error,
-///              hung, crashed or skipped: a release without a culprit explains nothing
-///   not_run    some rank has no evidence (and so nobody began it), or there is no rank at all
-///   skipped    some rank skipped (the others skipped too, or were released by it)
-///   passed     every rank passed, each with at least one assertion
+/// Decides a case's verdict. A rank *began* the case if it passed, failed, had an error or was released. A rank *ended
+/// it itself* if it passed, failed or had an error. The verdict is the first that applies:
+///   - crashed: some rank crashed.
+///   - hung: some rank hung.
+///   - disagreed: some rank has no evidence of the case while another began it, or some rank skipped it while another
+///     ended it itself.
+///   - failed: some rank failed.
+///   - error: some rank had an error, or passed without an assertion. Or some rank was released although no other rank
+///     failed, had an error, hung, crashed or skipped: a release without a culprit explains nothing.
+///   - not_run: some rank has no evidence (so no rank began the case), or there is no rank at all.
+///   - skipped: some rank skipped. The others skipped too, or were released by it.
+///   - passed: every rank passed, each with at least one assertion.
 Verdict decide(std::span<const RankOutcome> ranks);
 
 }  // namespace shardproof::reports

@@ -12,7 +12,7 @@ namespace {
 
 bool is_over(const Waiver& waiver, const RunHead& head) {
   const auto day = std::string_view(head.started).substr(0, waiver.expires.size());
-  // Nobody knows how old a run without a day is: it excuses nothing.
+  // The age of a run without a day is unknown: the waiver excuses nothing.
   return !is_day(day) || waiver.expires < day;
 }
 
@@ -23,7 +23,7 @@ bool holds_in(const Waiver::When& when, const WorldResult& world, const RunHead&
          allows(when.fault, head.fault);
 }
 
-/// Of a case whose id fits.
+/// Whether the waiver covers a result whose id matches.
 bool covers(const Waiver& waiver, const CaseResult& result, const Report& report) {
   return (!waiver.when.world_size || *waiver.when.world_size == result.info.world_size) &&
          holds_in(waiver.when, report.worlds.at(static_cast<std::size_t>(result.world)), report.head);

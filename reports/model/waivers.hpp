@@ -1,4 +1,4 @@
-// What waivers excuse in a report, and what has become of each of them. A waiver never changes a verdict. Pure.
+// Applies waivers to a report, and reports the state of each waiver. A waiver never changes a verdict. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,30 @@
 
 namespace shardproof::reports {
 
-/// The first that applies:
-///   expired          its last day is before the day on which the run started, or nobody knows when that was: it excuses nothing
-///   unexpected_pass  a case that it covers passed, each time that it ran, each attempt counted; the waiver is wrong, or too wide
-///   used             it excuses a case
-///   unused           the run had all cases that the worker has, and it covers none; not said where its conditions on fabric, device,
-///                    subject or fault hold nowhere in the run
-///   idle             nothing to say: its conditions do not hold here, or what it covers was skipped, not run, or ended in another way
+/// The state of a waiver, the first that applies:
+///   - expired: its last day is before the day on which the run started, or that day is unknown. It excuses nothing.
+///   - unexpected_pass: a covered case passed in every run and every attempt. The waiver is wrong, or too wide.
+///   - used: it excuses a case.
+///   - unused: the run had all of the worker's cases, and the waiver covers none of them. This state requires that its
+///     conditions on fabric, device, subject and fault hold somewhere in the run.
+///   - idle: all else. Its conditions do not hold here, or the covered cases were skipped, not run, or ended in another
+///     way.
 enum class WaiverState : std::uint8_t { expired, unexpected_pass, used, unused, idle };
 
 std::string_view to_string(WaiverState state);
 
 struct WaiverUse {
   WaiverState state = WaiverState::idle;
-  std::vector<std::string> waived;  ///< ids of cases that ended at least once with the verdict that it excuses
+  std::vector<std::string> waived;  ///< ids of cases that ended at least once with the waiver's verdict
   std::vector<std::string> passed;  ///< ids of cases that passed unexpectedly
 };
 
-/// Sets `waiver` of each case that one of the head's waivers excuses: the first, of several. Nothing else changes.
+/// Sets `waiver` in each case that a waiver of the head excuses. The first such waiver counts. Changes nothing else.
 void apply_waivers(Report& report);
-/// Of these cases of it alone.
+/// The same for `cases` only, which belong to `report`.
 void apply_waivers(std::span<CaseResult> cases, const Report& report);
 
-/// What became of each of the head's waivers, in their order.
+/// The state of each of the head's waivers, in their order.
 std::vector<WaiverUse> waiver_uses(const Report& report);
 
 }  // namespace shardproof::reports

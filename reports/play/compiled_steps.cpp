@@ -16,7 +16,7 @@ namespace shardproof::reports {
 
 namespace {
 
-/// Steps that follow each other and have the same plan.
+/// Consecutive steps with the same plan.
 struct StepRange {
   PlayedStep first, last;
 };
@@ -30,7 +30,7 @@ std::vector<StepRange> step_ranges(const PlayResult& rank) {
   return ranges;
 }
 
-/// `1`, and `1 (backward 2)` where an iteration has several.
+/// `1`, or `1 (backward 2)` if an iteration has several backward passes.
 std::string step_number(const PlayResult& rank, const PlayedStep& step) {
   const bool has_several = std::ranges::any_of(rank.compiled_steps, [](const PlayedStep& other) { return other.backward > 1; });
   return fmt::format("{}{}", step.iteration, has_several ? fmt::format(" (backward {})", step.backward) : "");
@@ -48,7 +48,7 @@ bool compiled_the_same(const PlayResult& a, const PlayResult& b) { return a.comp
 /// Describes the communication of a pass: a line for each all-reduce and each wait. All-reduces have their numbers in the pass.
 std::vector<std::string> communication(const StepGraph& graph) {
   std::vector<std::string> lines;
-  std::map<std::size_t, std::size_t> written_by;  // of a value: the number of its all-reduce
+  std::map<std::size_t, std::size_t> written_by;  // by value: the number of its all-reduce
   std::size_t reductions = 0;
   for (const StepNode& node : graph.nodes) {
     if (node.kind == StepNodeKind::all_reduce) {

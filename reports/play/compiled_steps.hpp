@@ -1,4 +1,4 @@
-// The compiled steps of a play, for readers: as text, as a drawing, and where those of two subjects differ. Pure.
+// The compiled steps of a play, for readers: as text, as a drawing, and where the steps of two subjects differ. Pure.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,9 @@ struct CompiledStepsComparison {
   std::optional<PlayDifference> first;
 };
 
-/// Both plays have as many ranks. Engines name and cut their computation as they like. So only the communication of a compiled pass counts:
-/// which all-reduces start with how many elements, and when the computation waits for which.
+/// Both plays have the same number of ranks. Engines name and divide their computation freely. So only the
+/// communication of a compiled pass counts: which all-reduces start with how many elements, and when the computation
+/// waits for which.
 CompiledStepsComparison compare_compiled_steps(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second);
 
 }  // namespace shardproof::reports

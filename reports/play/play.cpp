@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using trace::in_time;
 
-/// Of all ranks, by one clock.
+/// The times of all ranks, by one clock.
 using WorldTimes = std::vector<const PlayTimes*>;
 
 WorldTimes virtual_times(std::span<const PlayResult> ranks) {
@@ -35,7 +35,7 @@ WorldTimes virtual_times(std::span<const PlayResult> ranks) {
   return times;
 }
 
-/// None where there was nothing to measure.
+/// Empty if no times were measured.
 WorldTimes measured_times(std::span<const PlayResult> ranks) {
   WorldTimes times;
   for (const PlayResult& rank : ranks) {
@@ -44,7 +44,7 @@ WorldTimes measured_times(std::span<const PlayResult> ranks) {
   return times;
 }
 
-/// The slowest rank's time of a phase; none where no rank has it.
+/// The slowest rank's time of a phase. Empty: no rank has a time.
 std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration, std::optional<Nanoseconds> PhaseTimes::* phase) {
   std::optional<Nanoseconds> most;
   for (const PlayTimes* rank : ranks) {
@@ -153,7 +153,7 @@ struct Letter {
   char letter;
 };
 
-// What a timeline shows: the kinds that usually take time.
+// The kinds of work in a timeline: those that usually take time.
 constexpr Letter letters[] = {{"forward", 'F'},    {"backward", 'B'},       {"optimizer", 'O'},      {"loss", 'L'},
                               {"all_gather", 'A'}, {"reduce_scatter", 'R'}, {"all_reduce", 'S'},     {"copy_in", 'i'},
                               {"copy_out", 'o'},   {"reduce_copy_in", 'i'}, {"reduce_copy_out", 'o'}};
@@ -163,7 +163,7 @@ char letter_of(std::string_view kind) {
   return found == std::end(letters) ? '#' : found->letter;
 }
 
-// One line for each stream on which anything took time. A column shows what fills most of it.
+// A line for each stream with work that took time. A column shows the work that fills most of it.
 std::string timeline(const Trace& trace, int width) {
   const Nanoseconds end = trace::total(trace);
   if (end == 0) return "  nothing took any time\n";
@@ -250,7 +250,7 @@ std::string table(std::span<const PlayResult> ranks, const WorldResult& world) {
   return text + "\n";
 }
 
-/// Ranks of which the same is said, the lowest first.
+/// Groups ranks with equal texts, the lowest rank first.
 std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> by_text;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) by_text[texts[rank]].push_back(static_cast<int>(rank));
@@ -260,7 +260,7 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
   return groups;
 }
 
-// What ranks have in common is said once: `ranks 0, 1: timeline`.
+// Shows text that ranks share once, as `ranks 0, 1: timeline`.
 std::string sections(std::span<const PlayResult> ranks, std::string_view heading,
                      const std::function<std::string(const PlayResult&)>& say) {
   std::vector<std::string> texts;
@@ -301,7 +301,7 @@ std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world,
     for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
     for (const std::string& refusal : rank.refusals) text += fmt::format("refused on rank {}: {}\n", rank.rank, refusal);
   }
-  return printable(text);  // names and warnings are the engine's
+  return printable(text);  // names and warnings come from the engine
 }
 
 }  // namespace shardproof::reports

@@ -15,7 +15,7 @@ namespace shardproof::reports {
 namespace {
 
 struct Format {
-  int exponent_bits = 0, fraction_bits = 0;  ///< none of integers
+  int exponent_bits = 0, fraction_bits = 0;  ///< 0 for integers
 };
 
 std::optional<Format> float_format(DType dtype) {
@@ -28,7 +28,7 @@ std::optional<Format> float_format(DType dtype) {
   }
 }
 
-/// One element, as its bits; leading digits of narrow dtypes are zero.
+/// One element, as its bits. For narrow dtypes, the leading digits are zero.
 class Element {
  public:
   Element(DType dtype, std::string_view hex) : hex_(hex), format_(float_format(dtype)) {
@@ -41,7 +41,7 @@ class Element {
     return magnitude() > infinity;
   }
 
-  /// In units in the last place; of integers, 0 or as far as can be.
+  /// The distance in units in the last place. For integers, 0 or the greatest distance.
   std::uint64_t distance(const Element& other) const {
     constexpr std::uint64_t far = std::numeric_limits<std::uint64_t>::max();
     if (bits_ == other.bits_) return 0;
@@ -83,7 +83,7 @@ std::string part_text(const PlayedTensor& tensor) {
   return fmt::format("{} [{}], from {} {}", to_string(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.start, along);
 }
 
-/// Looks at everything, keeps the first difference, and counts the rest.
+/// Compares all values, keeps the first difference, and counts the others.
 class Values {
  public:
   explicit Values(std::uint64_t ulps) : ulps_(ulps) {}
@@ -112,7 +112,8 @@ class Values {
         }
       };
       each([&](const PlayedIteration& one, const PlayedIteration& other) { losses(one.loss, other.loss); });
-      // Of one that is not there there is no gradient either, and that is not what its reader is to look for.
+      // Missing parameters come before gradients: a missing parameter has no gradient either, and the parameter is the
+      // cause.
       each([&](const PlayedIteration& one, const PlayedIteration& other) {
         presence("parameter", one.parameters, other.parameters, "missing");
       });
@@ -134,7 +135,7 @@ class Values {
   }
 
  private:
-  // What is further apart differs by more than rounding.
+  // A greater distance is more than rounding.
   static constexpr std::uint64_t meaningful = 1 << 20;
 
   void keep(std::string what, std::string one, std::string other, std::optional<std::size_t> index = std::nullopt) {
@@ -160,7 +161,7 @@ class Values {
   void losses(float first, float second) {
     const std::string one = bits_of(first), other = bits_of(second);
     const Element mine(DType::f32, one), others(DType::f32, other);
-    // It is one number, whose sign is told of a zero too.
+    // A loss is a single number, so the sign of a zero counts, too.
     const bool is_other_zero = first == 0 && second == 0 && one != other;
     take("loss", std::nullopt, mine, others, is_other_zero ? 1 : mine.distance(others));
   }
@@ -186,7 +187,7 @@ class Values {
   }
 
   void parts(const std::string& what, const PlayedTensor& first, const PlayedTensor& second) {
-    // Of a part without elements nothing is anywhere.
+    // A part without elements has no position.
     const bool is_empty = first.bits.empty() && second.bits.empty();
     const bool is_placed_alike = is_empty || (first.dim == second.dim && first.start == second.start);
     if (first.dtype != second.dtype || first.shape != second.shape || first.bits.size() != second.bits.size() || !is_placed_alike)
@@ -201,7 +202,7 @@ class Values {
   }
 
   std::uint64_t ulps_;
-  PlayDifference at_;  ///< where it looks
+  PlayDifference at_;  ///< the position of the comparison
   std::optional<PlayDifference> first_;
   std::size_t compared_ = 0, different_ = 0;
   std::uint64_t furthest_ = 0;

@@ -1,4 +1,4 @@
-// Do two subjects' captured values agree, to the bit or nearly? Inner header of play_difference.
+// Compares two subjects' captured values, bit by bit or nearly. Only play_difference.cpp uses this header.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,14 @@
 namespace shardproof::reports {
 
 struct BitsComparison {
-  std::size_t compared = 0;  ///< values
+  std::size_t compared = 0;  ///< compared values
   std::optional<PlayDifference> first;
 };
 
-/// Of as many ranks. First by capture, then the loss, gradients, parameters, then by rank, in order of registration.
+/// Both subjects have the same number of ranks. `first` is the first difference in this order:
+///   1. A different number of captures.
+///   2. By capture: the loss, missing parameters, gradients, parameters, second tensors of parameters.
+///   3. By rank, in order of registration.
 BitsComparison compare_bits(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second, std::uint64_t ulps);
 
 }  // namespace shardproof::reports

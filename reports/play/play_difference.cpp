@@ -87,21 +87,22 @@ std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const Pla
 
 // -- Order --------------------------------------------------------------------------------------------------------------------------------
 
-// Beyond it, what waits for what is a table too large to be worth its time.
+// With more steps, the table of waits is too large to be worth its time.
 constexpr std::size_t most_steps_with_waits = 2000;
 
 struct Order {
-  trace::Structure structure;  ///< steps say no more than kind and label
-  std::vector<std::size_t> begins, ends;  ///< of each step, its first and its last fact
+  trace::Structure structure;  ///< steps have only kind and label
+  std::vector<std::size_t> begins, ends;  ///< by step: its first and its last fact
 };
 
-/// How ranks agree on the sizes of what extensions contribute is an engine's own affair, as long as they do.
+/// The fact as a collective, if it is compared. Engines may choose how ranks agree on the sizes of extensions, as long
+/// as they agree.
 const fact::Collective* compared_collective(const Fact& fact) {
   const auto* collective = std::get_if<fact::Collective>(&fact);
   return collective == nullptr || collective->tag == extension_sizes_tag ? nullptr : collective;
 }
 
-/// Where the host waits for such an agreement, it does so in a way of its own as well.
+/// Removes the host's waits for such agreements: engines may choose them, too.
 Trace without_waits_for_agreements(const Trace& trace) {
   Trace rest{.rank = trace.rank, .facts = {}};
   bool has_agreed = false;
@@ -109,7 +110,7 @@ Trace without_waits_for_agreements(const Trace& trace) {
     const auto* collective = std::get_if<fact::Collective>(&fact);
     const bool waits = std::holds_alternative<fact::StreamSynchronized>(fact) || std::holds_alternative<fact::EventSynchronized>(fact);
     if (has_agreed && waits) continue;
-    // What is recorded in between is what the host waits for.
+    // The host waits for events that are recorded in between.
     has_agreed =
         collective != nullptr ? collective->tag == extension_sizes_tag : has_agreed && std::holds_alternative<fact::EventRecorded>(fact);
     rest.facts.push_back(fact);
@@ -117,8 +118,8 @@ Trace without_waits_for_agreements(const Trace& trace) {
   return rest;
 }
 
-// Collectives, and what modules compute. An engine may compute a module's forward in one piece or in several: what it issues for one module
-// in a row is one step.
+// The order of collectives and modules' computation. An engine may compute a module's forward in one piece or in
+// several. So consecutive work for one module is one step.
 Order order_of(const Trace& trace) {
   Order order;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
@@ -215,11 +216,11 @@ std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const Pla
 
 // -- Counts -------------------------------------------------------------------------------------------------------------------------------
 
-/// What tells collectives apart; each of these is told by those before it as well.
+/// The properties that distinguish collectives. Each property includes those before it.
 enum class Sense : std::uint8_t {
   kind,
-  tag,  ///< whom they are for
-  sizes,  ///< what is exchanged among whom
+  tag,  ///< what the collectives are for
+  sizes,  ///< sizes and ranks of the exchange
 };
 
 struct Sort {
@@ -227,7 +228,7 @@ struct Sort {
   friend auto operator<=>(const Sort&, const Sort&) = default;
 };
 
-/// How many collectives of a sort a rank has issued.
+/// The number of collectives of each sort that a rank has issued.
 using Counts = std::map<Sort, std::size_t>;
 
 Sort sort_of(const fact::Collective& collective, Sense sense) {
@@ -249,7 +250,7 @@ Counts counts(const Trace& trace, Sense sense) {
   return counts;
 }
 
-/// The first sort of which there are not as many.
+/// The first sort with different numbers.
 std::optional<Sort> different(const Counts& first, const Counts& second) {
   for (const auto& [sort, count] : first) {
     const auto found = second.find(sort);
@@ -264,7 +265,7 @@ std::string count_text(const Counts& counts, const Sort& sort) {
   return fmt::format("{}", found == counts.end() ? 0 : found->second);
 }
 
-/// What is exchanged by those of this kind for this tag.
+/// The exchanges of the collectives with this kind and tag.
 std::string exchanged(const Counts& counts, const Sort& wanted) {
   std::vector<std::string> texts;
   for (const auto& [sort, count] : counts) {
@@ -330,7 +331,7 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
 
 constexpr std::string_view value_margin = "         ";
 
-/// The first lines of a text, with as many as a short traceback among them has, and how many more there are.
+/// The first lines of a text, as many as a shortened traceback needs, and the number of further lines.
 std::string beginning(std::string_view whole) {
   constexpr std::size_t shown = 10;
   const std::string text = shortened_tracebacks(whole);

@@ -1,5 +1,11 @@
-// One scenario, played on two subjects: where do they first differ? What counts is what the harness saw of each, never labels of their own:
-// times of the virtual clock, the order in which hosts issued what and what waits for what, the collectives, the values. Pure.
+// Compares two plays of one scenario on two subjects, and finds the first difference in each aspect. It compares only
+// facts that the harness saw, never a subject's own labels. The facts are:
+//   - times of the virtual clock,
+//   - the order in which hosts issued work, and what waits for what,
+//   - the collectives,
+//   - the values.
+//
+// Pure.
 #pragma once
 
 #include <array>
@@ -16,21 +22,22 @@
 
 namespace shardproof::reports {
 
-/// What became of the scenario on one subject.
+/// The result of the scenario on one subject.
 struct SubjectPlay {
-  std::string subject;  ///< as its user calls it
-  Verdict verdict = Verdict::not_run;  ///< of the case
-  std::string why;  ///< it has not passed: lines
-  std::vector<PlayResult> ranks;  ///< none where it was not played to its end: refused, hung, …
+  std::string subject;  ///< The user's name for it.
+  Verdict verdict = Verdict::not_run;  ///< The verdict of the scenario's case.
+  std::string why;  ///< Why it has not passed, in lines.
+  std::vector<PlayResult> ranks;  ///< Empty if the play did not finish: refused, hung, …
 };
 
 enum class Aspect : std::uint8_t {
-  verdict,  ///< one played it, the other refused it; or one has a race, and the other has none
-  totals,  ///< virtual times of an iteration's phases, and of the whole
-  order,  ///< in which a host issued collectives and modules' computation; then what had to wait for what
-  counts,  ///< of collectives: how many of a kind, for a group, of which size
-  plan,  ///< what compiled steps communicate, as the engines say; compared if one of them has such steps
-  bits,  ///< losses, gradients, parameters, as they were captured
+  verdict,  ///< One subject played it and the other refused it, or only one has a race.
+  totals,  ///< Virtual times of an iteration's phases, and of the whole.
+  order,  ///< The order in which a host issued collectives and modules' computation, then what had to wait for what.
+  counts,  ///< Collectives: how many of each kind, for which group, of which size.
+  /// Communication of compiled steps, as the engines report it. Compared if at least one subject has compiled steps.
+  plan,
+  bits,  ///< Captured losses, gradients and parameters.
 };
 
 inline constexpr std::array<Aspect, 6> all_aspects{Aspect::verdict, Aspect::totals, Aspect::order,
@@ -41,34 +48,36 @@ std::string_view to_string(Aspect aspect);
 /// The first difference in one aspect.
 struct PlayDifference {
   Aspect aspect = Aspect::verdict;
-  std::string what;  ///< that differs: `exposed`, `step 4`, `gradient "l0.weight"`
-  std::optional<int> rank, iteration;  ///< of bits, the number of the capture
-  std::optional<std::size_t> index;  ///< of an element of this rank's part, row-major
-  std::array<std::string, 2> values;  ///< as the one and the other has it
-  std::string more;  ///< what helps to see it: what came before, how much else differs; lines
+  std::string what;  ///< What differs: `exposed`, `step 4`, `gradient "l0.weight"`.
+  std::optional<int> rank, iteration;  ///< For bits, `iteration` is the number of the capture.
+  std::optional<std::size_t> index;  ///< Index of an element in this rank's part, row-major.
+  std::array<std::string, 2> values;  ///< The first subject's value and the second's.
+  std::string more;  ///< Lines that help to see it: earlier work, and how much else differs.
 };
 
 struct PlayComparison {
   std::array<std::string, 2> subjects;
-  bool both_played = false;  ///< else there is nothing to compare but the verdicts
-  std::vector<PlayDifference> differences;  ///< one of an aspect at most, in the order of aspects
+  bool both_played = false;  ///< False: only the verdicts can be compared.
+  std::vector<PlayDifference> differences;  ///< At most one for each aspect, in the order of aspects.
   std::size_t ranks = 0;
-  std::size_t steps = 0, collectives = 0, elements = 0, compiled_steps = 0;  ///< of the first subject, on all ranks
-  bool with_waits = true;  ///< what waits for what was compared: not where there are too many steps
+  /// Counts for the first subject, on all ranks.
+  std::size_t steps = 0, collectives = 0, elements = 0, compiled_steps = 0;
+  bool with_waits = true;  ///< Waits were compared. False: there are too many steps.
   bool alike() const { return differences.empty(); }
-  /// nullptr: none in this aspect.
+  /// Nullptr: no difference in this aspect.
   const PlayDifference* find(Aspect aspect) const;
 };
 
-/// Values are alike that are at most `ulps` units in the last place of their dtype apart; two zeros of unlike sign are, and two NaNs.
-/// Throws std::invalid_argument where both have played, on unlike numbers of ranks.
+/// Two values are alike if they differ by at most `ulps` units in the last place of their dtype. Two NaNs are alike. So
+/// are two zeros of different sign, but as losses they are one unit apart. Throws std::invalid_argument if both
+/// subjects played, on different numbers of ranks.
 PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std::uint64_t ulps = 0);
 
-/// `{alike, subjects, both_played, differences: [{aspect, what, rank?, iteration?, index?, values, more?}], compared: {ranks, steps,
-/// waits, collectives, values, compiled_steps?}}`.
+/// Writes `{alike, subjects, both_played, differences: [{aspect, what, rank?, iteration?, index?, values, more?}],
+/// compared: {ranks, steps, waits, collectives, values, compiled_steps?}}`.
 nlohmann::ordered_json to_json(const PlayComparison& comparison);
 
-/// A paragraph for every aspect.
+/// Writes a paragraph for every aspect.
 std::string to_text(const PlayComparison& comparison);
 
 }  // namespace shardproof::reports

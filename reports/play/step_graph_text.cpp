@@ -24,7 +24,7 @@ std::string join_texts(const std::vector<std::string>& texts) { return fmt::form
 
 std::string counted(std::size_t count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
 
-/// Names of values: those that exist before the pass have their own, others are `%N`.
+/// The names of values. Values that exist before the pass have their own names. Others are `%N`.
 class ValueNames {
  public:
   explicit ValueNames(const StepGraph& graph) : graph_(graph) {
@@ -55,11 +55,11 @@ class ValueNames {
   std::map<std::string, std::size_t> uses_;
 };
 
-/// Which waits read the outputs of which all-reduce.
+/// Maps each wait to the all-reduces whose outputs it reads.
 class Reductions {
  public:
   explicit Reductions(const StepGraph& graph) : graph_(graph) {
-    std::map<std::size_t, std::size_t> written_by;  // a value's last all-reduce
+    std::map<std::size_t, std::size_t> written_by;  // by value: its last all-reduce
     for (std::size_t node = 0; node < graph.nodes.size(); ++node) {
       const StepNode& at = graph.nodes[node];
       if (at.kind == StepNodeKind::wait) {
@@ -83,7 +83,7 @@ class Reductions {
     const auto found = waits_.find(node);
     return found != waits_.end() && std::ranges::find(found->second, reduction) != found->second.end();
   }
-  /// Labels of the all-reduces that this wait is for.
+  /// The labels of the all-reduces that this wait is for.
   std::string labels(std::size_t wait) const {
     std::vector<std::string> labels;
     const auto found = waits_.find(wait);
@@ -97,8 +97,8 @@ class Reductions {
 
  private:
   const StepGraph& graph_;
-  std::map<std::size_t, std::vector<std::size_t>> waits_;  // of a wait: its all-reduces
-  std::map<std::size_t, std::size_t> last_wait_;           // of an all-reduce
+  std::map<std::size_t, std::vector<std::size_t>> waits_;  // by wait: its all-reduces
+  std::map<std::size_t, std::size_t> last_wait_;           // by all-reduce
 };
 
 /// The lines at the left of the text. A column belongs to an all-reduce until its last wait, and then to a later one.

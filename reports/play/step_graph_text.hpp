@@ -1,4 +1,5 @@
-// Compiled passes for readers: as lines of text, and as a Graphviz file. Any graph has a text, well formed or not. Pure.
+// Writes compiled passes for readers: as lines of text, and as a Graphviz file. Any graph has a text, even an invalid
+// one. Pure.
 #pragma once
 
 #include <span>
