@@ -48,7 +48,7 @@ ordered_json spread(std::vector<double> values, std::string_view unit) {
   return {{"unit", unit}, {"median", at(0.5)}, {"p10", at(0.1)}, {"p90", at(0.9)}, {"samples", values.size()}};
 }
 
-Surroundings alone_on(int ordinal) {
+GpuContext alone_on(int ordinal) {
   return {.rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + patience; }};
 }
 

@@ -383,7 +383,7 @@ void ControlPage::find_deadlock() {
   const std::vector<FlightRecord> records = flight_records();
   std::string where;
   int culprit = -1;
-  for (const Wait& wait : waits(records)) {
+  for (const PeerWait& wait : waits(records)) {
     const bool in_agreement = wait.entry->what == FlightEntry::What::agreement;
     if (!in_agreement && culprit < 0) culprit = wait.rank;
     fmt::format_to(std::back_inserter(where), "{} rank {} in {}", where.empty() ? "" : ",", wait.rank,

@@ -26,7 +26,7 @@ class DeadlineExceeded : public std::runtime_error {
 
 /// Adaptive back-off for an expensive step that mostly helps. While the step helps, every wait takes it. After a
 /// failure, the next 32 waits skip it; each further failure doubles that number, up to 1024. A success resets it to 32.
-class Attempt {
+class AdaptiveBackoff {
  public:
   bool due() {
     const int left = left_.load(std::memory_order_relaxed);
@@ -112,7 +112,7 @@ class Patience {
   static constexpr std::chrono::microseconds long_away{150};
 
   const bool enough_cores_;
-  Attempt attempt_;
+  AdaptiveBackoff attempt_;
 };
 
 /// Zero bytes are a valid doorbell, so fresh shared memory is one, too.

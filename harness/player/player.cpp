@@ -44,9 +44,9 @@ class OpenNotebook {
   std::shared_ptr<Notebook> notebook_;
 };
 
-class Performance {
+class ScenarioPlayer {
  public:
-  Performance(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
+  ScenarioPlayer(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
       : scenario_(scenario),
         platform_(platform),
         device_(platform.device()),
@@ -294,7 +294,7 @@ std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", fai
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);
   validate_script_in_world(scenario, platform.world().size());
-  return Performance(scenario, subject, platform, rank).take();
+  return ScenarioPlayer(scenario, subject, platform, rank).take();
 }
 
 }  // namespace shardproof::scenario

@@ -77,13 +77,13 @@ bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
 
 bool is_over(const std::vector<FlightRecord>& ranks) { return std::ranges::any_of(ranks, has_given_up); }
 
-std::vector<Wait> waits(const std::vector<FlightRecord>& ranks) {
+std::vector<PeerWait> waits(const std::vector<FlightRecord>& ranks) {
   const bool case_is_over = is_over(ranks);
-  std::vector<Wait> result;
+  std::vector<PeerWait> result;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const FlightEntry* const entry = ranks[rank].waits_in();
     if (entry == nullptr || (case_is_over && entry->what == What::call && entry->state == State::open)) continue;
-    Wait& wait = result.emplace_back();
+    PeerWait& wait = result.emplace_back();
     wait.rank = static_cast<int>(rank);
     wait.entry = entry;
     const FlightGroup* const group = entry->what == What::call ? ranks[rank].find_group(entry->group) : nullptr;
@@ -98,8 +98,8 @@ std::vector<Wait> waits(const std::vector<FlightRecord>& ranks) {
   return result;
 }
 
-bool is_held_up(const std::vector<Wait>& waits, int rank) {
-  return std::ranges::any_of(waits, [rank](const Wait& wait) { return wait.rank == rank && wait.is_for_others(); });
+bool is_held_up(const std::vector<PeerWait>& waits, int rank) {
+  return std::ranges::any_of(waits, [rank](const PeerWait& wait) { return wait.rank == rank && wait.is_for_others(); });
 }
 
 // -- JSON --------------------------------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ struct FlightRecord {
 std::string describe(const FlightEntry& call, const FlightRecord& record);
 
 /// A rank that waits, and the ranks that it waits for.
-struct Wait {
+struct PeerWait {
   int rank = 0;
   const FlightEntry* entry = nullptr;  ///< Points into the records.
   std::vector<int> missing;  ///< Members that have not come. Empty: all have come, and the bytes are on their way.
@@ -88,9 +88,9 @@ struct Wait {
 /// gave up on it and left its body. A rank that is still inside a call does not wait there for others: it is stuck.
 bool is_over(const std::vector<FlightRecord>& ranks);
 /// All waiting ranks, from the records of all ranks of a world. Pure.
-std::vector<Wait> waits(const std::vector<FlightRecord>& ranks);
+std::vector<PeerWait> waits(const std::vector<FlightRecord>& ranks);
 /// True when `waits` shows that other ranks hold up this rank.
-bool is_held_up(const std::vector<Wait>& waits, int rank);
+bool is_held_up(const std::vector<PeerWait>& waits, int rank);
 
 /// The records of a world at one moment: the document `evidence/flight.json`.
 struct FlightSnapshot {

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "harness/runner/told_body.hpp"
+#include "harness/runner/case_body_runner.hpp"
 
 namespace shardproof {
 
@@ -51,7 +51,7 @@ struct CatchRun::State {
   Catch::Session session;
   SignalDispositions dispositions;
   const std::function<void()>* body = nullptr;
-  std::optional<ToldBody> told;
+  std::optional<CaseBodyRunner> told;
   int invocations = 0;
   bool ended = false;
   std::uint64_t passed_assertions = 0;

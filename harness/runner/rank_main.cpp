@@ -126,12 +126,12 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
   for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
-  const Premises premises = premises_of_threads(plan);
+  const ThreadWorldShared world_shared = shared_by_threads(plan);
   wait_for_debugger_if_asked();
   ThreadRuns runs(catch_seed(plan));
-  run_rank_threads(plan, premises, [&](int rank) {
+  run_rank_threads(plan, world_shared, [&](int rank) {
     const auto runner = runs.for_rank();
-    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]), 2 * joining_limit, premises);
+    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]), 2 * joining_limit, world_shared);
     run_to_the_end(world, cases, *runner);
   });
 }

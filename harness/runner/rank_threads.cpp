@@ -47,7 +47,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 
 }  // namespace
 
-void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std::function<void(int rank)>& take_part) {
+void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared, const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
     std::latch all_are_there(plan.size);  // no rank begins before all exist: a missing rank could not be reported later
@@ -57,14 +57,14 @@ void run_rank_threads(const WorldPlan& plan, const Premises& premises, const std
       const auto take_turns = [&, rank] {
         all_are_there.arrive_and_wait();
         const auto index = static_cast<std::size_t>(rank);
-        const Turns turns(premises.scheduler.get(), rank);
+        const Turns turns(world_shared.scheduler.get(), rank);
         try {
           take_part(rank);
         } catch (const Released&) {
           ends.releases[index] = std::current_exception();
         } catch (const std::exception& error) {
           // No other part reports this to the other ranks: the process lives on with them.
-          premises.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
+          world_shared.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
           ends.errors[index] = std::current_exception();
         }
       };

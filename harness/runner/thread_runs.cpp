@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/runner/told_body.hpp"
+#include "harness/runner/case_body_runner.hpp"
 
 namespace shardproof {
 
@@ -85,7 +85,7 @@ struct RunningBody {
     if (latest != messages.rend()) messages.erase(std::prev(latest.base()));
   }
 
-  ToldBody told;
+  CaseBodyRunner told;
   std::uint64_t passed = 0;
   bool last_passed = false;
   std::vector<Catch::MessageInfo> messages;  ///< in scope

@@ -27,7 +27,7 @@ Nanoseconds time_of(const Trace& trace, std::string_view mark) {
   return std::get<fact::Mark>(trace.facts[found]).time;
 }
 
-struct Stretch {
+struct TimedFact {
   std::size_t fact;
   std::uint32_t stream;
   std::string_view kind, label;
@@ -35,27 +35,28 @@ struct Stretch {
   const fact::Collective* collective;  // nullptr for work
 };
 
-std::optional<Stretch> stretch(const Trace& trace, std::size_t index) {
+std::optional<TimedFact> timed_fact(const Trace& trace, std::size_t index) {
   const Fact& fact = trace.facts[index];
   if (const auto* work = std::get_if<fact::Work>(&fact)) {
-    return Stretch{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
+    return TimedFact{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
   }
   if (const auto* collective = std::get_if<fact::Collective>(&fact)) {
-    return Stretch{index, collective->stream, to_string(collective->kind), collective->tag, collective->start, collective->end, collective};
+    return TimedFact{index,           collective->stream, to_string(collective->kind), collective->tag, collective->start,
+                     collective->end, collective};
   }
   return std::nullopt;
 }
 
-// The stretches that are not empty, in host order.
-std::vector<Stretch> stretches(const Trace& trace) {
-  std::vector<Stretch> all;
+// The timed_facts that are not empty, in host order.
+std::vector<TimedFact> timed_facts(const Trace& trace) {
+  std::vector<TimedFact> all;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
-    if (const auto found = stretch(trace, index); found && found->end > found->start) all.push_back(*found);
+    if (const auto found = timed_fact(trace, index); found && found->end > found->start) all.push_back(*found);
   }
   return all;
 }
 
-bool share_a_group(const Stretch& a, const Stretch& b) {
+bool share_a_group(const TimedFact& a, const TimedFact& b) {
   return a.collective && b.collective && a.collective->group == b.collective->group;
 }
 
@@ -68,7 +69,7 @@ Nanoseconds between(const Trace& trace, std::string_view from_mark, std::string_
 Nanoseconds total(const Trace& trace) {
   Nanoseconds latest = 0;
   for (std::size_t index = 0; index < trace.facts.size(); ++index) {
-    if (const auto found = stretch(trace, index)) latest = std::max(latest, found->end);
+    if (const auto found = timed_fact(trace, index)) latest = std::max(latest, found->end);
   }
   return latest;
 }
@@ -77,7 +78,7 @@ Nanoseconds compute_busy(const Trace& trace, std::string_view from_mark, std::st
   const Nanoseconds from = time_of(trace, from_mark);
   const Nanoseconds to = time_of(trace, to_mark);
   std::vector<std::pair<Nanoseconds, Nanoseconds>> busy;
-  for (const Stretch& piece : stretches(trace)) {
+  for (const TimedFact& piece : timed_facts(trace)) {
     if (piece.stream == compute_stream && piece.collective == nullptr)
       busy.emplace_back(std::max(piece.start, from), std::min(piece.end, to));
   }
@@ -96,20 +97,20 @@ Nanoseconds exposed(const Trace& trace, std::string_view from_mark, std::string_
 }
 
 std::vector<CriticalStep> critical_path(const Trace& trace) {
-  const std::vector<Stretch> pieces = stretches(trace);
+  const std::vector<TimedFact> pieces = timed_facts(trace);
   if (pieces.empty()) return {};
-  std::unordered_map<Nanoseconds, std::vector<const Stretch*>> ending_at;
-  for (const Stretch& piece : pieces) ending_at[piece.end].push_back(&piece);
+  std::unordered_map<Nanoseconds, std::vector<const TimedFact*>> ending_at;
+  for (const TimedFact& piece : pieces) ending_at[piece.end].push_back(&piece);
   const HappensBefore order(trace);
 
   // A predecessor ends when the piece starts. The best one must precede the piece, on its own stream if possible;
   // otherwise it is the group's previous collective.
-  const auto predecessor = [&](const Stretch& piece) -> const Stretch* {
+  const auto predecessor = [&](const TimedFact& piece) -> const TimedFact* {
     const auto candidates = ending_at.find(piece.start);
     if (candidates == ending_at.end()) return nullptr;
-    const Stretch* best = nullptr;
+    const TimedFact* best = nullptr;
     int best_rank = 0;
-    for (const Stretch* candidate : candidates->second) {
+    for (const TimedFact* candidate : candidates->second) {
       if (candidate->fact >= piece.fact) continue;
       const bool ordered = order.before(candidate->fact, piece.fact);
       const int rank = ordered && candidate->stream == piece.stream ? 3 : ordered ? 2 : share_a_group(*candidate, piece) ? 1 : 0;
@@ -121,7 +122,7 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
   };
 
   std::vector<CriticalStep> path;
-  const Stretch* step = &*std::ranges::max_element(pieces, {}, &Stretch::end);
+  const TimedFact* step = &*std::ranges::max_element(pieces, {}, &TimedFact::end);
   for (; step != nullptr; step = predecessor(*step)) {
     path.push_back({step->fact, fmt::format("{} {}", step->kind, step->label), step->start, step->end});
   }
@@ -131,7 +132,7 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
 
 std::vector<Span> spans(const Trace& trace) {
   std::vector<Span> found;
-  for (const Stretch& piece : stretches(trace)) {
+  for (const TimedFact& piece : timed_facts(trace)) {
     found.push_back({piece.stream, std::string(piece.kind), std::string(piece.label), piece.start, piece.end, piece.collective != nullptr});
   }
   std::ranges::stable_sort(found, {}, [](const Span& span) { return std::pair(span.stream, span.start); });

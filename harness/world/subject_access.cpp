@@ -114,13 +114,14 @@ void World::check_case() {
 std::unique_ptr<Platforms> World::make_platforms() {
   if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
   return std::make_unique<cuda::CudaWorld>(cuda::load_vendor(plan_.backend),
-                                           cuda::Surroundings{.rank = rank_,
-                                                              .check = [this] { check_case(); },
-                                                              .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                                                              .flight = &control_.flight(rank_),
-                                                              .epoch = [this] { return epoch_; },
-                                                              .keeps_records = plan_.times == cupti_times},
-                                           group_, premises_.memory ? premises_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
+                                           cuda::GpuContext{.rank = rank_,
+                                                            .check = [this] { check_case(); },
+                                                            .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                                                            .flight = &control_.flight(rank_),
+                                                            .epoch = [this] { return epoch_; },
+                                                            .keeps_records = plan_.times == cupti_times},
+                                           group_,
+                                           world_shared_.memory ? world_shared_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
 Reply World::take_teardown_failure() { return membership_.subject ? membership_.subject->take_teardown_failure() : Reply{}; }

@@ -43,9 +43,10 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
 }
 
 // A rank that is a process maps the launcher's control page.
-Premises furnished(Premises premises, const WorldPlan& plan) {
-  if (!premises.control) premises.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
-  return premises;
+ThreadWorldShared furnished(ThreadWorldShared world_shared, const WorldPlan& plan) {
+  if (!world_shared.control)
+    world_shared.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
+  return world_shared;
 }
 
 /// The time that a launcher may need to examine hanging ranks, with a reserve.
@@ -84,20 +85,20 @@ std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
 
 }  // namespace
 
-World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come, Premises premises)
+World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come, ThreadWorldShared world_shared)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(WorldDirectory{plan_.directory}.rank_stream(rank))),
-      premises_((begin_stream(*stream_, plan_, rank, membership_), furnished(std::move(premises), plan_))),
-      control_(*premises_.control),
+      world_shared_((begin_stream(*stream_, plan_, rank, membership_), furnished(std::move(world_shared), plan_))),
+      control_(*world_shared_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this) {
   if (control_.world_size() != plan_.size) {
     throw WorldMismatch(
         fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
   }
-  check_kind(plan_, rank_, premises_.memory != nullptr);
+  check_kind(plan_, rank_, world_shared_.memory != nullptr);
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
   making_ = std::make_unique<ShmWorld>(ShmContext{.control = &control_,
@@ -106,7 +107,7 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
                                                   .epoch = [this] { return epoch_; },
                                                   .give_up_at = [this](Deadline now) { return give_up_at(now); },
                                                   .rank = rank_,
-                                                  .memory = premises_.memory});
+                                                  .memory = world_shared_.memory});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
   platforms_ = make_platforms();
@@ -154,7 +155,7 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
 void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_ = {.info = &info, .seed = seed_of(plan_.seed, info)};
   epoch_ = static_cast<std::uint32_t>(position + 1);
-  if (premises_.scheduler) premises_.scheduler->begin(epoch_, info.id, notes_.seed);
+  if (world_shared_.scheduler) world_shared_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
   control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());

@@ -20,8 +20,8 @@
 #include "harness/protocol/trace.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
-#include "harness/world/premises.hpp"
 #include "harness/world/rank.hpp"
+#include "harness/world/thread_world_shared.hpp"
 #include "harness/world/watched_group.hpp"
 
 namespace shardproof {
@@ -69,14 +69,14 @@ struct CaseNotes {
 class World {
  public:
   /// Joins the world. Returns when all ranks of the plan are there and of one kind. The rank's event stream begins
-  /// before that. `premises`: for ranks that are threads of one process, the same object for all of them.
+  /// before that. `world_shared`: for ranks that are threads of one process, the same object for all of them.
   ///
   /// Throws
   /// - WorldMismatch if the ranks differ,
   /// - Released if the world was doomed meanwhile,
   /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
   World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit,
-        Premises premises = {});
+        ThreadWorldShared world_shared = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -136,7 +136,7 @@ class World {
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
-  Premises premises_;
+  ThreadWorldShared world_shared_;
   ControlPage& control_;
   FileStore store_;
   Progress progress_;

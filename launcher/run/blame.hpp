@@ -11,7 +11,7 @@ namespace shardproof::launcher {
 
 /// The state of a world's ranks when some are overdue.
 struct Standstill {
-  std::vector<Wait> waits;                  ///< which rank waits for which, from their flight records
+  std::vector<PeerWait> waits;                  ///< which rank waits for which, from their flight records
   std::vector<int> overdue;
   std::vector<int> alive;
   std::optional<int> turn;                  ///< the rank that has the turn, if ranks take turns

@@ -10,7 +10,7 @@ namespace shardproof::launcher {
 std::vector<int> running_ranks(const ControlPage& page) {
   if (const std::optional<int> turn = page.turn()) return {*turn};
   const std::vector<FlightRecord> records = page.flight_records();
-  const std::vector<Wait> waits = shardproof::waits(records);
+  const std::vector<PeerWait> waits = shardproof::waits(records);
   std::vector<int> running;
   for (int rank = 0; rank < page.world_size(); ++rank) {
     if (!is_held_up(waits, rank)) running.push_back(rank);

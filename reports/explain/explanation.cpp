@@ -18,7 +18,7 @@ using What = FlightEntry::What;
 using State = FlightEntry::State;
 
 /// The text for an agreement that ranks wait in.
-std::string_view meeting_text(const Wait& wait) { return wait.ends_case ? "the end of the case" : "the next case"; }
+std::string_view meeting_text(const PeerWait& wait) { return wait.ends_case ? "the end of the case" : "the next case"; }
 
 class Explainer {
  public:
@@ -106,7 +106,7 @@ class Explainer {
       return fmt::format("rank {} has left its world, and its process does not end", rank);
     const std::string where = place(ending.position, rank);
     std::string text;
-    const Wait* const moving = wait_of(rank);
+    const PeerWait* const moving = wait_of(rank);
     if (moving != nullptr && moving->entry->what == What::call && !moving->is_for_others()) {
       text =
           fmt::format("rank {} is {} inside {}, which all have entered{}", rank, where, call_text(*moving), since(moving->entry->since_ns));
@@ -127,7 +127,7 @@ class Explainer {
   std::string explain_circle(std::int64_t position) const {
     std::string text = fmt::format("every rank waits for another {}:", place(position, -1));
     const char* separator = "";
-    for (const Wait& wait : waits_) {
+    for (const PeerWait& wait : waits_) {
       text += fmt::format("{} rank {} in {}", separator, wait.rank,
                           wait.entry->what == What::call ? call_text(wait) : "the agreement between cases");
       if (!wait.missing.empty()) text += " for " + rank_list(wait.missing);
@@ -155,12 +155,12 @@ class Explainer {
     return flight_->begun_later[index] - its->begun;
   }
 
-  const Wait* wait_of(int rank) const {
-    const auto found = std::ranges::find(waits_, rank, &Wait::rank);
+  const PeerWait* wait_of(int rank) const {
+    const auto found = std::ranges::find(waits_, rank, &PeerWait::rank);
     return found == waits_.end() ? nullptr : &*found;
   }
 
-  std::string call_text(const Wait& wait) const { return describe(*wait.entry, *record(wait.rank)); }
+  std::string call_text(const PeerWait& wait) const { return describe(*wait.entry, *record(wait.rank)); }
 
   /// The rank's last activity in its case, as the end of a sentence that says where the rank is.
   std::string activity(int rank) const {
@@ -192,7 +192,7 @@ class Explainer {
   /// there.
   std::map<std::pair<std::string, std::int64_t>, std::vector<int>> waiting_for(int rank) const {
     std::map<std::string, std::pair<std::int64_t, std::vector<int>>> by_call;
-    for (const Wait& wait : waits_) {
+    for (const PeerWait& wait : waits_) {
       if (std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
       const std::string what =
           wait.entry->what == What::call ? "entered " + call_text(wait) : fmt::format("came to {}", meeting_text(wait));
@@ -207,7 +207,7 @@ class Explainer {
 
   std::string waiters(int rank, std::string_view verb) const {
     std::map<std::string, std::vector<int>> by_call;
-    for (const Wait& wait : waits_) {
+    for (const PeerWait& wait : waits_) {
       if (wait.entry->what != What::call || std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
       by_call[call_text(wait)].push_back(wait.rank);
     }
@@ -243,7 +243,7 @@ class Explainer {
   const WorldPlan& plan_;
   std::span<const Ending> endings_;
   const FlightSnapshot* flight_;
-  std::vector<Wait> waits_;
+  std::vector<PeerWait> waits_;
 };
 
 }  // namespace
@@ -254,7 +254,7 @@ std::string explain(const WorldPlan& plan, std::span<const Ending> endings, cons
 
 std::string standing(const FlightSnapshot& flight) {
   std::map<std::pair<std::string, std::vector<int>>, std::vector<int>> groups;
-  for (const Wait& wait : waits(flight.ranks)) {
+  for (const PeerWait& wait : waits(flight.ranks)) {
     if (wait.missing.empty()) continue;
     const std::string where = wait.entry->what == What::call
                                   ? "in " + describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])

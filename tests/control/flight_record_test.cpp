@@ -56,7 +56,7 @@ void come(ControlPage& page, int rank, std::uint64_t group, std::uint64_t sequen
 }
 
 std::vector<int> missing_of(const std::vector<FlightRecord>& records, int rank) {
-  for (const Wait& wait : waits(records)) {
+  for (const PeerWait& wait : waits(records)) {
     if (wait.rank == rank) return wait.missing;
   }
   return {-1};

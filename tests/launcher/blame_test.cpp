@@ -13,8 +13,8 @@ using Ranks = std::vector<int>;
 bool nobody(int /*rank*/) { return false; }
 
 /// `rank` waits for `missing`, who have not come to where it is.
-Wait waits_for(int rank, Ranks missing) {
-  Wait wait;
+PeerWait waits_for(int rank, Ranks missing) {
+  PeerWait wait;
   wait.rank = rank;
   wait.missing = std::move(missing);
   return wait;

@@ -27,8 +27,8 @@ class Nobody final : public TurnObserver {
 
 const Deadline far = std::chrono::steady_clock::now() + std::chrono::hours(1);
 
-Premises premises(int ranks, std::shared_ptr<SeededScheduler> scheduler) {
-  Premises shared;
+ThreadWorldShared world_shared(int ranks, std::shared_ptr<SeededScheduler> scheduler) {
+  ThreadWorldShared shared;
   shared.control = std::make_shared<ControlPage>(ControlPage::anonymous(ranks));
   shared.scheduler = std::move(scheduler);
   if (shared.scheduler) shared.control->wait_by(shared.scheduler);
@@ -47,7 +47,7 @@ TEST_CASE("every rank has a thread of its own") {
   std::mutex mutex;
   std::set<int> ranks;
   std::set<std::thread::id> threads;
-  run_rank_threads(plan_for(5), premises(5, nullptr), [&](int rank) {
+  run_rank_threads(plan_for(5), world_shared(5, nullptr), [&](int rank) {
     const std::lock_guard lock(mutex);
     ranks.insert(rank);
     threads.insert(std::this_thread::get_id());
@@ -61,7 +61,7 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
   Nobody nobody;
   for (const bool by_turns : {false, true}) {
     INFO("by turns: " << by_turns);
-    const Premises shared = premises(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
+    const ThreadWorldShared shared = world_shared(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
     int released = 0;
     std::mutex mutex;
     const auto take_part = [&](int rank) {
@@ -82,7 +82,7 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
 }
 
 TEST_CASE("where all ranks were released, that is what is said") {
-  const Premises shared = premises(2, nullptr);
+  const ThreadWorldShared shared = world_shared(2, nullptr);
   shared.control->doom({-1, AbortReason::interrupted, "by hand"});
   CHECK_THROWS_AS(run_rank_threads(plan_for(2), shared, [&](int rank) { shared.control->agree(rank, {}, far); }), Released);
 }

@@ -15,8 +15,8 @@
 
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
-#include "harness/world/premises.hpp"
 #include "harness/world/seeded_scheduler.hpp"
+#include "harness/world/thread_world_shared.hpp"
 #include "harness/world/world.hpp"
 
 using namespace shardproof;
@@ -150,7 +150,7 @@ TEST_CASE("A rank that is a process does not take the fabric of threads, nor the
                     ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; there is: shm"));
   const Ground other(1);
   std::filesystem::create_directories(other.plan.directory);
-  CHECK_THROWS_AS(World(other.plan, 0, member(), 1s, premises_of_threads(other.plan)), WorldMismatch);
+  CHECK_THROWS_AS(World(other.plan, 0, member(), 1s, shared_by_threads(other.plan)), WorldMismatch);
 }
 
 TEST_CASE("Ranks that are threads share their page and take turns, and leave a record of them") {
@@ -160,24 +160,24 @@ TEST_CASE("Ranks that are threads share their page and take turns, and leave a r
   std::filesystem::create_directories(plan.directory);
   const CaseInfo only = info("s/only[W=3]");
   {
-    const Premises premises = premises_of_threads(plan);
+    const ThreadWorldShared world_shared = shared_by_threads(plan);
     const auto errors = ground.run([&](int rank) {
-      premises.scheduler->enter(rank);
+      world_shared.scheduler->enter(rank);
       {
-        World world(plan, rank, member(), 60s, premises);
+        World world(plan, rank, member(), 60s, world_shared);
         world.begin(only, 0);
-        expect(premises.control->turn() == rank, "its own turn");
+        expect(world_shared.control->turn() == rank, "its own turn");
         world.self().world().barrier();
         world.body_ended();
         world.agree({});
         world.leave();
       }
-      premises.scheduler->leave();
+      world_shared.scheduler->leave();
     });
     CHECK(errors == std::vector<std::string>(3));
-    CHECK(premises.control->progress(2).left);
-    CHECK_FALSE(premises.control->turn());
-    CHECK_THROWS_WITH(premises_of_threads(plan), ContainsSubstring("record of turns"));
+    CHECK(world_shared.control->progress(2).left);
+    CHECK_FALSE(world_shared.control->turn());
+    CHECK_THROWS_WITH(shared_by_threads(plan), ContainsSubstring("record of turns"));
   }
   std::ifstream record(WorldDirectory{plan.directory}.turns());
   std::string joining, line;

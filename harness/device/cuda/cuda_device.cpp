@@ -67,7 +67,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
 
   class Memory;
   class Channel;
-  class HeldStreams;
+  class CudaStreamGate;
   // The resources of a group on this device.
   struct Resources {
     std::uint64_t first = 0;  // the number that the group gave its first collective here
@@ -182,9 +182,9 @@ class CudaDevice::State::Channel final : public Communicator {
   std::shared_ptr<Resources> resources_;
 };
 
-class CudaDevice::State::HeldStreams final : public StreamGate {
+class CudaDevice::State::CudaStreamGate final : public StreamGate {
  public:
-  explicit HeldStreams(std::shared_ptr<State> state) : state_(std::move(state)), gate_(state_->gpu_) {}
+  explicit CudaStreamGate(std::shared_ptr<State> state) : state_(std::move(state)), gate_(state_->gpu_) {}
   void hold(Stream stream) override { gate_.hold(state_->handle(state_->timeline(stream, "hold"))); }
   void open() override { gate_.open(); }
   bool holds() const override { return gate_.holds(); }
@@ -428,7 +428,7 @@ void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::s
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   // NCCL launches from its own thread, which has pushed no ids.
-  if (piece != 0) gpu_.put_sign(handle(on), place_before(piece));
+  if (piece != 0) gpu_.emit_marker(handle(on), place_before(piece));
   const EventHandle start = timestamp(on);
   const Nanoseconds cost = cost_of(costs_, collectives);
   {
@@ -459,7 +459,7 @@ ClockSign CudaDevice::State::put_clock_sign() {
   ClockSign sign{.before = nullptr, .after = nullptr, .piece = next_piece()};
   spin(Device::compute.id, lead, "what clocks are compared behind");
   sign.before = timestamp(Device::compute.id);
-  gpu_.put_sign(handle(Device::compute.id), sign.piece);
+  gpu_.emit_marker(handle(Device::compute.id), sign.piece);
   sign.after = timestamp(Device::compute.id);
   gpu_.await(sign.after, [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
   return sign;
@@ -553,7 +553,7 @@ void CudaDevice::mark(std::string_view text) { state_->mark(text); }
 std::unique_ptr<Communicator> CudaDevice::communicator(std::shared_ptr<NcclGroup> group) {
   return std::make_unique<State::Channel>(state_, std::move(group));
 }
-std::unique_ptr<StreamGate> CudaDevice::gate() { return std::make_unique<State::HeldStreams>(state_); }
+std::unique_ptr<StreamGate> CudaDevice::gate() { return std::make_unique<State::CudaStreamGate>(state_); }
 Recording CudaDevice::take_recording() { return state_->take_recording(); }
 std::size_t CudaDevice::live_bytes() const { return state_->live_bytes(); }
 

@@ -28,9 +28,9 @@ class CudaPlatform final : public Platform {
 
 }  // namespace
 
-CudaWorld::CudaWorld(const VendorTables& vendor, Surroundings surroundings, std::shared_ptr<Group> hosts,
+CudaWorld::CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
                      std::shared_ptr<shm::SharedMemory> memory)
-    : gpu_(vendor, std::move(surroundings)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
+    : gpu_(vendor, std::move(context)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
 
 std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
   // A rank may have aborted its communicator in a case that passed on other ranks. Then all ranks need a new one.

@@ -59,15 +59,15 @@ struct Gpu::Words {
   bodies::IndexError index_error;
 };
 
-Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor), surroundings_(std::move(surroundings)) {
-  name_ = fmt::format("GPU {}", surroundings_.ordinal);
+Gpu::Gpu(const VendorTables& vendor, GpuContext context) : vendor_(vendor), context_(std::move(context)) {
+  name_ = fmt::format("GPU {}", context_.ordinal);
   int count = 0;
   check(cuda().device_count(&count), "cudaGetDeviceCount");
-  if (surroundings_.ordinal >= count) {
-    throw std::runtime_error(fmt::format("rank {}: there is no GPU {}; this process sees {}", rank(), surroundings_.ordinal, count));
+  if (context_.ordinal >= count) {
+    throw std::runtime_error(fmt::format("rank {}: there is no GPU {}; this process sees {}", rank(), context_.ordinal, count));
   }
-  check(cuda().set_device(surroundings_.ordinal), "cudaSetDevice");
-  check(cuda().device_properties(surroundings_.ordinal, &properties_), "cudaGetDeviceProperties");
+  check(cuda().set_device(context_.ordinal), "cudaSetDevice");
+  check(cuda().device_properties(context_.ordinal, &properties_), "cudaGetDeviceProperties");
   name_ += fmt::format(" ({})", properties_.name);
   try {
     void *on_host = nullptr, *on_device = nullptr;
@@ -85,7 +85,7 @@ Gpu::Gpu(const VendorTables& vendor, Surroundings surroundings) : vendor_(vendor
                                                if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
                                                check(status, operation);
                                              });
-    if (surroundings_.keeps_records) start_records();
+    if (context_.keeps_records) start_records();
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
     housekeeping_ = create_stream("housekeeping");
     warm_up_products();
@@ -207,7 +207,7 @@ EventHandle Gpu::record(StreamHandle stream) {
   return event;
 }
 
-void Gpu::put_sign(StreamHandle stream, std::uint64_t id) {
+void Gpu::emit_marker(StreamHandle stream, std::uint64_t id) {
   const ActivityLog::Scope scope(activity_.get(), id);
   check(cuda().memset_async(scratch_, 0, sizeof(std::uint32_t), stream), "cudaMemsetAsync", stream);
 }
@@ -245,23 +245,23 @@ std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
   auto joined = std::make_shared<JoinedGroup>(JoinedGroup{.known = std::move(group)});
   FlightGroup& known = joined->known;
   std::ranges::sort(known.members);
-  if (surroundings_.flight != nullptr) joined->place = surroundings_.flight->join_group(known.id, known.name, known.members);
+  if (context_.flight != nullptr) joined->place = context_.flight->join_group(known.id, known.name, known.members);
   return joined;
 }
 
 // Writes a call to the flight record, which may have forgotten the group since the rank joined it.
 void Gpu::enter(const IssuedCall& call) const {
-  FlightRing& flight = *surroundings_.flight;
+  FlightRing& flight = *context_.flight;
   const FlightGroup& group = call.group->known;
   if (!flight.knows_group(call.group->place, group.id)) call.group->place = flight.join_group(group.id, group.name, group.members);
-  flight.enter_call(group.id, surroundings_.epoch(), call.call);
+  flight.enter_call(group.id, context_.epoch(), call.call);
   flight.meet();
 }
 
 void Gpu::issued(const IssuedCall& call) const {
-  if (surroundings_.flight == nullptr) return;
+  if (context_.flight == nullptr) return;
   enter(call);
-  surroundings_.flight->end(FlightEntry::State::left);  // as far as the host is concerned
+  context_.flight->end(FlightEntry::State::left);  // as far as the host is concerned
 }
 
 // Records a long wait in the flight record. The collective that blocks the rank appears there again, as a call that the
@@ -271,7 +271,7 @@ class Gpu::WaitRecord {
   explicit WaitRecord(const Gpu& gpu) : gpu_(gpu) {}
 
   void look(Deadline begun, Deadline now) {
-    FlightRing* const flight = gpu_.surroundings_.flight;
+    FlightRing* const flight = gpu_.context_.flight;
     if (is_entered_ || flight == nullptr || !gpu_.first_open_call_ || now < begun + long_enough) return;
     const std::optional<IssuedCall> open = gpu_.first_open_call_();
     if (!open) return;
@@ -280,7 +280,7 @@ class Gpu::WaitRecord {
     is_entered_ = true;
   }
   void end(FlightEntry::State how) const {
-    if (is_entered_) gpu_.surroundings_.flight->end(how);
+    if (is_entered_) gpu_.context_.flight->end(how);
   }
 
  private:
@@ -291,7 +291,7 @@ class Gpu::WaitRecord {
 
 void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::string()>& late) {
   require_usable();
-  const Deadline begun = std::chrono::steady_clock::now(), deadline = surroundings_.give_up_at(begun);
+  const Deadline begun = std::chrono::steady_clock::now(), deadline = context_.give_up_at(begun);
   std::optional<Deadline> bereft_since;
   WaitRecord record(*this);
   try {
@@ -300,7 +300,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       const Deadline now = std::chrono::steady_clock::now();
       std::exception_ptr is_over;
       try {
-        surroundings_.check();
+        context_.check();
       } catch (...) {
         is_over = std::current_exception();
       }
@@ -314,7 +314,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       if (is_over) std::rethrow_exception(is_over);
       // A peer that fails leaves its communicators first, and reports the reason a moment later.
       if (bereft != nullptr && !bereft_since) bereft_since = now;
-      if (bereft != nullptr && now > *bereft_since + 2 * surroundings_.for_abort) bereft->fail_bereft();
+      if (bereft != nullptr && now > *bereft_since + 2 * context_.for_abort) bereft->fail_bereft();
       if (now > deadline) throw DeadlineExceeded(late() + who_is_behind());
     }
   } catch (const DeadlineExceeded&) {
@@ -350,7 +350,7 @@ bool Gpu::ends_soon(const std::function<bool()>& is_ready) noexcept {
   try {
     return wait_until(std::chrono::steady_clock::now() + soon, [&] {
       const bool is_over = is_ready();
-      if (!is_over) surroundings_.check();
+      if (!is_over) context_.check();
       return is_over;
     });
   } catch (const std::exception&) {
@@ -382,12 +382,12 @@ bool Gpu::within_bounds(std::function<void()> calls) noexcept {
   try {
     const auto done = std::make_shared<std::promise<void>>();
     std::future<void> future = done->get_future();
-    std::thread([done, calls = std::move(calls), &cuda = cuda(), ordinal = surroundings_.ordinal] {
+    std::thread([done, calls = std::move(calls), &cuda = cuda(), ordinal = context_.ordinal] {
       cuda.set_device(ordinal);
       calls();
       done->set_value();
     }).detach();
-    return future.wait_for(surroundings_.for_abort) == std::future_status::ready;
+    return future.wait_for(context_.for_abort) == std::future_status::ready;
   } catch (const std::exception&) {
     return false;  // no memory, or no thread
   }
@@ -431,7 +431,7 @@ void Gpu::destroy_retired() noexcept {
 }
 
 bool Gpu::run_empty() noexcept {
-  const Deadline deadline = std::chrono::steady_clock::now() + surroundings_.for_abort;
+  const Deadline deadline = std::chrono::steady_clock::now() + context_.for_abort;
   try {
     for (const auto& [stream, name] : streams_) {
       const EventHandle event = record(stream);

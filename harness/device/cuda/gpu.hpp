@@ -44,7 +44,7 @@ struct IssuedCall {
 };
 
 /// The context that a Gpu needs from its rank and the world.
-struct Surroundings {
+struct GpuContext {
   int rank = 0;
   int ordinal = 0;  ///< The GPU's number among the GPUs that this process sees.
   /// Throws the error that ends the running case for every rank, if there is such an error.
@@ -67,7 +67,7 @@ class Gpu {
  public:
   /// Throws VendorError. Throws std::runtime_error if there is no GPU with that ordinal, or if it should keep records
   /// and there is no CUPTI.
-  Gpu(const VendorTables& vendor, Surroundings surroundings);
+  Gpu(const VendorTables& vendor, GpuContext context);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -75,7 +75,7 @@ class Gpu {
   const VendorTables& vendor() const { return vendor_; }
   const CudaTable& cuda() const { return *vendor_.cuda; }
   const NcclTable& nccl() const { return *vendor_.nccl; }
-  int rank() const { return surroundings_.rank; }
+  int rank() const { return context_.rank; }
   const GpuProperties& properties() const { return properties_; }
   const std::string& name() const { return name_; }  ///< `GPU 0 (NVIDIA H200)`
   const CudaKernels& kernels() const { return *kernels_; }
@@ -97,11 +97,11 @@ class Gpu {
   void give_back(EventHandle event) noexcept;
   EventHandle record(StreamHandle stream);
   /// Puts a small marker on the stream, which CUPTI records under this id.
-  void put_sign(StreamHandle stream, std::uint64_t id);
+  void emit_marker(StreamHandle stream, std::uint64_t id);
 
   /// The wait loop, which every wait on this GPU uses. Returns when `is_ready` holds and no communicator has failed.
   /// (After a failure, unfinished work may end and look ready, because an abort ends it.) Throws
-  /// - what Surroundings::check throws;
+  /// - what GpuContext::check throws;
   /// - Mismatch, and the error of a communicator;
   /// - what `is_ready` throws;
   /// - DeadlineExceeded. Its text is `late()` and the ranks that are behind.
@@ -166,7 +166,7 @@ class Gpu {
   bool run_empty() noexcept;
 
   const VendorTables& vendor_;
-  Surroundings surroundings_;
+  GpuContext context_;
   GpuProperties properties_{};
   std::string name_;
   Words* words_ = nullptr;  // the host's address

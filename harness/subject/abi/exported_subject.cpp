@@ -6,9 +6,9 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/protocol/step_graph_json.hpp"
 #include "harness/scenario/parts_json.hpp"
-#include "harness/subject/abi/borrowed_extension.hpp"
-#include "harness/subject/abi/borrowed_gradient_hook.hpp"
-#include "harness/subject/abi/borrowed_seat.hpp"
+#include "harness/subject/abi/engine_side.hpp"
+#include "harness/subject/abi/engine_side_extension.hpp"
+#include "harness/subject/abi/engine_side_gradient_hook.hpp"
 #include "harness/subject/abi/words.hpp"
 
 // A trainer with its seat on this side of the boundary.
@@ -17,8 +17,8 @@ struct shardproof_trainer {
       : subject(made_by), device(seat), world(device, seat.world, false) {}
 
   shardproof::Subject& subject;
-  shardproof::abi::BorrowedDevice device;
-  shardproof::abi::BorrowedCommunicator world;
+  shardproof::abi::EngineSideDevice device;
+  shardproof::abi::EngineSideCommunicator world;
   std::unique_ptr<shardproof::Trainer> trainer;
   // Memory that the last answer points to.
   shardproof::abi::Shapes shapes;
@@ -87,7 +87,7 @@ struct ExportedSubject::Functions {
       const nlohmann::ordered_json json(kind);
       const ExtensionTarget target{.parameter = parameter,
                                    .kind = scenario::Node(json, "kind").choice(scenario::TensorKind::low_precision)};
-      return trainer->trainer->register_all_gather_extension(target, abi::borrowed_extension(trainer->device, *extension));
+      return trainer->trainer->register_all_gather_extension(target, abi::engine_side_extension(trainer->device, *extension));
     });
   }
 
@@ -97,7 +97,7 @@ struct ExportedSubject::Functions {
       const nlohmann::ordered_json json(point);
       const HookTarget target{
           .point = scenario::Node(json, "point").choice(scenario::HookPoint::after_accumulation), .module = module, .direct = direct != 0};
-      return trainer->trainer->register_gradient_hook(target, abi::borrowed_gradient_hook(trainer->device, *hook));
+      return trainer->trainer->register_gradient_hook(target, abi::engine_side_gradient_hook(trainer->device, *hook));
     });
   }
 

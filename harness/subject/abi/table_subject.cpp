@@ -18,9 +18,9 @@
 #include "harness/protocol/subject_name.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/demands.hpp"
-#include "harness/subject/abi/handed_out_extension.hpp"
-#include "harness/subject/abi/handed_out_gradient_hook.hpp"
-#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/abi/harness_side.hpp"
+#include "harness/subject/abi/harness_side_extension.hpp"
+#include "harness/subject/abi/harness_side_gradient_hook.hpp"
 
 namespace shardproof {
 
@@ -118,7 +118,7 @@ class TableTrainer final : public Trainer {
 
   Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
     if (table_.register_gradient_hook == nullptr) return Trainer::register_gradient_hook(target, std::move(hook));
-    abi::HandedOutGradientHook& given = gradient_hooks_.emplace_back(seat_, std::move(hook));
+    abi::HarnessSideGradientHook& given = gradient_hooks_.emplace_back(seat_, std::move(hook));
     const std::string point(scenario::to_string(target.point));
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
       return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0, &given.in_c(), answered);
@@ -206,11 +206,11 @@ class TableTrainer final : public Trainer {
   }
 
   const shardproof_subject& table_;
-  abi::HandedOutSeat seat_;
+  abi::HarnessSide seat_;
   std::shared_ptr<Left> left_;
   std::map<std::string, Expected> parameters_;  // of the model, by name
-  std::deque<abi::HandedOutExtension> extensions_;
-  std::deque<abi::HandedOutGradientHook> gradient_hooks_;
+  std::deque<abi::HarnessSideExtension> extensions_;
+  std::deque<abi::HarnessSideGradientHook> gradient_hooks_;
   std::vector<Batch> forwards_;  // succeeded forwards, up to the first one after their backward
   bool has_gone_backward_ = false;  // since the last of these forwards
   shardproof_trainer* trainer_ = nullptr;
@@ -228,8 +228,8 @@ class TableSubject final : public Subject {
   bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
     if (table_.prepare == nullptr) return {};
-    return call_subject(
-        nullptr, [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HandedOutSeat::functions(), reply); });
+    return call_subject(nullptr,
+                        [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HarnessSide::functions(), reply); });
   }
   pid_t fork() override {
     if (table_.fork == nullptr) return Subject::fork();

@@ -234,7 +234,7 @@ TEST_CASE("an index that is out of range is told when the host synchronizes") {
 }
 
 TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and is told") {
-  cuda::Surroundings alone{
+  cuda::GpuContext alone{
       .rank = 3, .ordinal = 2, .check = [] {}, .give_up_at = [](Deadline now) { return now + std::chrono::seconds(20); }};
   cuda::cpu::plant({});
   {

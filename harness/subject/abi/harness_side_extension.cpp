@@ -1,4 +1,4 @@
-#include "harness/subject/abi/handed_out_extension.hpp"
+#include "harness/subject/abi/harness_side_extension.hpp"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,8 @@ void require(const Reply& reply) {
 
 }  // namespace
 
-HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension extension) : seat_(seat), extension_(std::move(extension)) {
+HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension extension)
+    : seat_(seat), extension_(std::move(extension)) {
   in_c_ = {.context = this,
            .is_full = extension_.form == scenario::ExtensionForm::full ? 1 : 0,
            .has_pre = extension_.pre ? 1 : 0,
@@ -34,13 +35,13 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
            .pre = nullptr,
            .post = nullptr,
            .error = [](void* self) {
-             auto& it = *static_cast<HandedOutExtension*>(self);
+             auto& it = *static_cast<HarnessSideExtension*>(self);
              return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
            }};
   if (extension_.pre) {
     in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context, std::uint32_t stream,
                    shardproof_contribution* out) {
-      auto& it = *static_cast<HandedOutExtension*>(self);
+      auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_contribution& answer = there(out, "where to say what is contributed");
         it.pre(there(shard, "the shard"), context, it.seat_.stream(stream, "the hook's stream"), answer);
@@ -50,7 +51,7 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
   if (extension_.post) {
     in_c_.post = [](void* self, const shardproof_contributions* all, std::uint32_t stream, const shardproof_unsharded* out,
                     shardproof_unsharded* made) {
-      auto& it = *static_cast<HandedOutExtension*>(self);
+      auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_unsharded& answer = there(made, "where to say what is made");
         it.post(there(all, "what has been contributed"), it.seat_.stream(stream, "the hook's stream"), out, answer);
@@ -60,7 +61,7 @@ HandedOutExtension::HandedOutExtension(HandedOutSeat& seat, AllGatherExtension e
 }
 
 template <class Call>
-shardproof_status HandedOutExtension::guarded(Call&& call) {
+shardproof_status HarnessSideExtension::guarded(Call&& call) {
   if (!seat_.thread().is_this()) return SHARDPROOF_FAILED;
   shapes_.clear();
   tensors_.clear();
@@ -69,7 +70,7 @@ shardproof_status HandedOutExtension::guarded(Call&& call) {
   return status;
 }
 
-std::vector<Tensor> HandedOutExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
+std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
   if (count > 0) there(tensors, what);
   std::vector<Tensor> taken;
   taken.reserve(count);
@@ -77,8 +78,8 @@ std::vector<Tensor> HandedOutExtension::take(const shardproof_tensor* tensors, s
   return taken;
 }
 
-void HandedOutExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
-                             shardproof_contribution& out) {
+void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
+                               shardproof_contribution& out) {
   const ShardView view{.parameter = &there(shard.parameter, "the parameter's name"),
                        .components = take(shard.components, shard.component_count, "components"),
                        .rows = shard.rows};
@@ -103,8 +104,8 @@ void HandedOutExtension::pre(const shardproof_shard& shard, const shardproof_sha
   metadata_[out.metadata] = std::move(made.metadata);
 }
 
-void HandedOutExtension::post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
-                              shardproof_unsharded& made) {
+void HarnessSideExtension::post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
+                                shardproof_unsharded& made) {
   const auto metadata = metadata_.find(all.metadata);
   const Contributions given{.parameter = &there(all.parameter, "the parameter's name"),
                             .tensors = take(all.tensors, all.tensor_count, "contributions"),
@@ -133,13 +134,13 @@ void HandedOutExtension::post(const shardproof_contributions& all, Stream stream
   made_[made.id] = std::move(answered);
 }
 
-Unsharded& HandedOutExtension::find(std::uint64_t id) {
+Unsharded& HarnessSideExtension::find(std::uint64_t id) {
   const auto found = made_.find(id);
   if (found == made_.end()) refuse("out", fmt::format("this extension has made nothing with id {}", id));
   return *found->second;
 }
 
-shardproof_unsharded HandedOutExtension::give(std::uint64_t id, const Unsharded& made) {
+shardproof_unsharded HarnessSideExtension::give(std::uint64_t id, const Unsharded& made) {
   for (const Tensor& tensor : made.to_free) tensors_.push_back(seat_.give(tensor, shapes_));
   return {.id = id, .value = seat_.give(made.value, shapes_), .to_free = tensors_.data(), .to_free_count = tensors_.size()};
 }

@@ -1,4 +1,4 @@
-#include "harness/world/premises.hpp"
+#include "harness/world/thread_world_shared.hpp"
 
 #include <utility>
 
@@ -10,8 +10,8 @@
 
 namespace shardproof {
 
-Premises premises_of_threads(const WorldPlan& plan) {
-  Premises shared;
+ThreadWorldShared shared_by_threads(const WorldPlan& plan) {
+  ThreadWorldShared shared;
   shared.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
   shared.memory = shm::make_thread_memory();
   if (plan.scheduler == Scheduler::seeded) {

@@ -1,4 +1,4 @@
-#include "harness/subject/abi/borrowed_extension.hpp"
+#include "harness/subject/abi/engine_side_extension.hpp"
 
 #include <fmt/format.h>
 
@@ -16,9 +16,9 @@ namespace shardproof::abi {
 
 namespace {
 
-class BorrowedExtension {
+class EngineSideExtension {
  public:
-  BorrowedExtension(BorrowedDevice& device, const shardproof_extension& extension) : device_(device), extension_(extension) {}
+  EngineSideExtension(EngineSideDevice& device, const shardproof_extension& extension) : device_(device), extension_(extension) {}
 
   Reply pre(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
     Shapes shapes;
@@ -81,15 +81,15 @@ class BorrowedExtension {
   }
   Reply failed() const { return Reply::failed(extension_.error(extension_.context)); }
 
-  BorrowedDevice& device_;
+  EngineSideDevice& device_;
   const shardproof_extension extension_;
   std::map<const Unsharded*, std::uint64_t> ids_;
 };
 
 }  // namespace
 
-AllGatherExtension borrowed_extension(BorrowedDevice& device, const shardproof_extension& extension) {
-  const auto borrowed = std::make_shared<BorrowedExtension>(device, extension);
+AllGatherExtension engine_side_extension(EngineSideDevice& device, const shardproof_extension& extension) {
+  const auto borrowed = std::make_shared<EngineSideExtension>(device, extension);
   AllGatherExtension hooks{
       .form = extension.is_full != 0 ? scenario::ExtensionForm::full : scenario::ExtensionForm::minimal, .pre = {}, .post = {}};
   if (extension.has_pre != 0) {

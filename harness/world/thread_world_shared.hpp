@@ -18,7 +18,7 @@ class SharedMemory;
 
 struct WorldPlan;
 
-struct Premises {
+struct ThreadWorldShared {
   std::shared_ptr<ControlPage> control;  ///< nullptr: the rank is a process
   std::shared_ptr<shm::SharedMemory> memory;  ///< nullptr: the rank is a process
   std::shared_ptr<TurnRecord> turns;  ///< nullptr: ranks do not take turns
@@ -27,6 +27,6 @@ struct Premises {
 
 /// Makes them for a plan whose fabric is `thread`. Throws std::system_error or std::runtime_error with the name of the
 /// file that cannot be opened or made.
-Premises premises_of_threads(const WorldPlan& plan);
+ThreadWorldShared shared_by_threads(const WorldPlan& plan);
 
 }  // namespace shardproof

@@ -5,16 +5,16 @@
 #include <string>
 #include <string_view>
 
-#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/abi/harness_side.hpp"
 #include "harness/subject/gradient_hook.hpp"
 
 namespace shardproof::abi {
 
-class HandedOutGradientHook {
+class HarnessSideGradientHook {
  public:
-  HandedOutGradientHook(HandedOutSeat& seat, GradientHook hook);
-  HandedOutGradientHook(const HandedOutGradientHook&) = delete;
-  HandedOutGradientHook& operator=(const HandedOutGradientHook&) = delete;
+  HarnessSideGradientHook(HarnessSide& seat, GradientHook hook);
+  HarnessSideGradientHook(const HarnessSideGradientHook&) = delete;
+  HarnessSideGradientHook& operator=(const HarnessSideGradientHook&) = delete;
 
   const shardproof_gradient_hook& in_c() const { return in_c_; }
   /// Called when the registration has failed: all later calls of the hook fail.
@@ -25,7 +25,7 @@ class HandedOutGradientHook {
             std::uint32_t stream) const;
   Tensor operand(const shardproof_tensor* tensor, std::string_view what) const;
 
-  HandedOutSeat& seat_;
+  HarnessSide& seat_;
   GradientHook hook_;
   shardproof_gradient_hook in_c_;
   bool is_withdrawn_ = false;

@@ -1,4 +1,4 @@
-#include "harness/subject/abi/borrowed_seat.hpp"
+#include "harness/subject/abi/engine_side.hpp"
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ void Link::check(shardproof_status status) const {
 }
 
 // A buffer of the harness. Two memories are the same if their buffers have the same address in the harness.
-class BorrowedDevice::Memory final : public Storage {
+class EngineSideDevice::Memory final : public Storage {
  public:
   /// `own`: the stream to release it on, when no object here holds it any more. Empty: the harness owns it.
   Memory(std::shared_ptr<Link> link, shardproof_buffer* buffer, std::optional<std::uint32_t> own)
@@ -58,18 +58,18 @@ class BorrowedDevice::Memory final : public Storage {
   }
 };
 
-BorrowedDevice::BorrowedDevice(const shardproof_seat& seat) : link_(std::make_shared<Link>(seat)) {}
-BorrowedDevice::~BorrowedDevice() { link_->close(); }
+EngineSideDevice::EngineSideDevice(const shardproof_seat& seat) : link_(std::make_shared<Link>(seat)) {}
+EngineSideDevice::~EngineSideDevice() { link_->close(); }
 
 // -- Streams and work ---------------------------------------------------------------------------------------------------------------------
 
-Stream BorrowedDevice::create_stream(StreamRole role, std::string_view name) {
+Stream EngineSideDevice::create_stream(StreamRole role, std::string_view name) {
   std::uint32_t id = 0;
   link_->check(link_->harness().create_stream(link_->device(), to_c(role), std::string(name).c_str(), &id));
   return {id, role};
 }
 
-void BorrowedDevice::submit(Stream stream, Work work) {
+void EngineSideDevice::submit(Stream stream, Work work) {
   struct Context {
     const Work& work;
     const shardproof_harness& harness;
@@ -97,76 +97,76 @@ void BorrowedDevice::submit(Stream stream, Work work) {
   link_->check(link_->harness().submit(link_->device(), stream.id, &given));
 }
 
-Event BorrowedDevice::record(Stream stream) {
+Event EngineSideDevice::record(Stream stream) {
   Event event;
   link_->check(link_->harness().record(link_->device(), stream.id, &event.id));
   return event;
 }
 
-void BorrowedDevice::wait(Stream stream, Event event) { link_->check(link_->harness().wait(link_->device(), stream.id, event.id)); }
-void BorrowedDevice::synchronize(Stream stream) { link_->check(link_->harness().synchronize_stream(link_->device(), stream.id)); }
-void BorrowedDevice::synchronize(Event event) { link_->check(link_->harness().synchronize_event(link_->device(), event.id)); }
-void BorrowedDevice::synchronize() { link_->check(link_->harness().synchronize(link_->device())); }
+void EngineSideDevice::wait(Stream stream, Event event) { link_->check(link_->harness().wait(link_->device(), stream.id, event.id)); }
+void EngineSideDevice::synchronize(Stream stream) { link_->check(link_->harness().synchronize_stream(link_->device(), stream.id)); }
+void EngineSideDevice::synchronize(Event event) { link_->check(link_->harness().synchronize_event(link_->device(), event.id)); }
+void EngineSideDevice::synchronize() { link_->check(link_->harness().synchronize(link_->device())); }
 
-void BorrowedDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void EngineSideDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
   const std::vector<shardproof_span> read = spans(reads), written = spans(writes);
   link_->check(
       link_->harness().host_access(link_->device(), std::string(label).c_str(), read.data(), read.size(), written.data(), written.size()));
 }
 
-void BorrowedDevice::mark(std::string_view text) {
+void EngineSideDevice::mark(std::string_view text) {
   throw std::logic_error(fmt::format("mark \"{}\": a subject does not say where phases begin and end", text));
 }
 
 // -- Memory -------------------------------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Storage> BorrowedDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> EngineSideDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
   shardproof_buffer* buffer = nullptr;
   link_->check(link_->harness().allocate(link_->device(), stream.id, bytes, to_c(memory), std::string(label).c_str(), &buffer));
   return remember(std::make_shared<Memory>(link_, buffer, stream.id));
 }
 
-std::shared_ptr<Storage> BorrowedDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
-                                               std::string_view label) {
+std::shared_ptr<Storage> EngineSideDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                                 std::string_view label) {
   shardproof_buffer* buffer = nullptr;
   link_->check(link_->harness().adopt(link_->device(), stream.id, data, bytes, to_c(memory), std::string(label).c_str(), &buffer));
   return remember(std::make_shared<Memory>(link_, buffer, stream.id));
 }
 
-void BorrowedDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+void EngineSideDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) {
   Memory& released = own(storage, "release");
   memories_.erase(released.handle());
   released.release(stream.id);
 }
 
-void BorrowedDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
+void EngineSideDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
   Memory& released = own(storage, "release_to_cache");
   memories_.erase(released.handle());
   released.release_to_cache(stream.id);
 }
 
-void BorrowedDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+void EngineSideDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
   link_->check(link_->harness().describe(link_->device(), own(storage, "describe").handle(), to_c(memory), std::string(label).c_str()));
 }
 
-std::shared_ptr<BorrowedDevice::Memory> BorrowedDevice::remember(std::shared_ptr<Memory> memory) {
+std::shared_ptr<EngineSideDevice::Memory> EngineSideDevice::remember(std::shared_ptr<Memory> memory) {
   memories_[memory->handle()] = memory;
   return memory;
 }
 
-std::shared_ptr<BorrowedDevice::Memory> BorrowedDevice::known(shardproof_buffer* buffer) const {
+std::shared_ptr<EngineSideDevice::Memory> EngineSideDevice::known(shardproof_buffer* buffer) const {
   const auto found = memories_.find(buffer);
   return found == memories_.end() ? nullptr : found->second.lock();
 }
 
-BorrowedDevice::Memory& BorrowedDevice::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
+EngineSideDevice::Memory& EngineSideDevice::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
   auto* const memory = dynamic_cast<Memory*>(storage.get());
   if (memory == nullptr || &memory->link() != link_.get())
     throw std::invalid_argument(fmt::format("{}: that storage was not allocated on this device", operation));
   return *memory;
 }
 
-Tensor BorrowedDevice::take(const shardproof_tensor& tensor) {
+Tensor EngineSideDevice::take(const shardproof_tensor& tensor) {
   const DLTensor& view = tensor.view;
   if (is_undefined(view)) return {};
   const DType dtype = dtype_from_c(view.dtype);
@@ -182,7 +182,7 @@ Tensor BorrowedDevice::take(const shardproof_tensor& tensor) {
   return {std::move(memory), dtype, std::move(shape), offset};
 }
 
-std::vector<Tensor> BorrowedDevice::take_answer(std::span<const shardproof_tensor> tensors) {
+std::vector<Tensor> EngineSideDevice::take_answer(std::span<const shardproof_tensor> tensors) {
   std::vector<Tensor> taken;
   std::unordered_set<const Memory*> held;
   for (const shardproof_tensor& tensor : tensors) {
@@ -194,14 +194,14 @@ std::vector<Tensor> BorrowedDevice::take_answer(std::span<const shardproof_tenso
   return taken;
 }
 
-shardproof_tensor BorrowedDevice::give(const Tensor& tensor, Shapes& shapes) const {
+shardproof_tensor EngineSideDevice::give(const Tensor& tensor, Shapes& shapes) const {
   shardproof_tensor given{.view = view_of(tensor, shapes), .buffer = nullptr};
   if (tensor.defined() && tensor.storage()->buffer() != 0) given.buffer = own(tensor.storage(), "a tensor for the harness").handle();
   return given;
 }
 
 // Spans do not describe host memory, so its span is empty.
-shardproof_span BorrowedDevice::span(const Tensor& tensor) const {
+shardproof_span EngineSideDevice::span(const Tensor& tensor) const {
   shardproof_span span{.buffer = nullptr, .offset = 0, .count = 0, .dtype = to_c(tensor.dtype())};
   if (!tensor.defined() || tensor.storage()->buffer() == 0) return span;
   span.buffer = own(tensor.storage(), "memory that work touches").handle();
@@ -210,7 +210,7 @@ shardproof_span BorrowedDevice::span(const Tensor& tensor) const {
   return span;
 }
 
-std::vector<shardproof_span> BorrowedDevice::spans(const std::vector<Tensor>& tensors) const {
+std::vector<shardproof_span> EngineSideDevice::spans(const std::vector<Tensor>& tensors) const {
   std::vector<shardproof_span> spans;
   std::ranges::transform(tensors, std::back_inserter(spans), [this](const Tensor& tensor) { return span(tensor); });
   return spans;
@@ -218,24 +218,24 @@ std::vector<shardproof_span> BorrowedDevice::spans(const std::vector<Tensor>& te
 
 // -- Collectives --------------------------------------------------------------------------------------------------------------------------
 
-BorrowedCommunicator::BorrowedCommunicator(const BorrowedDevice& device, shardproof_group* group, bool is_part)
+EngineSideCommunicator::EngineSideCommunicator(const EngineSideDevice& device, shardproof_group* group, bool is_part)
     : device_(device), link_(device.link()), group_(group), is_part_(is_part) {
   const int* const first = link_->harness().group_members(group);
   members_.assign(first, first + link_->harness().group_size(group));
 }
 
-BorrowedCommunicator::~BorrowedCommunicator() {
+EngineSideCommunicator::~EngineSideCommunicator() {
   if (is_part_ && link_->is_open()) link_->harness().drop_group(group_);
 }
 
-int BorrowedCommunicator::rank() const { return link_->harness().group_rank(group_); }
+int EngineSideCommunicator::rank() const { return link_->harness().group_rank(group_); }
 
-const FabricCapabilities& BorrowedCommunicator::capabilities() const {
+const FabricCapabilities& EngineSideCommunicator::capabilities() const {
   static constexpr FabricCapabilities unknown{};
   return unknown;
 }
 
-shardproof_collective BorrowedCommunicator::given(const Collective& collective) const {
+shardproof_collective EngineSideCommunicator::given(const Collective& collective) const {
   return {.kind = to_c(collective.kind),
           .op = to_c(collective.op),
           .factor = collective.factor,
@@ -245,12 +245,12 @@ shardproof_collective BorrowedCommunicator::given(const Collective& collective) 
           .tag = collective.tag.c_str()};
 }
 
-void BorrowedCommunicator::run(Stream stream, const Collective& collective) {
+void EngineSideCommunicator::run(Stream stream, const Collective& collective) {
   const shardproof_collective call = given(collective);
   link_->check(link_->harness().run(group_, stream.id, &call));
 }
 
-void BorrowedCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
+void EngineSideCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
   const shardproof_harness& harness = link_->harness();
   // An older harness lacks the function.
   if (harness.size <= offsetof(shardproof_harness, run_coalesced)) return Communicator::run_coalesced(stream, collectives);
@@ -259,10 +259,10 @@ void BorrowedCommunicator::run_coalesced(Stream stream, std::span<const Collecti
   link_->check(harness.run_coalesced(group_, stream.id, calls.data(), calls.size()));
 }
 
-std::unique_ptr<Communicator> BorrowedCommunicator::split(int color, int key, std::string_view name) {
+std::unique_ptr<Communicator> EngineSideCommunicator::split(int color, int key, std::string_view name) {
   shardproof_group* part = nullptr;
   link_->check(link_->harness().split(group_, color, key, std::string(name).c_str(), &part));
-  return part == nullptr ? nullptr : std::make_unique<BorrowedCommunicator>(device_, part, true);
+  return part == nullptr ? nullptr : std::make_unique<EngineSideCommunicator>(device_, part, true);
 }
 
 }  // namespace shardproof::abi

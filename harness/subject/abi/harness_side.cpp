@@ -1,4 +1,4 @@
-#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/abi/harness_side.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -43,7 +43,7 @@ bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kD
 
 // -- Tensors ------------------------------------------------------------------------------------------------------------------------------
 
-shardproof_tensor HandedOutSeat::give(const Tensor& tensor, Shapes& shapes) {
+shardproof_tensor HarnessSide::give(const Tensor& tensor, Shapes& shapes) {
   shardproof_tensor given{};
   if (!tensor.defined()) return given;
   given.view = view_of(tensor, shapes);
@@ -51,7 +51,7 @@ shardproof_tensor HandedOutSeat::give(const Tensor& tensor, Shapes& shapes) {
   return given;
 }
 
-Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view what) const {
+Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what) const {
   const DLTensor& view = tensor.view;
   if (is_undefined(view)) return {};
   require_dimensions(view.ndim, view.shape, what);
@@ -97,7 +97,7 @@ Tensor HandedOutSeat::take(const shardproof_tensor& tensor, std::string_view wha
   }
 }
 
-Tensor HandedOutSeat::take(const shardproof_span& span, std::string_view what) const {
+Tensor HarnessSide::take(const shardproof_span& span, std::string_view what) const {
   const DType dtype = word(dtype_from_c, span.dtype, what);
   if (span.buffer == nullptr) {
     if (span.count > 0) refuse(what, fmt::format("{} elements, and no buffer", span.count));
@@ -115,7 +115,7 @@ Tensor HandedOutSeat::take(const shardproof_span& span, std::string_view what) c
   }
 }
 
-std::vector<Tensor> HandedOutSeat::take(const shardproof_span* spans, std::size_t count, std::string_view what) const {
+std::vector<Tensor> HarnessSide::take(const shardproof_span* spans, std::size_t count, std::string_view what) const {
   std::vector<Tensor> taken;
   taken.reserve(count);
   if (count > 0) there(spans, what);
@@ -123,7 +123,7 @@ std::vector<Tensor> HandedOutSeat::take(const shardproof_span* spans, std::size_
   return taken;
 }
 
-Stream HandedOutSeat::stream(std::uint32_t id, std::string_view what) const {
+Stream HarnessSide::stream(std::uint32_t id, std::string_view what) const {
   const auto found = streams_.find(id);
   if (found == streams_.end()) refuse(what, fmt::format("there is no stream {}; the subject has made {}", id, streams_.size() - 1));
   return found->second;
@@ -131,18 +131,18 @@ Stream HandedOutSeat::stream(std::uint32_t id, std::string_view what) const {
 
 // -- Buffers ------------------------------------------------------------------------------------------------------------------------------
 
-shardproof_buffer& HandedOutSeat::find(shardproof_buffer* buffer, std::string_view what) const {
+shardproof_buffer& HarnessSide::find(shardproof_buffer* buffer, std::string_view what) const {
   there(buffer, what);
   if (!known_.contains(buffer)) refuse(what, "that is no buffer of this device");
   if (!buffer->storage) refuse(what, fmt::format("{} was released, or let go of, before", buffer->name));
   return *buffer;
 }
 
-const std::shared_ptr<Storage>& HandedOutSeat::memory_of(shardproof_buffer* buffer, std::string_view what) const {
+const std::shared_ptr<Storage>& HarnessSide::memory_of(shardproof_buffer* buffer, std::string_view what) const {
   return find(buffer, what).storage;
 }
 
-shardproof_buffer* HandedOutSeat::add(std::shared_ptr<Storage> storage, std::string_view label) {
+shardproof_buffer* HarnessSide::add(std::shared_ptr<Storage> storage, std::string_view label) {
   std::string name = fmt::format("buffer {} \"{}\"", storage->buffer(), label);
   shardproof_buffer& handle =
       buffers_.emplace_back(shardproof_buffer{.seat = *this, .storage = std::move(storage), .name = std::move(name)});
@@ -151,27 +151,27 @@ shardproof_buffer* HandedOutSeat::add(std::shared_ptr<Storage> storage, std::str
   return &handle;
 }
 
-shardproof_buffer& HandedOutSeat::handle_of(const std::shared_ptr<Storage>& storage, std::string_view label) {
+shardproof_buffer& HarnessSide::handle_of(const std::shared_ptr<Storage>& storage, std::string_view label) {
   const auto found = handles_.find(storage.get());
   return found == handles_.end() ? *add(storage, label) : *found->second;
 }
 
-void HandedOutSeat::forget(shardproof_buffer& handle) {
+void HarnessSide::forget(shardproof_buffer& handle) {
   handle.is_subjects = false;
   handle.holds = handle.loans = 0;
   handles_.erase(handle.storage.get());
   handle.storage.reset();
 }
 
-void HandedOutSeat::forget_unless_needed(shardproof_buffer& handle) {
+void HarnessSide::forget_unless_needed(shardproof_buffer& handle) {
   if (!handle.is_subjects && handle.holds == 0 && handle.loans == 0) forget(handle);
 }
 
-void HandedOutSeat::lend(const Tensor& tensor, std::string_view label) {
+void HarnessSide::lend(const Tensor& tensor, std::string_view label) {
   if (tensor.defined() && tensor.storage()->buffer() != 0) ++handle_of(tensor.storage(), label).loans;
 }
 
-void HandedOutSeat::end_loan(const Tensor& tensor) {
+void HarnessSide::end_loan(const Tensor& tensor) {
   const auto found = tensor.defined() ? handles_.find(tensor.storage().get()) : handles_.end();
   if (found == handles_.end()) return;
   shardproof_buffer& handle = *found->second;
@@ -179,7 +179,7 @@ void HandedOutSeat::end_loan(const Tensor& tensor) {
   forget_unless_needed(handle);
 }
 
-void HandedOutSeat::hold(std::span<const Tensor> tensors, std::string_view label) {
+void HarnessSide::hold(std::span<const Tensor> tensors, std::string_view label) {
   std::unordered_set<const shardproof_buffer*> held;
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.storage()->buffer() == 0) continue;
@@ -188,7 +188,7 @@ void HandedOutSeat::hold(std::span<const Tensor> tensors, std::string_view label
   }
 }
 
-std::vector<std::shared_ptr<Storage>> HandedOutSeat::left_alive() {
+std::vector<std::shared_ptr<Storage>> HarnessSide::left_alive() {
   std::vector<std::shared_ptr<Storage>> left;
   for (const shardproof_buffer& handle : buffers_) {
     if (handle.storage && (handle.is_subjects || handle.holds > 0)) left.push_back(handle.storage);
@@ -196,26 +196,26 @@ std::vector<std::shared_ptr<Storage>> HandedOutSeat::left_alive() {
   return left;
 }
 
-void HandedOutSeat::describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label) {
+void HarnessSide::describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label) {
   shardproof_buffer& described = find(buffer, "describe");
   device_.describe(described.storage, word(memory_from_c, memory, "describe"), label);
   described.name = fmt::format("buffer {} \"{}\"", described.storage->buffer(), label);
 }
 
-shardproof_buffer& HandedOutSeat::to_release(shardproof_buffer* buffer, std::string_view what) const {
+shardproof_buffer& HarnessSide::to_release(shardproof_buffer* buffer, std::string_view what) const {
   shardproof_buffer& found = find(buffer, what);
   if (!found.is_subjects && found.holds == 0) refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
   return found;
 }
 
-void HandedOutSeat::release(std::uint32_t id, shardproof_buffer* buffer) {
+void HarnessSide::release(std::uint32_t id, shardproof_buffer* buffer) {
   const Stream on = stream(id, "release");
   shardproof_buffer& released = to_release(buffer, "release");
   device_.release(on, released.storage);
   forget(released);
 }
 
-void HandedOutSeat::release_to_cache(std::uint32_t id, shardproof_buffer* buffer) {
+void HarnessSide::release_to_cache(std::uint32_t id, shardproof_buffer* buffer) {
   const Stream on = stream(id, "release_to_cache");
   shardproof_buffer& released = to_release(buffer, "release_to_cache");
   device_.release_to_cache(on, released.storage);
@@ -223,7 +223,7 @@ void HandedOutSeat::release_to_cache(std::uint32_t id, shardproof_buffer* buffer
 }
 
 // A released buffer has no hold any more, so letting go of it does nothing.
-void HandedOutSeat::let_go(shardproof_buffer* buffer) {
+void HarnessSide::let_go(shardproof_buffer* buffer) {
   there(buffer, "let_go");
   if (!known_.contains(buffer)) refuse("let_go", "that is no buffer of this device");
   if (!buffer->storage) return;
@@ -234,7 +234,7 @@ void HandedOutSeat::let_go(shardproof_buffer* buffer) {
 
 // -- Work and collectives -----------------------------------------------------------------------------------------------------------------
 
-void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
+void HarnessSide::submit(std::uint32_t id, const shardproof_work& work) {
   const std::string what = fmt::format("submit \"{}\"", text(work.label, "submit: the label"));
   Work given{.kind = word(work_from_c, work.kind, what),
              .label = work.label,
@@ -260,23 +260,23 @@ void HandedOutSeat::submit(std::uint32_t id, const shardproof_work& work) {
 }
 
 // Records the dtype of a span that `take` has checked.
-void HandedOutSeat::note_written(const shardproof_span& span) {
+void HarnessSide::note_written(const shardproof_span& span) {
   if (span.buffer != nullptr && span.count > 0) span.buffer->written.insert(dtype_from_c(span.dtype));
 }
 
-Communicator& HandedOutSeat::communicator(const shardproof_group* group, std::string_view what) const {
+Communicator& HarnessSide::communicator(const shardproof_group* group, std::string_view what) const {
   Communicator* const found = there(group, what).communicator;
   if (found == nullptr) refuse(what, "this group was dropped before");
   return *found;
 }
 
-shardproof_group* HandedOutSeat::add(std::unique_ptr<Communicator> part) {
+shardproof_group* HarnessSide::add(std::unique_ptr<Communicator> part) {
   if (!part) return nullptr;
   Communicator* const communicator = part.get();
   return &groups_.emplace_back(shardproof_group{.seat = *this, .own = std::move(part), .communicator = communicator});
 }
 
-Collective HandedOutSeat::take(const shardproof_collective& collective, int rank, const std::string& what) {
+Collective HarnessSide::take(const shardproof_collective& collective, int rank, const std::string& what) {
   Collective given{.kind = word(collective_from_c, collective.kind, what),
                    .op = word(op_from_c, collective.op, what),
                    .factor = collective.op == SHARDPROOF_OP_PREMUL_SUM ? collective.factor : 1.0,
@@ -293,15 +293,15 @@ Collective HandedOutSeat::take(const shardproof_collective& collective, int rank
   return given;
 }
 
-void HandedOutSeat::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
+void HarnessSide::run(const shardproof_group* group, std::uint32_t id, const shardproof_collective& collective) {
   const std::string what = fmt::format("run \"{}\"", text(collective.tag, "run: the tag"));
   Communicator& ranks = communicator(group, what);
   const Collective given = take(collective, ranks.rank(), what);
   ranks.run(stream(id, what), given);
 }
 
-void HandedOutSeat::run_coalesced(const shardproof_group* group, std::uint32_t id, const shardproof_collective* collectives,
-                                  std::size_t count) {
+void HarnessSide::run_coalesced(const shardproof_group* group, std::uint32_t id, const shardproof_collective* collectives,
+                                std::size_t count) {
   const std::string call = "run_coalesced";
   Communicator& ranks = communicator(group, call);
   if (count > 0) there(collectives, call + ": the collectives");
@@ -313,7 +313,7 @@ void HandedOutSeat::run_coalesced(const shardproof_group* group, std::uint32_t i
 
 // -- The table ----------------------------------------------------------------------------------------------------------------------------
 
-struct HandedOutSeat::Functions {
+struct HarnessSide::Functions {
   static const char* error(shardproof_device* device) {
     if (device == nullptr) return "";
     return device->seat.thread_.is_this() ? device->seat.error_.c_str() : OwnThread::objection;
@@ -340,7 +340,7 @@ struct HandedOutSeat::Functions {
   }
 
   static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
-    return at(device, [&](HandedOutSeat& seat) {
+    return at(device, [&](HarnessSide& seat) {
       there(stream, "create_stream: where to say its number");
       const Stream made = seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
       seat.streams_[made.id] = made;
@@ -348,29 +348,29 @@ struct HandedOutSeat::Functions {
     });
   }
   static shardproof_status submit(shardproof_device* device, std::uint32_t stream, const shardproof_work* work) {
-    return at(device, [&](HandedOutSeat& seat) { seat.submit(stream, there(work, "submit: the work")); });
+    return at(device, [&](HarnessSide& seat) { seat.submit(stream, there(work, "submit: the work")); });
   }
   static shardproof_status record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
-    return at(device, [&](HandedOutSeat& seat) {
+    return at(device, [&](HarnessSide& seat) {
       there(event, "record: where to say its number") = seat.device_.record(seat.stream(stream, "record")).id;
     });
   }
   static shardproof_status wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
-    return at(device, [&](HandedOutSeat& seat) { seat.device_.wait(seat.stream(stream, "wait"), Event{event}); });
+    return at(device, [&](HarnessSide& seat) { seat.device_.wait(seat.stream(stream, "wait"), Event{event}); });
   }
   static shardproof_status synchronize_stream(shardproof_device* device, std::uint32_t stream) {
-    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(seat.stream(stream, "synchronize_stream")); });
+    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(seat.stream(stream, "synchronize_stream")); });
   }
   static shardproof_status synchronize_event(shardproof_device* device, std::uint64_t event) {
-    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(Event{event}); });
+    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(Event{event}); });
   }
   static shardproof_status synchronize(shardproof_device* device) {
-    return at(device, [&](HandedOutSeat& seat) { seat.device_.synchronize(); });
+    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(); });
   }
 
   static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes, shardproof_memory memory,
                                     const char* label, shardproof_buffer** buffer) {
-    return at(device, [&](HandedOutSeat& seat) {
+    return at(device, [&](HarnessSide& seat) {
       there(buffer, "allocate: where to say which buffer");
       const std::string_view name = text(label, "allocate: the label");
       *buffer =
@@ -380,7 +380,7 @@ struct HandedOutSeat::Functions {
   }
   static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes, shardproof_memory memory,
                                  const char* label, shardproof_buffer** buffer) {
-    return at(device, [&](HandedOutSeat& seat) {
+    return at(device, [&](HarnessSide& seat) {
       there(buffer, "adopt: where to say which buffer");
       const std::string_view name = text(label, "adopt: the label");
       auto storage = seat.device_.adopt(seat.stream(stream, "adopt"), static_cast<std::byte*>(data), bytes,
@@ -390,23 +390,23 @@ struct HandedOutSeat::Functions {
     });
   }
   static shardproof_status describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory, const char* label) {
-    return at(device, [&](HandedOutSeat& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
+    return at(device, [&](HarnessSide& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
   }
   static shardproof_status release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
-    return at(device, [&](HandedOutSeat& seat) { seat.release(stream, buffer); });
+    return at(device, [&](HarnessSide& seat) { seat.release(stream, buffer); });
   }
   static shardproof_status release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
-    return at(device, [&](HandedOutSeat& seat) { seat.release_to_cache(stream, buffer); });
+    return at(device, [&](HarnessSide& seat) { seat.release_to_cache(stream, buffer); });
   }
   static bool is_there(shardproof_buffer* buffer) { return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage; }
   static void* data(shardproof_buffer* buffer) { return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr; }
   static std::size_t bytes(shardproof_buffer* buffer) { return is_there(buffer) ? buffer->storage->bytes() : 0; }
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
-    at(device, [&](HandedOutSeat& seat) { seat.let_go(buffer); });
+    at(device, [&](HarnessSide& seat) { seat.let_go(buffer); });
   }
   static shardproof_status host_access(shardproof_device* device, const char* label, const shardproof_span* reads, std::size_t read_count,
                                        const shardproof_span* writes, std::size_t write_count) {
-    return at(device, [&](HandedOutSeat& seat) {
+    return at(device, [&](HarnessSide& seat) {
       seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
                                seat.take(writes, write_count, "host_access: writes"));
       for (std::size_t i = 0; i < write_count; ++i) note_written(writes[i]);
@@ -420,20 +420,20 @@ struct HandedOutSeat::Functions {
   static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
   static const int* group_members(shardproof_group* group) { return is_there(group) ? group->communicator->members().data() : nullptr; }
   static shardproof_status run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
-    return at(group, [&](HandedOutSeat& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
+    return at(group, [&](HarnessSide& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
   static shardproof_status run_coalesced(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives,
                                          std::size_t count) {
-    return at(group, [&](HandedOutSeat& seat) { seat.run_coalesced(group, stream, collectives, count); });
+    return at(group, [&](HarnessSide& seat) { seat.run_coalesced(group, stream, collectives, count); });
   }
   static shardproof_status split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
-    return at(group, [&](HandedOutSeat& seat) {
+    return at(group, [&](HarnessSide& seat) {
       there(part, "split: where to say which group");
       *part = seat.add(seat.communicator(group, "split").split(color, key, text(name, "split: the name")));
     });
   }
   static void drop_group(shardproof_group* part) {
-    at(part, [&](HandedOutSeat& seat) {
+    at(part, [&](HarnessSide& seat) {
       seat.communicator(part, "drop_group");
       if (!part->own) refuse("drop_group", "the group of the whole world is the harness's");
       part->communicator = nullptr;
@@ -442,7 +442,7 @@ struct HandedOutSeat::Functions {
   }
 };
 
-const shardproof_harness& HandedOutSeat::functions() {
+const shardproof_harness& HarnessSide::functions() {
   static constexpr shardproof_harness table{.abi_version = SHARDPROOF_ABI_VERSION,
                                             .size = sizeof(shardproof_harness),
                                             .error = Functions::error,
@@ -474,18 +474,18 @@ const shardproof_harness& HandedOutSeat::functions() {
   return table;
 }
 
-HandedOutSeat::HandedOutSeat(const Seat& seat) : device_(seat.device) {
+HarnessSide::HarnessSide(const Seat& seat) : device_(seat.device) {
   groups_.emplace_back(shardproof_group{.seat = *this, .own = nullptr, .communicator = &seat.world});
   in_c_ = {.harness = &functions(), .device = &handle_, .world = &groups_.front(), .rank = seat.rank};
 }
 
-void HandedOutSeat::note(std::string text) {
+void HarnessSide::note(std::string text) {
   if (text.empty()) text = "no reason was given";
   if (!first_failure_) first_failure_ = text;
   error_ = std::move(text);
 }
 
-std::optional<std::string> HandedOutSeat::take_first_failure() {
+std::optional<std::string> HarnessSide::take_first_failure() {
   std::optional<std::string> first = std::exchange(first_failure_, std::nullopt);
   if (thread_.take_stray() && !first) first = OwnThread::objection;
   return first;
@@ -512,7 +512,7 @@ Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
 
 }  // namespace
 
-Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(shardproof_reply*)>& call) {
+Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shardproof_reply*)>& call) {
   shardproof_reply said;
   Reply reply;
   try {

@@ -13,9 +13,9 @@
 
 namespace shardproof {
 
-class ToldBody {
+class CaseBodyRunner {
  public:
-  explicit ToldBody(BodyListener& listener) : listener_(listener) {}
+  explicit CaseBodyRunner(BodyListener& listener) : listener_(listener) {}
 
   /// Runs the body, and reports how it ended. An exception that is an error leaves this function, so that the caller
   /// can still report the messages in scope.

@@ -1,8 +1,8 @@
-#include "harness/subject/abi/borrowed_gradient_hook.hpp"
+#include "harness/subject/abi/engine_side_gradient_hook.hpp"
 
 namespace shardproof::abi {
 
-GradientHook borrowed_gradient_hook(const BorrowedDevice& device, const shardproof_gradient_hook& hook) {
+GradientHook engine_side_gradient_hook(const EngineSideDevice& device, const shardproof_gradient_hook& hook) {
   GradientHook borrowed{.state = hook.state, .call = {}};
   if (hook.call == nullptr) return borrowed;
   borrowed.call = [&device, hook](std::uint64_t state, const HookedGradient& operands, Stream stream) {

@@ -1,4 +1,4 @@
-#include "harness/subject/abi/handed_out_gradient_hook.hpp"
+#include "harness/subject/abi/harness_side_gradient_hook.hpp"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,15 @@
 
 namespace shardproof::abi {
 
-HandedOutGradientHook::HandedOutGradientHook(HandedOutSeat& seat, GradientHook hook) : seat_(seat), hook_(std::move(hook)) {
+HarnessSideGradientHook::HarnessSideGradientHook(HarnessSide& seat, GradientHook hook) : seat_(seat), hook_(std::move(hook)) {
   in_c_ = {.context = this, .state = hook_.state, .call = nullptr, .error = [](void* self) {
-             auto& it = *static_cast<HandedOutGradientHook*>(self);
+             auto& it = *static_cast<HarnessSideGradientHook*>(self);
              return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
            }};
   if (!hook_.call) return;
   in_c_.call = [](void* self, std::uint64_t state, const char* label, const shardproof_tensor* gradient, const shardproof_tensor* output,
                   std::uint32_t stream) -> shardproof_status {
-    auto& it = *static_cast<HandedOutGradientHook*>(self);
+    auto& it = *static_cast<HarnessSideGradientHook*>(self);
     if (!it.seat_.thread().is_this()) return SHARDPROOF_FAILED;
     const shardproof_status status = it.seat_.guarded([&] { it.call(state, &there(label, "the label"), gradient, output, stream); });
     if (status != SHARDPROOF_OK) it.error_ = it.seat_.error();
@@ -25,8 +25,8 @@ HandedOutGradientHook::HandedOutGradientHook(HandedOutSeat& seat, GradientHook h
   };
 }
 
-void HandedOutGradientHook::call(std::uint64_t state, std::string label, const shardproof_tensor* gradient, const shardproof_tensor* output,
-                                 std::uint32_t stream) const {
+void HarnessSideGradientHook::call(std::uint64_t state, std::string label, const shardproof_tensor* gradient,
+                                   const shardproof_tensor* output, std::uint32_t stream) const {
   if (is_withdrawn_) throw std::logic_error(fmt::format("a gradient hook is called for \"{}\", but its registration has failed", label));
   const HookedGradient operands{
       .label = std::move(label), .gradient = operand(gradient, "the gradient"), .output = operand(output, "the output")};
@@ -35,7 +35,7 @@ void HandedOutGradientHook::call(std::uint64_t state, std::string label, const s
 }
 
 // A hook works on a stream, so its operands must be in a buffer: a GPU cannot reach host memory.
-Tensor HandedOutGradientHook::operand(const shardproof_tensor* tensor, std::string_view what) const {
+Tensor HarnessSideGradientHook::operand(const shardproof_tensor* tensor, std::string_view what) const {
   Tensor taken = seat_.take(there(tensor, what), what);
   if (taken.defined() && taken.storage()->buffer() == 0) refuse(what, "it is in no buffer of the device");
   return taken;

@@ -37,12 +37,12 @@ class Link {
 };
 
 /// The device of the seat. Only for the simulated device, because work computes with this side's kernels.
-class BorrowedDevice final : public Device {
+class EngineSideDevice final : public Device {
  public:
-  explicit BorrowedDevice(const shardproof_seat& seat);
-  ~BorrowedDevice() override;
-  BorrowedDevice(const BorrowedDevice&) = delete;
-  BorrowedDevice& operator=(const BorrowedDevice&) = delete;
+  explicit EngineSideDevice(const shardproof_seat& seat);
+  ~EngineSideDevice() override;
+  EngineSideDevice(const EngineSideDevice&) = delete;
+  EngineSideDevice& operator=(const EngineSideDevice&) = delete;
 
   using Device::wait;
   Stream create_stream(StreamRole role, std::string_view name) override;
@@ -82,12 +82,12 @@ class BorrowedDevice final : public Device {
   std::unordered_map<shardproof_buffer*, std::weak_ptr<Memory>> memories_;
 };
 
-class BorrowedCommunicator final : public Communicator {
+class EngineSideCommunicator final : public Communicator {
  public:
-  BorrowedCommunicator(const BorrowedDevice& device, shardproof_group* group, bool is_part);
-  ~BorrowedCommunicator() override;
-  BorrowedCommunicator(const BorrowedCommunicator&) = delete;
-  BorrowedCommunicator& operator=(const BorrowedCommunicator&) = delete;
+  EngineSideCommunicator(const EngineSideDevice& device, shardproof_group* group, bool is_part);
+  ~EngineSideCommunicator() override;
+  EngineSideCommunicator(const EngineSideCommunicator&) = delete;
+  EngineSideCommunicator& operator=(const EngineSideCommunicator&) = delete;
 
   int rank() const override;
   std::span<const int> members() const override { return members_; }
@@ -99,7 +99,7 @@ class BorrowedCommunicator final : public Communicator {
  private:
   shardproof_collective given(const Collective& collective) const;
 
-  const BorrowedDevice& device_;
+  const EngineSideDevice& device_;
   std::shared_ptr<Link> link_;
   shardproof_group* group_;
   bool is_part_;

@@ -1,4 +1,4 @@
-#include "harness/runner/told_body.hpp"
+#include "harness/runner/case_body_runner.hpp"
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ void warn(const Catch::AssertionResult& result) {
 
 }  // namespace
 
-void ToldBody::run(const std::function<void()>& body) {
+void CaseBodyRunner::run(const std::function<void()>& body) {
   try {
     body();
   } catch (const Released&) {
@@ -81,7 +81,7 @@ void ToldBody::run(const std::function<void()>& body) {
   }
 }
 
-void ToldBody::assertion_ended(const Catch::AssertionResult& result, const std::vector<Catch::MessageInfo>& messages) {
+void CaseBodyRunner::assertion_ended(const Catch::AssertionResult& result, const std::vector<Catch::MessageInfo>& messages) {
   switch (result.getResultType()) {
     case Catch::ResultWas::ExplicitSkip: listener_.skip(text(result.getMessage())); return;
     case Catch::ResultWas::Warning: warn(result); return;
@@ -104,7 +104,7 @@ void ToldBody::assertion_ended(const Catch::AssertionResult& result, const std::
   listener_.exception_reported(std::move(event));
 }
 
-void ToldBody::refuse_section(std::string_view name, const Catch::SourceLineInfo& place) {
+void CaseBodyRunner::refuse_section(std::string_view name, const Catch::SourceLineInfo& place) {
   listener_.refused(fmt::format("SECTION \"{}\" at {}:{}", name, place.file, place.line));
   throw SectionRefused{};
 }

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "harness/subject/abi/handed_out_seat.hpp"
+#include "harness/subject/abi/harness_side.hpp"
 #include "harness/subject/extension.hpp"
 
 namespace shardproof::abi {
 
-class HandedOutExtension {
+class HarnessSideExtension {
  public:
-  HandedOutExtension(HandedOutSeat& seat, AllGatherExtension extension);
-  HandedOutExtension(const HandedOutExtension&) = delete;
-  HandedOutExtension& operator=(const HandedOutExtension&) = delete;
+  HarnessSideExtension(HarnessSide& seat, AllGatherExtension extension);
+  HarnessSideExtension(const HarnessSideExtension&) = delete;
+  HarnessSideExtension& operator=(const HarnessSideExtension&) = delete;
 
   const shardproof_extension& in_c() const { return in_c_; }
 
@@ -30,7 +30,7 @@ class HandedOutExtension {
   template <class Call>
   shardproof_status guarded(Call&& call);
 
-  HandedOutSeat& seat_;
+  HarnessSide& seat_;
   AllGatherExtension extension_;
   shardproof_extension in_c_;
   std::string error_;

@@ -24,11 +24,11 @@
 #include "harness/subject/subject.hpp"
 
 namespace shardproof::abi {
-class HandedOutSeat;
+class HarnessSide;
 }
 
 struct shardproof_device {
-  shardproof::abi::HandedOutSeat& seat;
+  shardproof::abi::HarnessSide& seat;
 };
 
 struct shardproof_reply {
@@ -40,7 +40,7 @@ struct shardproof_reply {
 
 /// A handle to memory. It stays when its memory is gone, so that a use after the release is reported as such.
 struct shardproof_buffer {
-  shardproof::abi::HandedOutSeat& seat;
+  shardproof::abi::HarnessSide& seat;
   std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
   std::string name;  ///< for messages: `buffer 17 "layers.1"`
   bool is_subjects = false;  ///< The subject allocated or adopted it. Only its release frees it.
@@ -50,18 +50,18 @@ struct shardproof_buffer {
 };
 
 struct shardproof_group {
-  shardproof::abi::HandedOutSeat& seat;
+  shardproof::abi::HarnessSide& seat;
   std::unique_ptr<shardproof::Communicator> own;  ///< set for a part of a split
   shardproof::Communicator* communicator;  ///< nullptr: dropped
 };
 
 namespace shardproof::abi {
 
-class HandedOutSeat {
+class HarnessSide {
  public:
-  explicit HandedOutSeat(const Seat& seat);
-  HandedOutSeat(const HandedOutSeat&) = delete;
-  HandedOutSeat& operator=(const HandedOutSeat&) = delete;
+  explicit HarnessSide(const Seat& seat);
+  HarnessSide(const HarnessSide&) = delete;
+  HarnessSide& operator=(const HarnessSide&) = delete;
 
   const shardproof_seat& in_c() const { return in_c_; }
   /// The table of the harness's functions, the same for every seat.
@@ -151,6 +151,6 @@ class HandedOutSeat {
 /// Calls a function of the subject, which returns a status and may call `fail` and `warn` on its reply. The call also
 /// fails if the function throws, or if a function of the harness failed within it. `seat`: the seat of the trainer, or
 /// nullptr.
-Reply call_subject(HandedOutSeat* seat, const std::function<shardproof_status(shardproof_reply*)>& call);
+Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi
