@@ -131,12 +131,6 @@ void UnitCalls::backward() {
 
 namespace {
 
-std::uint64_t parameters_of_no_unit(const Scenario& scenario) {
-  const auto all = scenario::parameters(scenario.model);
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(all, [&](const auto& parameter) { return flat_shard(scenario.plan).unit_of(parameter.name) == nullptr; }));
-}
-
 class FlatShardChecks final : public Kind {
  public:
   SoundnessClauses clauses() const override { return sharded_clauses; }
@@ -161,7 +155,7 @@ class FlatShardChecks final : public Kind {
   void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const bool counts_gathers = !may_gather_in_vain(run.scenario());
-    const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
+    const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     UnitCalls calls(run.scenario(), world);
     const auto make = [&](const scenario::Action& action) { calls.make(action); };
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
@@ -169,11 +163,11 @@ class FlatShardChecks final : public Kind {
       const bool is_backward = action.kind == ActionKind::backward;
       if (is_backward == (check == MemoryCheck::nothing_left)) {
         const std::uint64_t whole = trace::at(run.trace(), MemoryClass::parameter, end).buffers;
-        CHECK(whole >= unclaimed + calls.whole());
-        if ((is_backward && calls.whole() == 0) || counts_gathers) CHECK(whole == unclaimed + calls.whole());
+        CHECK(whole >= unsharded + calls.whole());
+        if ((is_backward && calls.whole() == 0) || counts_gathers) CHECK(whole == unsharded + calls.whole());
       }
       if (check != MemoryCheck::nothing_left) return;
-      CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unclaimed + calls.waiting_gradients());
+      CHECK(trace::at(run.trace(), MemoryClass::gradient, end).buffers <= unsharded + calls.waiting_gradients());
       CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).buffers == 0);
     });
   }
@@ -205,10 +199,10 @@ class FlatShardChecks final : public Kind {
 
   void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
-    const std::uint64_t unclaimed = parameters_of_no_unit(run.scenario());
+    const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
-    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed);
-    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed);
+    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded);
+    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unsharded);
   }
 };
 

@@ -22,12 +22,6 @@ using scenario::Scenario;
 
 namespace {
 
-std::uint64_t unclaimed_parameters(const Scenario& scenario) {
-  const auto all = scenario::parameters(scenario.model);
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(all, [&](const auto& parameter) { return fully_shard(scenario.plan).group_of(parameter.name) == nullptr; }));
-}
-
 class FullyShardChecks final : public Kind {
  public:
   // A root that a later backward does not reach keeps its work for ever.
@@ -66,7 +60,7 @@ class FullyShardChecks final : public Kind {
 
   void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
-    const std::uint64_t unclaimed = unclaimed_parameters(run.scenario());
+    const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     // A whole parameter that an extension has made may keep what the extension gathered.
     const bool is_extended =
         any_call(run.scenario().script, [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
@@ -76,11 +70,11 @@ class FullyShardChecks final : public Kind {
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
       if ((action.kind == ActionKind::backward) != (check == MemoryCheck::nothing_left)) return;
       if (!calls.may_be_whole_in_vain() && (calls.whole_parameters() == 0 || !is_extended))
-        check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed + calls.whole_parameters());
+        check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded + calls.whole_parameters());
       if (check != MemoryCheck::nothing_left || calls.goes_on()) return;
       if (!calls.is_gathering()) check_alive(run.trace(), MemoryClass::gathered, end, Alive::exactly, 0);
       check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
-      check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed + calls.waiting_gradients());
+      check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unsharded + calls.waiting_gradients());
     });
   }
 
@@ -126,9 +120,9 @@ class FullyShardChecks final : public Kind {
     for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
       check_alive(run.trace(), memory, end, Alive::exactly, 0);
     // What no group claims is whole for ever, and so is its gradient.
-    const std::uint64_t unclaimed = unclaimed_parameters(run.scenario());
-    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unclaimed);
-    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unclaimed);
+    const std::uint64_t unsharded = unsharded_parameters(run.scenario());
+    check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded);
+    check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unsharded);
   }
 };
 
