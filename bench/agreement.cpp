@@ -1,5 +1,6 @@
-// What the harness adds to a case: two ranks agree to start it, run it as a Catch2 run of one trivial assertion, write its lines, agree on its
-// end. From the difference between a world with 300 such cases and the same world with none.
+// Measures the harness's cost per case. Two ranks agree to start the case, run it as a Catch2 run of one trivial
+// assertion, write its lines, and agree on its end. The cost follows from the difference between a world with 300 such
+// cases and the same world without cases.
 #include "bench/measure.hpp"
 #include "bench/worlds.hpp"
 

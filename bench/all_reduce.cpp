@@ -1,4 +1,4 @@
-// All-reduce of 1 KiB on the shm fabric, beside Open MPI's, in turns.
+// Measures an all-reduce of 1 KiB on the shm fabric and on Open MPI, in turns.
 #include <nlohmann/json.hpp>
 
 #include "bench/measure.hpp"

@@ -1,4 +1,4 @@
-// What is called, and how often, on both sides of the comparison.
+// The common part of both sides of the comparison: the size of the call, and the number of calls.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace shardproof::bench {
 
 inline constexpr std::size_t all_reduce_elements = 256;  ///< of f32: 1 KiB
 
-/// Mean over many calls in a row, after some that nobody counts.
+/// The mean time of consecutive calls, after warm-up calls that do not count.
 template <class Call>
 double ns_per_call(const Call& call) {
   constexpr int warm_up = 200;

@@ -1,4 +1,5 @@
-// The checks over recorded facts, on traces as an engine leaves them: per layer a gather, a copy out of it, the layer, and the release of both.
+// Measures the checks over recorded facts, on traces like an engine's. Each layer has a gather, a copy out of it, the
+// layer itself, and the release of both buffers.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace {
 constexpr std::uint32_t compute = 0;
 constexpr std::uint32_t gathering = 1;
 
-/// Three pieces of work a layer, ordered as they have to be; two layers' buffers are alive at a time.
+/// A trace with three correctly ordered pieces of work per layer. The buffers of two layers are alive at a time.
 Trace layers(std::int64_t works) {
   Trace trace;
   trace.facts = {fact::StreamCreated{.stream = compute, .role = StreamRole::compute, .name = "compute"},
@@ -79,7 +80,7 @@ void critical_path(benchmark::State& state) {
 }
 BENCHMARK(critical_path)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kNanosecond);
 
-/// Google Benchmark's results as rows of our table.
+/// Prints Google Benchmark's results as rows of our table.
 class Rows : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }

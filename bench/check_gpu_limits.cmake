@@ -1,4 +1,4 @@
-# Every limit is measured, and on tables that are filled for the CPU the document says that its numbers mean nothing.
+# Checks that every limit is measured, and that the document marks numbers of CPU tables as meaningless.
 # cmake -D PROGRAM=… -D BACKEND=… -P check_gpu_limits.cmake
 execute_process(COMMAND "${PROGRAM}" "${BACKEND}" OUTPUT_VARIABLE document COMMAND_ERROR_IS_FATAL ANY)
 string(JSON label GET "${document}" meaningless)

@@ -1,9 +1,9 @@
-// What one GPU, and NCCL between the GPUs of this machine, can do at best, through the same tables that the backend uses: what else is
-// measured on them is to be seen beside this. Prints one JSON document.
+// Measures the best performance of one GPU, and of NCCL between the GPUs of this machine, through the same tables as
+// the backend. Other measurements on these GPUs can be compared with it. Prints one JSON document.
 //
 //   bench-gpu_limits BACKEND [--versions]
 //
-// Ends with 3 where the backend cannot be used, with 1 where a measurement failed.
+// Ends with 3 if the backend cannot be used, and with 1 if a measurement failed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct Effort {
 };
 constexpr Effort thorough{.samples = 201, .copied = 512 * mebibyte}, to_see_it_work{.samples = 5, .copied = mebibyte};
 
-// The middle and the tenths at both ends; null where nothing could be measured.
+// The median and the tenths at both ends, or null without values.
 ordered_json spread(std::vector<double> values, std::string_view unit) {
   if (values.empty()) return nullptr;
   std::ranges::sort(values);
@@ -69,7 +69,7 @@ class Measured {
   Gpu& gpu() { return gpu_; }
   StreamHandle stream() const { return stream_; }
 
-  /// Of what `issue` puts on the stream, between two events.
+  /// The time of the work that `issue` puts on the stream, between two events.
   double on_stream_ns(const std::function<void()>& issue) {
     EventHandle start = gpu_.record(stream_);
     issue();
@@ -84,7 +84,7 @@ class Measured {
   void finish() {
     on_stream_ns([] {});
   }
-  /// A kernel that ends at once.
+  /// Launches a kernel that ends at once.
   void launch() { gpu_.check(gpu_.vendor().kernels->spin(0, 1, gpu_.abort_flag(), stream_), "spin", stream_); }
   void* allocate(std::size_t bytes) {
     void* memory = nullptr;
@@ -99,7 +99,7 @@ class Measured {
   StreamHandle stream_;
 };
 
-// Both directions count: what is copied is read once and written once.
+// Counts both directions, because a copy reads and writes each byte once. Bytes per ns are GB per s.
 ordered_json copy_bandwidth(Measured& measured, const Effort& effort) {
   void* const from = measured.allocate(effort.copied);
   void* const to = measured.allocate(effort.copied);
@@ -109,7 +109,7 @@ ordered_json copy_bandwidth(Measured& measured, const Effort& effort) {
       measured.gpu().check(measured.gpu().cuda().memcpy_async(to, from, effort.copied, CopyKind::device_to_device, measured.stream()),
                            "cudaMemcpyAsync");
     });
-    if (i > 0 && ns > 0) rates.push_back(2.0 * static_cast<double>(effort.copied) / ns);  // the first warms up; bytes per ns are GB per s
+    if (i > 0 && ns > 0) rates.push_back(2.0 * static_cast<double>(effort.copied) / ns);  // not the warm-up
   }
   measured.release(from);
   measured.release(to);
@@ -162,7 +162,7 @@ ordered_json events(Measured& measured, const Effort& effort) {
       {"record", spread(records, "ns")}, {"query_of_what_has_happened", spread(queries, "ns")}, {"record_until_seen", spread(seen, "ns")}};
 }
 
-// A rank of NCCL on a GPU of its own.
+// A rank of NCCL on its own GPU.
 class Rank {
  public:
   Rank(const VendorTables& vendor, int size, const UniqueId& id, int rank) : measured_(vendor, rank) {

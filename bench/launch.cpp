@@ -1,5 +1,6 @@
-// What a world costs before its first case and after its last: launch, rendezvous and teardown, beside as many processes of the same binary
-// that leave at once, and beside MPI. Rounds are interleaved, so that a busy machine is busy for all.
+// Measures the cost of a world before its first case and after its last one: launch, rendezvous and teardown. For
+// comparison it measures the same number of processes of the same binary that leave at once, and MPI. Rounds are
+// interleaved, so that a busy machine affects all of them.
 #include "bench/measure.hpp"
 #include "bench/worlds.hpp"
 

@@ -1,4 +1,4 @@
-// What the benchmark programs share: taking times side by side, and saying them as rows of one table.
+// Helpers of the benchmark programs: they measure times and print them as rows of one table.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Three digits, in the unit that reads best.
+/// A time as text, with three digits, in the largest unit that fits.
 inline std::string in_time(double ns) {
   struct Unit {
     double ns;
@@ -37,7 +37,7 @@ inline std::string in_time(double ns) {
   return fmt::format("{:.3g} ns", ns);
 }
 
-/// `| what | goal | measured | beside it | goal met |`.
+/// Prints `| what | goal | measured | beside it | goal met |`. `beside` is the measurement for comparison.
 inline void print_row(std::string_view what, std::string_view goal, std::string_view measured, std::string_view beside, bool met) {
   fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, beside, met ? "yes" : "**no**");
   std::fflush(stdout);

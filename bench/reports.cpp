@@ -1,5 +1,5 @@
-// Merging the streams of a large world, and comparing two of its reports. The world is written here, by the functions that ranks write with:
-// as many real ranks would take longer than anybody waits.
+// Measures the merge of the streams of a large world, and the comparison of two of its reports. This program writes the
+// world itself, by the functions that ranks use, because so many real ranks would take too long.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr int ranks = 1024;
 constexpr int cases = 1000;
 
-/// A stream as long as those of the suite: each case begins, measures nothing and passes.
+/// Writes a stream with the length of a suite's stream. Each case begins, measures nothing and passes.
 void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank) {
   std::ofstream out(world.rank_stream(rank));
   const auto write = [&](const RankEvent& event) { out << to_line(event) << '\n'; };

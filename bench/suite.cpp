@@ -1,4 +1,4 @@
-// The suites as users run them, from the start of the launcher to its end, report written.
+// Measures the suites as users run them, from the start of the launcher to its end, including the report.
 #include <nlohmann/json.hpp>
 
 #include "bench/measure.hpp"

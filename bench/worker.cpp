@@ -1,4 +1,5 @@
-// The worker that the benchmarks run: cases that cost nothing but what the harness adds, and one that measures the fabric from inside.
+// The worker of the benchmarks. It has cases that cost only the harness's own part, and one case that measures the
+// fabric from inside.
 #include <fmt/format.h>
 
 #include <array>
@@ -33,7 +34,7 @@ RANKED_TEST_CASE("bench/all_reduce", ranks(2, 4)) {
   mine.fill(1.0F);
   const auto call = all_reduce_of(mine, sum, shardproof::DType::f32, shardproof::ReduceOp::sum);
   const std::array own{shardproof::bench::ns_per_call([&] { rank.world().run(call); })};
-  // Ranks agree on what they measured: here on the slowest.
+  // Ranks must report the same measurement: the slowest rank's.
   std::array slowest{0.0};
   rank.world().run(all_reduce_of(own, slowest, shardproof::DType::f64, shardproof::ReduceOp::max));
   rank.measure("all_reduce_ns", slowest[0], "ns");

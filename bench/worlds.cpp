@@ -27,7 +27,7 @@ Scratch::Scratch() {
 }
 
 Scratch::~Scratch() {
-  std::error_code ignored;  // nothing depends on it any more
+  std::error_code ignored;  // no code needs the folder any more
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -1,4 +1,4 @@
-// Worlds of the bench worker, run by the launcher's own code, and other programs beside them.
+// Runs worlds of the bench worker by the launcher's own code, and other programs for comparison.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 
 namespace shardproof::bench {
 
-/// The folder of this program: all that is measured is built into it.
+/// The folder of this program. It contains all measured programs.
 std::filesystem::path programs();
 
-/// A folder in memory that is gone with its handle.
+/// A folder in memory. The destructor removes it.
 class Scratch {
  public:
   Scratch();
   Scratch(const Scratch&) = delete;
   ~Scratch();
-  /// A path in it that was not given before.
+  /// A new path in the folder.
   std::filesystem::path fresh();
 
  private:
@@ -32,14 +32,15 @@ class Bench {
  public:
   Bench();
 
-  /// Milliseconds from nothing to nothing: rendezvous made, ranks spawned, joined, through their cases, ended. Throws when any rank did not
-  /// leave in order.
+  /// The milliseconds of a whole world: make the rendezvous, spawn the ranks, let them join, run their cases and end.
+  /// Throws if any rank did not leave in order.
   double world_ms(int size, const std::vector<std::string>& cases);
 
   /// The ids of the bench worker's cases that begin with `prefix`.
   std::vector<std::string> cases(const std::string& prefix) const;
 
-  /// Runs `count` processes at once and waits for all; throws when one does not end with 0. Their output goes to `output`, for reading.
+  /// Runs `count` processes at once and waits for all of them. Writes their output to the file `output`. Throws if a
+  /// process does not end with 0.
   void spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count,
              const std::filesystem::path& output);
   double spawn_ms(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count);
@@ -55,10 +56,10 @@ class Bench {
 
 std::string read(const std::filesystem::path& file);
 
-/// Where a command of the PATH is. Throws when it is not.
+/// The path of a command on the PATH. Throws if the PATH does not contain it.
 std::filesystem::path find_program(const std::string& name);
 
-/// mpirun's arguments that let it start `ranks` of a program here, whoever calls and however few the cores.
+/// Arguments of mpirun to start `ranks` ranks of a program here, for any user and any number of cores.
 std::vector<std::string> mpirun_arguments(int ranks, const std::filesystem::path& program);
 
 }  // namespace shardproof::bench

@@ -1,10 +1,12 @@
-# The libraries this project stands on. Each is taken from the system; one that is missing or too old there, DLPack's header left aside, is
-# downloaded as a release archive and checked against its hash. Nothing is downloaded where the system has everything, and CUDA and NCCL are never needed.
+# The libraries that this project needs. CMake takes each library from the system. If the system's library is missing or
+# too old, CMake downloads a release archive and checks its hash, except for DLPack's header. A system with all
+# libraries needs no download. CUDA and NCCL are never required.
 include(FetchContent)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # what is built here and goes into rooms goes into shared objects, too
-set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that has this tree as a subdirectory links what our targets link
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # rooms link the libraries built here, and go into shared objects
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project with this tree as a subdirectory links our targets' libraries
 
-# shardproof_dependency(package version ARCHIVE url SHA256 hash [SETTINGS name=value…]): settings hold where the package is built by us.
+# shardproof_dependency(package version ARCHIVE url SHA256 hash [SETTINGS name=value…])
+# The settings apply if this project builds the package.
 macro(shardproof_dependency package version)
   cmake_parse_arguments(DEPENDENCY "" "ARCHIVE;SHA256" "SETTINGS" ${ARGN})
   find_package(${package} ${version} QUIET)
@@ -44,7 +46,7 @@ shardproof_dependency(Eigen3 3.4
   SHA256 8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
   SETTINGS BUILD_TESTING=OFF EIGEN_BUILD_DOC=OFF EIGEN_BUILD_PKGCONFIG=OFF)
 
-# One header, whose archives have no hash that could be checked here.
+# DLPack is one header. Its archives have no hash that CMake could check.
 find_package(dlpack CONFIG QUIET)
 if(dlpack_FOUND)
   message(STATUS "dlpack: ${dlpack_DIR}")
@@ -53,10 +55,10 @@ else()
     "libdlpack-dev; else install https://github.com/dmlc/dlpack with its CMake and put where it is into CMAKE_PREFIX_PATH.")
 endif()
 
-# Used where present: with it, a run of all suites takes a quarter less.
+# Optional: with mimalloc, a run of all suites takes a quarter less time.
 find_package(mimalloc 2 QUIET)
 
-# fmt compiled once, and linked statically whatever the system has of it.
+# fmt is compiled once and linked statically, for any form of the system's fmt.
 get_target_property(fmt_kind fmt::fmt TYPE)
 if(fmt_kind STREQUAL "STATIC_LIBRARY")
   add_library(shardproof_fmt INTERFACE)
@@ -75,20 +77,21 @@ if(catch2_SOURCE_DIR)
 endif()
 include(Catch)  # catch_discover_tests
 
-# The GPU backend is a shared object of its own, loaded at run time: it is built where these are present, and nothing else looks at them.
-find_package(CUDAToolkit 12 QUIET)  # the first whose nvcc compiles C++20
+# The GPU backend is a separate shared object that is loaded at run time. It is built if these packages are present. No
+# other target uses them.
+find_package(CUDAToolkit 12 QUIET)  # CUDA 12 is the first version whose nvcc compiles C++20
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY CUPTI_INCLUDE_DIR)
 set(SHARDPROOF_CUDA OFF)
-if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT SHARDPROOF_SANITIZE)  # sanitizers look at what runs on the host
+if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT SHARDPROOF_SANITIZE)  # for host code only
   include(CheckLanguage)
-  check_language(CUDA)  # enable_language would end the configuration where nvcc is missing
+  check_language(CUDA)  # without nvcc, enable_language would end the configuration
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      # Compiled for Hopper, and for what else is not older than Turing by the driver, once, when it loads the module: each further
-      # architecture would take as long to compile as the first.
+      # nvcc compiles for Hopper. For other GPUs from Turing on, the driver compiles once, when it loads the module.
+      # Each further architecture would take as long to compile as the first.
       set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
     endif()
     enable_language(CUDA)

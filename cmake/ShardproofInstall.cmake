@@ -1,11 +1,11 @@
-# Says which files `cmake --install` installs, and where. Another project can then use find_package(shardproof) and link shardproof::main, or
-# bring a subject in C by shardproof::subject and shardproof::worker.
+# Defines which files `cmake --install` installs, and where. Another project can then use find_package(shardproof) and
+# link shardproof::main. For a subject in C it links shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
-# The libraries that run inside a rank. CMake fails when one is missing here, because another library links it.
+# The libraries that run inside a rank. CMake fails if this list lacks one, because another library links it.
 set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol shardproof_control shardproof_rendezvous shardproof_tensor
   shardproof_trace shardproof_fabric shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
   shardproof_player shardproof_faults shardproof_world shardproof_cases shardproof_runner shardproof_main)
@@ -65,7 +65,7 @@ if(TARGET shardproof_cuda)
   install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)
 endif()
 
-# Engines to copy from, and the package that those in Python stand on.
+# Example engines, and the package that the Python engines use.
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof" USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python" FILES_MATCHING PATTERN "*.py")
 

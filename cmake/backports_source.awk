@@ -1,6 +1,6 @@
-# Reads a machine's APT sources (files *.list and *.sources) and prints the source of bookworm-backports that belongs beside them: first the
-# name of the file to make, then its text. It is made from the machine's own source of bookworm, so that mirror and keys stay what they are.
-# Prints nothing where there is such a source already, or none of bookworm to make it from.
+# Reads a machine's APT sources (files *.list and *.sources), and prints a source of bookworm-backports to add: first
+# the name of the new file, then its text. The text follows the machine's own source of bookworm, so that mirror and
+# keys stay the same. Prints nothing if such a source exists already, or if the machine has no source of bookworm.
 
 function end_of_stanza() {
   if (enabled && suites ~ /(^|[ \t])bookworm-backports([ \t]|$)/) present = 1
@@ -16,7 +16,7 @@ FILENAME ~ /\.sources$/ {
   if (/^#/) next
   if (/^[ \t]*$/) { end_of_stanza(); next }
   if (!/^[ \t]/) keeping = tolower($1) ~ /^(uris|signed-by|trusted):$/
-  if (keeping) kept = kept $0 "\n"  # a key may stand in the field itself, over several lines
+  if (keeping) kept = kept $0 "\n"  # the field itself may contain a key, over several lines
   if (tolower($1) == "suites:") suites = $0
   if (tolower($1) == "enabled:" && tolower($2) == "no") enabled = 0
   next

@@ -1,5 +1,6 @@
-// fmt, compiled once. Debian has it as headers and as a shared library, which would bring the shared C++ library with it; as headers alone it
-// costs every file that formats a line two seconds of compilation. The templates below are those that fmt's headers only declare.
+// fmt, compiled once. Debian has fmt as a shared library, which would load the shared C++ library, too, and as headers.
+// With headers alone, every file that formats a line takes two more seconds to compile. The templates below are the
+// ones that fmt's headers only declare.
 #include <fmt/format-inl.h>
 
 template FMT_API auto fmt::detail::dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<float>;

@@ -1,4 +1,5 @@
-# Prints the numbers of tests, failures and skips of a JUnit file as CTest writes it: one <testsuite> with its counts as attributes.
+# Prints the numbers of tests, failures and skips of a JUnit file from CTest, which has one <testsuite> with the counts
+# as attributes.
 /<testsuite/, />/ {
   while (match($0, /[a-z]+="[0-9]+"/)) {
     split(substr($0, RSTART, RLENGTH), part, /="|"/)

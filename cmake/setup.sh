@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What ./run and ./test share: make the machine able to build this tree, then configure and build it. To be sourced under
-# `set -euo pipefail`.
+# The common functions of ./run and ./test: they install packages, then configure and build this tree. Source this file
+# under `set -euo pipefail`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
-# The launcher's exit code for "infrastructure": whoever calls ./run can tell it from failed cases.
+# The launcher's exit code for "infrastructure", so that a caller of ./run can distinguish it from failed cases.
 readonly setup_failed=3
 
 say() { printf '%s\n' "$*" >&2; }
@@ -12,7 +12,7 @@ say() { printf '%s\n' "$*" >&2; }
 # package_group build|check|bench|pytorch: Debian packages.
 package_group() {
   case $1 in
-    # Python is for tests, but CMake wants to see it when it configures them.
+    # Only tests need Python, but CMake looks for it when it configures them.
     build)
       printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev \
         libmimalloc-dev python3-minimal
@@ -25,7 +25,7 @@ package_group() {
   esac
 }
 
-# Prints those of the given packages that are not installed, or too old for us.
+# Prints the given packages that are not installed, or are too old.
 missing_packages() {
   local have package status name version
   declare -A installed=()
@@ -41,7 +41,8 @@ missing_packages() {
 
 on_bookworm() { grep -qs '^VERSION_CODENAME=bookworm$' /etc/os-release; }
 
-# The source of bookworm-backports to add to this machine: the name of its file, then its text; nothing where none is needed.
+# Prints the source of bookworm-backports to add to this machine: the name of its file, then its text. Prints nothing if
+# it is not needed.
 backports_source() {
   local file readable=()
   for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
@@ -66,8 +67,8 @@ install_commands() {
   printf 'apt-get install -y --no-install-recommends %s\n' "${packages[*]}"
 }
 
-# ensure_packages yes|no GROUP…: installs what is missing of the groups, or says how and ends where that is forbidden (`no`) or beyond our
-# rights.
+# ensure_packages yes|no GROUP…: installs the missing packages of the groups. If that is forbidden (`no`) or root rights
+# are missing, prints the commands and ends.
 ensure_packages() {
   local allowed=$1 wanted missing commands
   shift
@@ -76,7 +77,7 @@ ensure_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     local tool absent=()
     for tool in g++ cmake ninja; do command -v "$tool" >/dev/null || absent+=("$tool"); done
-    ((${#absent[@]} > 0)) || return 0 # of libraries, CMake will say which one it does not find
+    ((${#absent[@]} > 0)) || return 0 # CMake will report missing libraries
     say "shardproof: this system has no apt-get, and lacks: ${absent[*]}"
     say "Install with its own package manager, then call again: a C++20 compiler (g++ 12 or later), CMake 3.25, Ninja, Catch2 3.4, CLI11 2,"
     say "nlohmann_json 3.9, fmt 9, Eigen 3.4, each of this version or later, and DLPack (docs/building.md)."
@@ -104,7 +105,7 @@ ensure_packages() {
   say "$commands"
   mkdir -p "$root/build"
   local log=$root/build/install.log
-  # Nothing may ask: no terminal to read from, no dialogs of debconf or needrestart.
+  # Installation must not ask questions: it has no terminal to read from, and no dialogs of debconf or needrestart.
   if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l bash -ec "$commands" </dev/null >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     say "shardproof: installing failed; everything that was said is in $log"
@@ -115,7 +116,8 @@ ensure_packages() {
     say "shardproof: this system's release of ${missing[*]} is too old; CMake will look elsewhere (docs/building.md)"
 }
 
-# As many compilers at once as there are cores, but no more than GiB of free memory: the largest translation units take most of one.
+# The number of compilers to run at once: the number of cores, but at most the number of free GiB of memory. The largest
+# translation units take almost one GiB.
 build_jobs() {
   local cores memory
   cores=$(nproc)
@@ -124,8 +126,8 @@ build_jobs() {
   printf '%s' $((cores < memory ? cores : memory))
 }
 
-# Passes on what Ninja and CMake print beyond their progress. Progress is one live line on a terminal. In a file it is a line at the beginning
-# and a line at the end.
+# Passes on the output of Ninja and CMake, and shortens their progress. On a terminal, progress is one live line. In a
+# file it is a line at the beginning and a line at the end.
 show_build() {
   local name=$1 line live='' announced='' stopped='' steps='' start=$SECONDS
   if [[ -t 2 ]]; then live=yes; fi
@@ -154,15 +156,16 @@ show_build() {
   fi
 }
 
-# configure_and_build PRESET FOLDER [TARGET…]: quick when there is nothing to do; speaks only of what it does and of what fails.
+# configure_and_build PRESET FOLDER [TARGET…]: is quick if nothing has changed. Reports only its steps and failures.
 configure_and_build() {
   local preset=$1 folder=$2
   shift 2
   mkdir -p "$folder"
   (
-    trap 'exit 130' INT # Ninja and CMake end with codes of a failure, and Bash would go on
+    # After an interrupt, Ninja and CMake end with the codes of a failure, and Bash would continue.
+    trap 'exit 130' INT
     flock 9 # two calls at once in one checkout take turns
-    # Ninja configures again by itself when a CMakeLists.txt has changed; presets are beyond its sight.
+    # Ninja itself configures again after a change of a CMakeLists.txt, but does not see changes of presets.
     if [[ ! -e $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ]]; then
       say "shardproof: configuring ${folder##*/}"
       if ! (cd "$root" && cmake --preset "$preset") >"$folder/configure.log" 2>&1; then
@@ -179,23 +182,23 @@ configure_and_build() {
   ) 9>"$folder/.lock"
 }
 
-# -- PyTorch, for those who ask for it: in an environment of its own, and nowhere else on the machine.
+# -- PyTorch, on request: in its own environment, and nowhere else on the machine.
 
 readonly pytorch_home=$root/build/pytorch pytorch_package=$root/fixtures/pytorch
-# Measured, of 2.15.0: what the wheel weighs, and what it and all that it needs take up once installed.
+# Measured for 2.15.0: the size of the wheel, and the installed size with all dependencies.
 readonly pytorch_sizes='its wheel is 0.54 GB, and with what it depends on it takes 5.4 GB there'
 
-# What these name comes before what the environment has installed.
+# PYTHONPATH and PYTHONHOME would take precedence over the environment's own packages.
 readonly without_python_path=(env -u PYTHONPATH -u PYTHONHOME)
 pytorch_version() { sed -n 's/^pytorch = \["torch==\(.*\)"\]$/\1/p' "$pytorch_package/pyproject.toml"; }
 
-# What SHARDPROOF_PYTORCH names is its user's business.
+# The user maintains an environment that SHARDPROOF_PYTORCH names.
 pytorch_environment() { printf '%s' "${SHARDPROOF_PYTORCH:-$pytorch_home}"; }
 has_pytorch() { [[ -x $(pytorch_environment)/bin/shardproof-pytorch-worker ]]; }
 
 can_make_environments() { python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
-# Whether the environment is that of this tree: its torch, and the package as it is now.
+# Whether the environment has this tree's version of torch, and the current state of the package.
 is_pytorch_ready() {
   local version installed versions='import importlib.metadata as m; print(m.version("torch"), m.version("shardproof"))'
   version=$(pytorch_version)
@@ -205,11 +208,11 @@ is_pytorch_ready() {
     diff -rq --exclude=__pycache__ --exclude='*.egg-info' "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
 }
 
-# Its Python may be gone, and its pip where somebody ended its making.
+# The environment's Python may be gone. Its pip may be missing if its creation was interrupted.
 has_environment() { "${without_python_path[@]}" "$pytorch_home/bin/python" -m pip --version >/dev/null 2>&1; }
 
-# Prints a script that makes the environment, or brings it up to date. The package is copied first, for building it writes into its folder;
-# the copy stays, once it is installed, to tell what is.
+# Prints a script that makes or updates the environment. The script copies the package first, because building the
+# package writes into its folder. The copy stays after the installation, and shows which state is installed.
 pytorch_commands() {
   local home
   printf -v home '%q' "$pytorch_home"
@@ -225,7 +228,7 @@ pytorch_commands() {
   printf 'mv %s/new %s/package\n' "$home" "$home"
 }
 
-# Says what is to be installed, and ends where that is forbidden (`no`) or beyond our means.
+# Reports the coming installation. Ends if it is forbidden (`no`) or not possible.
 announce_pytorch() {
   local allowed=$1 commands=$2 what
   if has_pytorch; then
@@ -243,7 +246,8 @@ announce_pytorch() {
   say "$commands"
 }
 
-# ensure_pytorch yes|no: makes the environment, or says how and ends where that is forbidden (`no`). Quick where it is as it should be.
+# ensure_pytorch yes|no: makes the environment. If that is forbidden (`no`), prints the commands and ends. It is quick
+# if the environment is ready.
 ensure_pytorch() {
   local allowed=$1 log=$root/build/pytorch-install.log
   if [[ ${SHARDPROOF_PYTORCH:-} ]] || is_pytorch_ready; then return 0; fi

@@ -1,4 +1,5 @@
-// The text of profiles.json, as the build put it into the worker: which cases of the suites somebody claims to pass.
+// The text of profiles.json, which the build embeds into the worker. A profile lists the cases that an engine claims to
+// pass.
 #pragma once
 
 #include <string_view>

@@ -1,9 +1,10 @@
-// How often a random test goes round.
+// The number of rounds of a random test.
 #pragma once
 
 namespace shardproof::testing {
 
-/// A fourth of `usual` under AddressSanitizer: that build is ten times as slow, and asks what the code does to memory, which few rounds show.
+/// A fourth of `usual` under AddressSanitizer. That build is ten times slower, and only checks memory accesses, for
+/// which few rounds are enough.
 template <class Number>
 constexpr Number rounds(Number usual) {
 #ifdef SHARDPROOF_SANITIZES_ADDRESSES

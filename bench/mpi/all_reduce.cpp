@@ -1,4 +1,4 @@
-// What bench/all_reduce stands beside: the same calls on MPI. Prints nanoseconds per call, of rank 0.
+// The comparison for bench/all_reduce: the same calls on MPI. Prints nanoseconds per call, measured on rank 0.
 #include <mpi.h>
 
 #include <chrono>

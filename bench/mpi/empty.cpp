@@ -1,4 +1,4 @@
-// What bench/launch stands beside: ranks that do nothing but join an MPI world and leave it.
+// The comparison for bench/launch: ranks that only join an MPI world and leave it.
 #include <mpi.h>
 
 int main(int argc, char** argv) {

@@ -10,7 +10,8 @@ namespace shardproof::suites {
 
 namespace {
 
-// A clause and the findings that it asks about. Clauses that one check alone judges are not here: its case or the check names them.
+// A clause and the findings that it asks about. The table omits clauses that only one check judges: the case or the
+// check names them.
 class Asked {
  public:
   constexpr Asked(std::string_view clause, std::initializer_list<Finding> findings) : clause_(clause) {

@@ -46,7 +46,7 @@ DType kept_dtype(const scenario::Scenario& scenario, const std::string& paramete
   return scenario.plan.engine.get()->dtype_of(parameter);
 }
 
-// The parameter that is expected, and a part that it has: what is compared afterwards is comparable.
+// Requires that the held parameter is a part of the expected one, so that later comparisons are valid.
 void require_part_of(const oracles::NamedValues& expected, const scenario::CapturedParameter& held) {
   REQUIRE(held.name == expected.name);
   REQUIRE(held.shape == expected.shape);
@@ -83,7 +83,8 @@ bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
   return at >= held.start && at < held.start + held.shard.shape()[dim];
 }
 
-// Every element of every parameter is held by as many ranks as the plan says. One call for all of them: the ranks meet once.
+// Checks that each element of every parameter is held by the number of ranks that the plan says. One call checks all
+// parameters, so that the ranks communicate once.
 void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::CapturedParameter>& parameters) {
   std::vector<std::int64_t> mine;
   for (const scenario::CapturedParameter& held : parameters) {
@@ -100,7 +101,7 @@ void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vect
   }
 }
 
-// Before any step.
+// The initial values of a held parameter, before any step.
 scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const scenario::CapturedParameter& held) {
   const auto initial = [&](std::size_t component) {
     const Tensor whole = initial_value(scenario.model, parameter, component, held.shape);
@@ -109,8 +110,9 @@ scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::si
   return {.name = held.name, .shard = initial(0), .second = held.second.defined() ? initial(1) : Tensor{}};
 }
 
-// What is asked of all parameters at a capture and has one answer for all ranks, as one may hold nothing at all: has a part moved, do the
-// two tensors of a pair differ, and is all as it should be?
+// Collects facts about each parameter at a capture: whether a part has moved, whether the two tensors of a pair differ,
+// and whether all values are right. The facts are summed over all ranks, because a rank may hold no element of a
+// parameter.
 class ParameterNotes {
  public:
   explicit ParameterNotes(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
@@ -124,8 +126,8 @@ class ParameterNotes {
   }
 
   struct Answers {
-    std::int64_t moves = 0;  ///< how many parameters have moved, summed over ranks
-    bool right = true;  ///< everything, on every rank
+    std::int64_t moves = 0;  ///< the number of parameters that have moved, summed over ranks
+    bool right = true;  ///< all values are right on every rank
   };
   Answers check(Rank& rank, const std::vector<scenario::CapturedParameter>& now, Moves moves) const {
     const Tensor ranks = rank.world().all_reduce(found_);
@@ -150,7 +152,7 @@ class ParameterNotes {
   Tensor found_;
 };
 
-// Which of a parameter's tensors it is, its reader cannot see from the values.
+// `what` names the tensor of the parameter, which a reader cannot recognize by its values.
 bool check_close(const char* what, const Tensor& actual, const Tensor& expected, double tolerance, Zeros zeros) {
   INFO("its " << what << ", and what one process computes");
   CHECK(actual.defined());
@@ -205,12 +207,12 @@ double largest_difference(const std::vector<oracles::NamedValues>& all, const st
   return largest;
 }
 
-// A tolerance is for what kernels may choose: orders of sums, fused products, roots and exponentials. The serial model shows how much that
-// is: its results in single and in double precision differ by rounding alone. The difference must be far below the tolerance. `expected` has
-// the results of this arithmetic.
+// A tolerance allows for a kernel's choices: orders of sums, fused products, roots and exponentials. The serial model
+// measures their effect: its results in single and in double precision differ only by rounding. This difference must be
+// far below the tolerance. `expected` has the results of this arithmetic.
 void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vector<oracles::SerialIteration>& expected,
                   oracles::Arithmetic arithmetic, const Tolerance& tolerance) {
-  if (rank.index() != 0) return;  // all would compute the same
+  if (rank.index() != 0) return;  // all ranks would compute the same
   constexpr double room = 8;
   const int world = rank.world().size();
   const bool in_single = arithmetic == oracles::Arithmetic::f32;
@@ -257,10 +259,10 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   REQUIRE(run.captures().size() == expected.size());
   const bool all_exact = given.loss == 0 || given.gradient == 0 || given.parameter == 0;
   if (all_exact || given.exact > 0) require_exact_sums(expected, all_exact ? expected.size() : given.exact);
-  std::vector<scenario::CapturedParameter> before;  // what was held at the capture before
+  std::vector<scenario::CapturedParameter> before;  // the values at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
-  for (std::size_t i = 0; i < expected.size() && right; ++i) {  // what follows from wrong values is wrong too, and says nothing more
+  for (std::size_t i = 0; i < expected.size() && right; ++i) {  // values after wrong values show nothing new
     const scenario::Capture& captured = run.captures()[i];
     INFO("capture " << i);
     const Tolerance tolerance = i < given.exact ? Tolerance{.zeros = given.zeros} : given;

@@ -39,7 +39,7 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank) {
   throw std::invalid_argument("no prefetch is named " + name);
 }
 
-// The caller drops what a failing forward has begun.
+// One forward of the script. The caller drops the state that a failing forward has begun.
 class UnitCalls::Forward final : public ForwardWalk {
  public:
   Forward(UnitCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
@@ -96,7 +96,7 @@ void UnitCalls::make(const scenario::Action& action) {
     case ActionKind::forward:
     case ActionKind::evaluate: return forward(action);
     case ActionKind::backward: return backward();
-    case ActionKind::step: whole_.clear(); return;  // what is whole is older than the parts
+    case ActionKind::step: whole_.clear(); return;  // whole parameters are older than the parts
     case ActionKind::zero_grad: waiting_.clear(); return;
     case ActionKind::set_requires_gradient_sync: syncs_ = action.value; return;
     default: return;
@@ -150,8 +150,9 @@ class FlatShardChecks final : public Kind {
     return may_gather_in_vain(scenario) ? Plans::least : Plans::exactly;
   }
 
-  // At the end of each forward, evaluate and backward, as many units are whole as the strategy says. Only gradients that no backward has
-  // reduced wait, and no operand of a reduction is left. Units that were gathered in vain may be whole after a forward.
+  // Checks the end of each forward, evaluate and backward. The number of whole units is as the strategy says. Only
+  // gradients that no backward has reduced wait, and no operand of a reduction is left. Units that were gathered in
+  // vain may be whole after a forward.
   void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const bool counts_gathers = !may_gather_in_vain(run.scenario());
@@ -172,7 +173,7 @@ class FlatShardChecks final : public Kind {
     });
   }
 
-  // On the order of forwards.
+  // Ranks agree on the order of forwards.
   bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
 
   int holders(const scenario::Plan& plan, const std::string& /*parameter*/, int world) const override {
@@ -180,7 +181,7 @@ class FlatShardChecks final : public Kind {
     return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
   }
 
-  // A unit's whole flat parameter bears its name, as does the gather that fills it.
+  // A unit's whole flat parameter, and the gather that fills it, have the unit's name.
   void check_nothing_gathered_twice(const scenario::Run& run) const override {
     std::map<std::uint64_t, std::string> whole;  // by buffer: whose parameters it holds, or will hold
     for (const Fact& fact : run.trace().facts) {

@@ -1,4 +1,4 @@
-// What checks must know of plans for `flat_shard`: when units are whole.
+// Facts about plans for `flat_shard`, for checks: which units are whole after each call.
 #pragma once
 
 #include <cstddef>
@@ -18,35 +18,36 @@ scenario::ShardStrategy strategy(Rank& rank);
 /// The case's parameter `backward_prefetch`.
 scenario::FlatPrefetch backward_prefetch(Rank& rank);
 
-/// Follows a script call by call: which units are whole after a call, and what the calls communicate. For scripts in which every rank makes
-/// every call. It counts no gather ahead of a unit that then does not run: an engine that makes none is right as well.
+/// Follows a script call by call. It knows which units are whole after a call, and what the calls communicate. For
+/// scripts in which every rank makes every call. It does not count a gather ahead of a unit that then does not run,
+/// because a right engine does not have to make it.
 class UnitCalls {
  public:
-  /// The plan is for `flat_shard`. The scenario must outlive it.
+  /// The plan must be for `flat_shard`. The scenario must outlive this object.
   UnitCalls(const scenario::Scenario& scenario, int world);
 
   void make(const scenario::Action& action);
 
-  /// Of all calls so far.
+  /// The communication of all calls so far.
   const Communication& communication() const { return communication_; }
-  /// The number of units with a whole flat parameter in memory of its own.
+  /// The number of units whose whole flat parameter has its own memory.
   std::size_t whole() const { return whole_.size(); }
   /// The number of parameters whose whole gradients wait for a reduction.
   std::size_t waiting_gradients() const { return waiting_.size(); }
 
  private:
-  /// What the next backward comes to.
+  /// The units, roots and parameters that the next backward reaches.
   struct Pending {
-    std::set<std::string> reached;  ///< units that a gradient of their output comes to
-    std::set<std::string> roots;  ///< of wrapped modules, with parameters or without, that it comes to
-    std::set<std::string> parameters;  ///< that get a gradient
+    std::set<std::string> reached;  ///< units whose output gets a gradient
+    std::set<std::string> roots;  ///< roots of reached wrapped modules, with or without parameters
+    std::set<std::string> parameters;  ///< parameters that get a gradient
   };
   class Forward;
 
   void forward(const scenario::Action& action);
   void backward();
   void gather(const std::string& unit);
-  /// All units under a root.
+  /// Frees all units under a root.
   void free(const std::string& root);
   bool keeps_all() const;
 
@@ -54,7 +55,7 @@ class UnitCalls {
   int shards_ = 1, replicas_ = 1;
   ParametersByModule parameters_of_;
   std::set<std::string> units_;  // with parameters
-  std::map<std::string, std::string> root_of_;  // by wrapped module: the one that holds it, and that no other one holds
+  std::map<std::string, std::string> root_of_;  // by wrapped module: the outermost wrapped module above it, or itself
   std::set<std::string> whole_, waiting_;
   Pending pending_;
   bool syncs_ = true;

@@ -1,5 +1,5 @@
-// Follows one forward module by module: which modules run, and where gradients of their outputs will come. The kinds of engines derive from
-// it what is gathered and reduced. It shares no code with an engine.
+// A walk through one forward, module by module: it finds the modules that run, and the outputs that will get a
+// gradient. The checks of each kind of engine derive gathers and reductions from it. It shares no code with an engine.
 #pragma once
 
 #include <map>
@@ -11,36 +11,39 @@
 namespace shardproof::suites {
 
 struct UsedParameter {
-  std::string name;  ///< under which the model stores it
+  std::string name;  ///< the name under which the model stores it
   bool trainable = true;
 };
 
-/// By the path of the module that computes with them. A shared parameter is in the list of each of its modules.
+/// Parameters by the path of the module that computes with them. A shared parameter is in the list of each of its
+/// modules.
 using ParametersByModule = std::map<std::string, std::vector<UsedParameter>>;
 ParametersByModule parameters_by_module(const scenario::Model& model);
 
 class ForwardWalk {
  public:
-  /// The action is a forward or an evaluation. The arguments must outlive the walk.
+  /// The action must be a forward or an evaluation. The arguments must outlive the walk.
   ForwardWalk(const scenario::Scenario& scenario, const ParametersByModule& parameters, const scenario::Action& action)
       : scenario_(scenario), parameters_(parameters), action_(action), trains_(action.kind == scenario::ActionKind::forward) {}
   virtual ~ForwardWalk() = default;
 
-  /// Runs the modules. The result is false if the forward fails on its way: then the modules that run at that moment never end.
+  /// Runs the modules. Returns false if the forward fails on its way. Then the modules that run at that moment never
+  /// end.
   bool run();
 
  protected:
-  /// A module begins to run.
+  /// Called when a module begins to run.
   virtual void before(const std::string& path) = 0;
-  /// The module has run. The next backward comes to its output if `is_reached`.
+  /// Called when the module has run. With `is_reached`, the next backward reaches its output.
   virtual void after(const std::string& path, bool is_reached) = 0;
-  /// The next backward gives the parameter a gradient.
+  /// Called for a parameter that gets a gradient in the next backward.
   virtual void gets_gradient(const std::string& parameter) = 0;
 
   bool trains() const { return trains_; }
 
  private:
-  // `needs_gradient`: whether the input does. `is_used`: whether the loss depends on the output. The result: whether the output needs one.
+  // `needs_gradient`: whether the input needs a gradient. `is_used`: whether the loss depends on the output. Returns
+  // whether the output needs a gradient.
   bool run_at(const std::string& path, bool needs_gradient, bool is_used);
   bool run(const scenario::Module& module, const std::string& path, bool needs_gradient, bool is_used);
   bool computed(const scenario::Module& module, const std::string& path, bool needs_gradient, bool is_used);

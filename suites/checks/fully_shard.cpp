@@ -1,4 +1,4 @@
-// What checks must know of plans for `fully_shard`.
+// Facts about plans for `fully_shard`, for checks.
 #include "harness/scenario/plan/fully_shard.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 class FullyShardChecks final : public Kind {
  public:
-  // A root that a later backward does not reach keeps its work for ever.
+  // A root that no later backward reaches keeps its work for ever.
   bool may_leave_work(const scenario::Scenario& scenario) const override {
     const bool is_one_root = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
       return std::ranges::find(group.modules, "") != group.modules.end();
@@ -61,7 +61,7 @@ class FullyShardChecks final : public Kind {
   void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
-    // A whole parameter that an extension has made may keep what the extension gathered.
+    // A whole parameter that an extension has made may keep the gathered memory.
     const bool is_extended =
         any_call(run.scenario().script, [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
         any_module(run.scenario(), [](const scenario::Module& module) { return module.tensor != scenario::TensorKind::plain; });
@@ -78,7 +78,7 @@ class FullyShardChecks final : public Kind {
     });
   }
 
-  // On sizes, before the first gathers by extensions; and on the norm of all gradients.
+  // Ranks agree on sizes before the first gathers by extensions, and on the norm of all gradients.
   bool is_agreement(const fact::Collective& call) const override {
     return call.tag == extension_sizes_tag || call.tag == scenario::gradient_norm_tag;
   }
@@ -88,12 +88,12 @@ class FullyShardChecks final : public Kind {
   }
 
   void check_nothing_gathered_twice(const scenario::Run& run) const override {
-    std::map<std::string, std::string> tag_of;  // by parameter: what its group's collectives are tagged with
+    std::map<std::string, std::string> tag_of;  // by parameter: the tag of its group's collectives
     for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
       if (const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter.name))
         tag_of[parameter.name] = group->modules.front();
     }
-    std::map<std::uint64_t, std::string> there;  // buffers, and whose parameters they hold: whole or on the way
+    std::map<std::uint64_t, std::string> there;  // by buffer: the group whose whole or arriving parameters it holds
     std::map<std::uint64_t, std::string> gathered;
     for (const Fact& fact : run.trace().facts) {
       if (const auto* made = std::get_if<fact::Allocated>(&fact)) {
@@ -119,7 +119,7 @@ class FullyShardChecks final : public Kind {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
     for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
       check_alive(run.trace(), memory, end, Alive::exactly, 0);
-    // What no group claims is whole for ever, and so is its gradient.
+    // Parameters that no group claims are whole for ever, and their gradients, too.
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded);
     check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unsharded);

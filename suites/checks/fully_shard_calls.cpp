@@ -25,7 +25,7 @@ bool alternates(const scenario::Script& script) {
   return true;
 }
 
-// Whether the output is the very tensor that the input is.
+// Whether the output is the same tensor as the input.
 bool hands_on(const scenario::Module& module) {
   switch (module.kind) {
     case scenario::ModuleKind::discard: return true;
@@ -35,8 +35,9 @@ bool hands_on(const scenario::Module& module) {
   }
 }
 
-// Whether a wrapped module without parameters hands on its input, and its output is discarded. A backward that comes to the input comes to
-// the module, too. A group with parameters gives its modules a tensor of their own, so there this does not happen.
+// Whether a wrapped module without parameters returns its input, and its output is discarded. A backward that reaches
+// the input then reaches the module, too. A group with parameters gives its modules their own tensor, so this does not
+// happen there.
 bool is_reached_by_its_input(const scenario::Scenario& scenario) {
   const scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
   const auto all = scenario::parameters(scenario.model);
@@ -67,7 +68,7 @@ bool can_follow_groups(const scenario::Scenario& scenario) {
   return !repeats && !shares && is_for_all_ranks(scenario.script) && alternates(scenario.script) && !is_reached_by_its_input(scenario);
 }
 
-// The caller drops what a failing forward has begun.
+// One forward of the script. The caller drops the state that a failing forward has begun.
 class GroupCalls::Forward final : public ForwardWalk {
  public:
   Forward(GroupCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
@@ -75,7 +76,7 @@ class GroupCalls::Forward final : public ForwardWalk {
   const Pending& pending() const { return pending_; }
 
  private:
-  // The first module of a group gathers for all of them.
+  // The first module of a group gathers for all modules of the group.
   void before(const std::string& path) override {
     const auto place = calls_.group_of_.find(path);
     if (place == calls_.group_of_.end()) return;
@@ -104,7 +105,8 @@ class GroupCalls::Forward final : public ForwardWalk {
     if (calls_.plan_.group_of(parameter) != nullptr) pending_.parameters.insert(parameter);
   }
 
-  // A group of which some module has not run ends with its root. Its backward may then begin with the root's, needed or not.
+  // A group with a module that has not run ends with its root. Its backward may then begin with the root's backward,
+  // needed or not.
   void end(Root& root, bool is_reached) {
     for (Group* const group : root.groups) {
       if (std::exchange(group->running, {}).empty()) continue;
@@ -195,7 +197,7 @@ void GroupCalls::finish(Group& group) {
   if (!keeps) group.is_whole = false;
 }
 
-// The wrapped module that runs first is a root, over all that are wrapped under it.
+// The wrapped module that runs first is the root of all wrapped modules under it.
 GroupCalls::Root& GroupCalls::root_of(Group& group) {
   if (group.root != nullptr) return *group.root;
   Root& root = roots_.emplace_back();

@@ -1,4 +1,4 @@
-// When groups of `fully_shard` are whole, and what the calls of a script communicate.
+// A model of `fully_shard` for checks: which groups are whole, and what the calls of a script communicate.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,19 @@
 
 namespace shardproof::suites {
 
-/// Whether `GroupCalls` can follow the scenario. It cannot where modules run twice before a backward, or share parameters: an engine may
-/// reduce their group once or several times.
+/// Whether `GroupCalls` can follow the scenario. It cannot follow these scenarios:
 ///
-/// It cannot either where the output of a wrapped module without parameters is discarded, and is the input itself. A backward that comes
-/// to the input then comes to the module, too.
+/// * Modules run twice before a backward, or share parameters. An engine may reduce their group once or several times.
+/// * The output of a wrapped module without parameters is discarded, and is the input itself. A backward that reaches
+///   the input then reaches the module, too.
 bool can_follow_groups(const scenario::Scenario& scenario);
 
-/// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its parameters are needed and
-/// are not whole. An engine that gathers ahead gathers as often, except for groups that it gathers in vain.
+/// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its
+/// parameters are needed and are not whole. An engine that gathers ahead makes the same number of gathers, except for
+/// groups that it gathers in vain.
 class GroupCalls {
  public:
-  /// The plan is for `fully_shard`. The scenario must outlive it.
+  /// The plan must be for `fully_shard`. The scenario must outlive this object.
   GroupCalls(const scenario::Scenario& scenario, int world);
 
   void make(const scenario::Action& action);
@@ -36,11 +37,12 @@ class GroupCalls {
   std::size_t whole_parameters() const;
   /// The number of parameters whose whole gradients wait for a reduction.
   std::size_t waiting_gradients() const { return waiting_.size(); }
-  /// Whether an asynchronous unshard has begun that nothing has waited for.
+  /// Whether an asynchronous unshard has begun and still lacks a wait.
   bool is_gathering() const;
-  /// Whether the last backward was said not to be the last of its iteration: then an engine may keep work for the next.
+  /// Whether the script says that the last backward is not the last of its iteration. Then an engine may keep work for
+  /// the next one.
   bool goes_on() const { return !is_last_backward_; }
-  /// Whether some call so far may have gathered a group ahead that then was not needed.
+  /// Whether some call so far may have gathered a group ahead without need.
   bool may_have_gathered_in_vain() const { return may_gather_in_vain_; }
   /// Whether such a group may be whole.
   bool may_be_whole_in_vain() const { return may_be_whole_in_vain_; }
@@ -57,12 +59,12 @@ class GroupCalls {
     const scenario::WrapGroup* plan = nullptr;
     std::set<std::string> parameters;
     Root* root = nullptr;
-    std::set<std::string> running;  ///< its modules that have not run yet, while some have
+    std::set<std::string> running;  ///< after the first module has run: the modules that have not run yet
     bool is_whole = false, is_gathering = false;
     bool reduces = true, all_reduces = true, frees_after_backward = true, gathers_in_backward = true;
     bool was_forward = false;  ///< since the last backward that ended an iteration
   };
-  /// The groups, roots and parameters that the next backward comes to.
+  /// The groups, roots and parameters that the next backward reaches.
   struct Pending {
     std::set<Group*> groups;
     std::set<Group*> incomplete;  ///< some of their modules have not run

@@ -39,11 +39,11 @@ constexpr int most_draws = 20'000;
 constexpr int draws_of_a_row = 100;  // then the scenario may lack the trait that most draws have lacked
 constexpr std::size_t most_traits = 8;
 constexpr std::uint64_t seeds_of_a_block = 32;
-// Far above rounding in single precision, and far below a gradient that is lost, counted twice or divided wrongly.
+// Far above rounding in single precision, and far below the effect of a lost, doubled or wrongly divided gradient.
 constexpr Tolerance rounded_somewhere{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .zeros = Zeros::are_equal};
 constexpr double largest_value = 256;
 constexpr double rounded_somewhere_by_adam = 1e-2;
-// A few last bits in low precision, of values that are not large, and still far below half a gradient.
+// A few last bits of small values in low precision, and still far below half a gradient.
 constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.0625, .zeros = Zeros::are_equal};
 constexpr double largest_low_value = 16;
 
@@ -53,7 +53,7 @@ bool captures_values(const Scenario& scenario) {
 
 bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
 
-// In low precision a last bit is large, and may change where an order of sums does.
+// In low precision a last bit is large, and may change with the order of a sum.
 bool rounds_to_low_precision(const Scenario& scenario) {
   const scenario::MixedPrecision& mixed = scenario.plan.mixed_precision;
   if (is_low(mixed.param) || is_low(mixed.reduce) || is_low(mixed.output)) return true;
@@ -87,7 +87,7 @@ bool are_finite(const std::vector<SerialIteration>& captures) {
   });
 }
 
-// A pair of two equal tensors, or values that never move, would hide a mistake.
+// Whether the captures show training. A pair of two equal tensors, or values that never move, would hide a mistake.
 bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>& captures) {
   const auto shows_gradient = [](const SerialIteration& capture) { return largest(capture.gradients) > 0; };
   if (!std::ranges::any_of(captures, shows_gradient)) return false;
@@ -102,7 +102,7 @@ bool shows_training(const Scenario& scenario, const std::vector<SerialIteration>
   return moves;
 }
 
-// Whether a gradient that is lost or halved, and a step that is made twice, are beyond the tolerance.
+// Whether a lost or halved gradient, and a doubled step, differ by more than the tolerance.
 bool shows_beyond(const std::vector<SerialIteration>& captures, const Tolerance& tolerance) {
   double gradient = 0, step = 0;
   for (std::size_t i = 0; i < captures.size(); ++i) {
@@ -113,7 +113,7 @@ bool shows_beyond(const std::vector<SerialIteration>& captures, const Tolerance&
   return gradient >= 4 * tolerance.gradient && (std::isinf(tolerance.parameter) || step >= 2 * tolerance.parameter);
 }
 
-// How much less than the tolerance the values of two arithmetics differ.
+// Whether the values of two arithmetics differ by far less than the tolerance.
 bool has_room(const std::vector<SerialIteration>& single, const std::vector<SerialIteration>& precise, int world,
               const Tolerance& tolerance, double most) {
   constexpr double room = 16;
@@ -140,7 +140,8 @@ bool has_room(const std::vector<SerialIteration>& single, const std::vector<Seri
   return true;
 }
 
-// `single` has the captures of the serial model in f32. None: they cannot judge the values.
+// The tolerance for a scenario. `single` has the captures of the serial model in f32. Empty if they cannot judge the
+// values.
 std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const std::vector<SerialIteration>& single) {
   if (single.empty() || !are_finite(single) || !shows_training(scenario, single)) return std::nullopt;
   if (single.back().order_shows.empty()) return equal_values;
@@ -148,12 +149,14 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const
   Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
   const bool has_attention =
       any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::attention; });
-  // A step of Adam moves each parameter by the rate, also where the gradient is nothing but roundings that differ between engines.
+  // A step of Adam moves each parameter by the rate, even if its gradient consists of roundings that differ between
+  // engines.
   const scenario::Optimizer& optimizer = scenario.plan.optimizer;
   if (optimizer.kind != scenario::OptimizerKind::sgd) {
     tolerance.gradient = std::max(tolerance.gradient, rounded_somewhere_by_adam);
     tolerance.loss = std::max(tolerance.loss, rounded_somewhere_by_adam);
-    // Gradients of attention cancel out in part, and leave roundings: then a step may go either way, and gradients alone are judged.
+    // Gradients of attention cancel out in part, and leave roundings. Then a step may go either way, so only gradients
+    // are judged.
     tolerance.parameter = has_attention ? std::numeric_limits<double>::infinity() : optimizer.rate / 4;
   }
   if (!shows_beyond(single, tolerance)) return std::nullopt;
@@ -163,7 +166,7 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const
   return tolerance;
 }
 
-// None: the serial model cannot judge the values.
+// The scenario with its expected values and tolerance. Empty if the serial model cannot judge the values.
 std::optional<Drawn> judged(Scenario scenario, int world) {
   std::vector<SerialIteration> expected = oracles::train_serially(scenario, world, Arithmetic::f32);
   const std::optional<Tolerance> tolerance = tolerance_of(scenario, world, expected);
@@ -185,7 +188,8 @@ scenario::Palette palette_of(const Subjects& subjects) {
   return scenario::full_palette(subjects.kind, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
 }
 
-// The scenario that the run gives to the case, if it gives one. Skips the case if the serial model cannot judge the values.
+// The scenario of a document that the run gives to the case. Skips the case if the serial model cannot judge the
+// values.
 Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& document) {
   Scenario scenario = read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
@@ -199,11 +203,11 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   return *std::move(drawn);
 }
 
-// Draws until a scenario is good. A draw depends on its number alone, and the first good one counts. The search takes longer than the play, so
-// all ranks share it.
+// Draws until a scenario is good. A draw depends only on its number, and the first good draw counts. The search takes
+// longer than the play, so all ranks share it.
 class Search {
  public:
-  /// `group`: all ranks that search, or nullptr for one alone.
+  /// `group` has all ranks that search; nullptr if one rank searches alone.
   Search(const Subjects& subjects, std::uint64_t seed, int world, Group* group)
       : subjects_(subjects), seed_(seed), world_(world), group_(group), palette_(palette_of(subjects)) {
     const std::vector<Trait> row = wanted_traits(subjects, seed, world);
@@ -244,7 +248,7 @@ class Search {
     return judged(std::move(scenario), world_);
   }
 
-  // From now on scenarios may lack the trait that most draws of the row have lacked.
+  // Allows later scenarios to lack the trait that most draws of the row have lacked.
   void give_up_a_trait() {
     std::vector<std::int64_t> counts;
     for (const Trait trait : palette_.wanted) counts.push_back(lacked_[trait]);
@@ -268,7 +272,7 @@ class Search {
   int world_;
   Group* group_;
   scenario::Palette palette_;
-  std::map<Trait, std::int64_t> lacked_;  // of the draws of a row, on how many
+  std::map<Trait, std::int64_t> lacked_;  // the number of draws of a row that lacked the trait
 };
 
 }  // namespace
@@ -283,10 +287,10 @@ std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, i
       [&](Trait one, Trait other) { return !scenario::exclude_each_other(subjects.kind, one, other); },
       [&](Trait one, Trait other) { return is_about(one) || is_about(other); });
   scenario::PairwiseRows rows = all_rows;
-  // Each block of seeds begins anew, so that a great seed does not go through the rows of all seeds before it.
+  // Each block of seeds starts again, so that a large seed does not go through the rows of all seeds before it.
   for (std::uint64_t earlier = seed - (seed - 1) % seeds_of_a_block;; ++earlier) {
     for (const int each : {4, 2, 3}) {
-      if (rows.is_complete()) rows = all_rows;  // once more, in other company
+      if (rows.is_complete()) rows = all_rows;  // each trait again, with other traits
       // A mesh of two or three ranks has one dimension that does nothing.
       const auto is_allowed = [&](Trait trait) { return each == 4 || trait != Feature(Feature::replicated_mesh).name(); };
       std::vector<Trait> traits = rows.next(most_traits, is_allowed, digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));

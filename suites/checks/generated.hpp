@@ -1,6 +1,6 @@
-// Cases that play random scenarios. Each scenario combines features, and one function judges all of them. A suite says what its scenarios
-// are about. A case draws by its parameters `generator` and `seed`, for its kind of engine and its world size: the draw depends on nothing
-// else.
+// Cases that play random scenarios. Each scenario combines features, and one function judges all of them. A suite
+// chooses the features of its scenarios. A draw depends only on the case's parameters `generator` and `seed`, its kind
+// of engine and its world size.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,39 @@
 
 namespace shardproof::suites {
 
-/// The parameter `generator` of each case. A change of what seeds draw is a new version, whose cases are new cases.
+/// The parameter `generator` of each case. If seeds draw other scenarios, this is a new version, and its cases are new
+/// cases.
 inline constexpr int generator_version = 2;
 
-/// Says which scenarios a suite wants.
+/// The scenarios that a suite wants.
 struct Subjects {
-  std::string_view kind;  ///< of the engine
+  std::string_view kind;  ///< the kind of the engine
   std::vector<scenario::Trait> without;  ///< features and ingredients that no scenario has
-  /// Some scenario has each pair of traits, one of which is one of these. Empty: each pair.
+  /// For each pair of traits that contains one of these, some scenario has the pair. Empty: for each pair.
   std::vector<scenario::Trait> about;
   /// Empty: each scenario is wanted.
   std::function<bool(const scenario::Scenario&)> is_wanted;
 };
 
-/// A scenario, and what judges its values.
+/// A scenario, with the expected values and their tolerance.
 struct Drawn {
   scenario::Scenario scenario;
-  std::vector<oracles::SerialIteration> expected;  ///< by the serial model in f32, by capture
-  Tolerance tolerance;  ///< how far values may be from `expected`
+  std::vector<oracles::SerialIteration> expected;  ///< the results of the serial model in f32, by capture
+  Tolerance tolerance;  ///< the allowed difference from `expected`
 };
 
-/// The traits that the scenario of the case has, at least. Over the seeds from 1 on, and the worlds of 2, 3 and 4 ranks, they are together
-/// in pairs as `about` says: a dozen seeds have all pairs.
+/// The traits that the scenario of the case must have. Over the seeds from 1 on, and the worlds of 2, 3 and 4 ranks,
+/// they form all pairs that `about` requires. A dozen seeds have all pairs.
 std::vector<scenario::Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, int world);
 
-/// Draws until a scenario is wanted, has the traits of the case, and has captures that the serial model can judge: some parameter moves, and
-/// some gradient is not zero. Throws std::logic_error if there is no such scenario.
+/// Draws until a scenario is wanted, has the traits of the case, and has captures that the serial model can judge. In
+/// these captures, some parameter moves, and some gradient is not zero. Throws std::logic_error if no such scenario
+/// exists.
 Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world);
 
-/// Draws the scenario of the case and plays it. Checks values, races, the order and the number of collectives, memory, and that no rank
-/// refuses it. Skips the case if the subject does not claim a feature of the scenario. The run is for checks of the suite's own.
+/// Draws the scenario of the case and plays it. Checks values, races, the order and the number of collectives, memory,
+/// and that no rank refuses it. Skips the case if the subject does not claim a feature of the scenario. Returns the run
+/// for the suite's own checks.
 scenario::Run check_generated(Rank& rank, const Subjects& subjects);
 
 }  // namespace shardproof::suites

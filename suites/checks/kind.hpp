@@ -1,5 +1,5 @@
-// What checks must know of a kind of engine. Each kind has its own files here, and the neutral checks look the kind up by the plan. No check
-// of another file includes the header of a kind.
+// The interface of the facts about a kind of engine that checks need. Each kind has its own files in this folder. The
+// neutral checks find the kind by the plan, and do not include the header of a kind.
 #pragma once
 
 #include <cstddef>
@@ -12,73 +12,73 @@
 
 namespace shardproof::suites {
 
-/// How many collectives there are, or must be.
+/// The number of collectives that a run issues, or must issue.
 struct Communication {
   std::size_t all_gathers = 0, reduce_scatters = 0, all_reduces = 0;
   friend bool operator==(const Communication&, const Communication&) = default;
 };
 
-/// How exactly `Kind::planned` counts the collectives of a scenario.
+/// The precision with which `Kind::planned` counts the collectives of a scenario.
 enum class Plans : std::uint8_t {
-  exactly,  ///< each right engine issues these
-  least,  ///< each right engine issues these reductions, and at least these gathers: it may gather ahead of a module that does not run
-  nothing,  ///< the scenario has calls or modules that it cannot count
+  exactly,  ///< Each right engine issues exactly these collectives.
+  least,    ///< Each right engine issues these reductions, and at least these gathers. More gathers may be in vain.
+  nothing,  ///< The scenario has calls or modules whose collectives cannot be counted.
 };
 
-/// What a check of memory judges.
+/// The memory that a check judges.
 enum class MemoryCheck : std::uint8_t {
-  nothing_left,  ///< all memory after backwards, and after other calls all but whole parameters
-  whole_after_forward,  ///< whole parameters after calls that are no backwards
+  nothing_left,  ///< all memory after backwards, and all except whole parameters after other calls
+  whole_after_forward,  ///< whole parameters after calls other than backwards
 };
 
-/// The clauses by which every run on a kind of engine is judged, whatever case plays it.
+/// The clauses that judge every run on a kind of engine, in every case.
 struct SoundnessClauses {
-  std::string_view same_order;  ///< ranks issue the same collectives in the same order
-  std::string_view nothing_twice;  ///< nothing is gathered that is there already
-  std::string_view nothing_left;  ///< nothing is alive that the plan does not keep
-  std::string_view freed_memory;  ///< a destroyed engine leaves no memory
-  std::string_view whole_after_forward;  ///< after a forward, what the plan keeps is whole, and nothing else
-  std::string_view communicates;  ///< what the plan asks for is gathered and reduced
-  std::string_view no_other_gather;  ///< nothing is gathered that nobody needs
-  std::string_view no_other_reduction;  ///< nothing is reduced that the plan excludes
+  std::string_view same_order;  ///< Ranks issue the same collectives in the same order.
+  std::string_view nothing_twice;  ///< The engine gathers no parameters that are whole already.
+  std::string_view nothing_left;  ///< The engine keeps no memory that the plan does not keep.
+  std::string_view freed_memory;  ///< A destroyed engine leaves no memory.
+  std::string_view whole_after_forward;  ///< After a forward, exactly the parameters that the plan keeps are whole.
+  std::string_view communicates;  ///< The engine makes all gathers and reductions of the plan.
+  std::string_view no_other_gather;  ///< The engine makes no needless gathers.
+  std::string_view no_other_reduction;  ///< The engine makes no reductions that the plan excludes.
 };
 
-/// A plan by which one rank alone can train any model, in f32.
+/// A plan by which a single rank can train any model, in f32.
 scenario::Plan plan_of_one_rank();
 
 class Kind {
  public:
   virtual ~Kind() = default;
 
-  /// The collectives that a plan asks of every engine, by iteration.
+  /// The collectives that a plan requires of every engine, by iteration.
   virtual std::vector<Communication> planned(const scenario::Scenario& scenario, int world) const = 0;
   virtual Plans plans(const scenario::Scenario& scenario, int world) const = 0;
-  /// In this collective ranks agree on something. No plan asks for it, and how often it comes is the engine's business.
+  /// Whether ranks agree on something by this collective. No plan requires it, and each engine chooses its number.
   virtual bool is_agreement(const fact::Collective& call) const = 0;
-  /// How many ranks hold each element of a parameter that ranks reduce.
+  /// The number of ranks that hold each element of a parameter that ranks reduce.
   virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
-  /// A plan by which one rank alone computes what each rank computes by this plan.
+  /// A plan by which a single rank computes the same as each rank by this plan.
   virtual scenario::Plan of_one_rank(const scenario::Plan& /*plan*/) const { return plan_of_one_rank(); }
-  /// Whether a switch may leave work to a backward that does not reach all that the work is about. Then the script is wrong, and no engine
-  /// is.
+  /// Whether a switch may leave work to a backward that does not reach all parameters of that work. Then the script is
+  /// wrong, and not the engine.
   virtual bool may_leave_work(const scenario::Scenario& /*scenario*/) const { return false; }
   virtual SoundnessClauses clauses() const = 0;
   /// The clause that the race breaks.
   virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;
   virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
   virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
-  /// Checks what is alive after each call, as far as this is known for the scenario.
+  /// Checks the memory that is alive after each call, as far as this is known for the scenario.
   virtual void check_memory(const scenario::Run& run, int world, MemoryCheck check) const = 0;
 };
 
-/// The collectives of an iteration, or of all of a run, without agreements.
+/// The collectives of an iteration, or of a whole run, without agreements.
 Communication issued(const Kind& kind, const scenario::Iteration& iteration);
 Communication issued(const Kind& kind, const scenario::Run& run);
 
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
 const Kind& kind_of(const scenario::Plan& plan);
 
-// One for each kind.
+// One function for each kind.
 const Kind& fully_shard_checks();
 const Kind& flat_shard_checks();
 const Kind& replicate_checks();

@@ -21,7 +21,7 @@ using scenario::ActionKind;
 
 namespace {
 
-// Which input a rank gets: docs/scenarios.md.
+// The input of a rank, as docs/scenarios.md specifies it.
 std::vector<double> input(const scenario::Scenario& scenario, int rank_index, int iteration) {
   const scenario::Script& script = scenario.script;
   const int batch = batch_of(scenario, rank_index);

@@ -1,4 +1,4 @@
-// The gradients that a rank computes by itself, before any reduction, and what a reduction makes of them.
+// The gradients that a rank computes by itself before any reduction, and checks of their reduction.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,8 @@ struct NamedGradient {
   std::vector<double> values;
 };
 
-/// One process plays the rank's batch of an iteration alone, with the initial parameters. Iterations of the whole script count, from 0.
+/// The gradients of one rank in one iteration: one process plays the rank's batch alone, with the initial parameters.
+/// Iterations count over the whole script, from 0.
 std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);
 
 /// Computes one element of a gradient from the same element of each rank's own gradient.
@@ -26,9 +27,9 @@ using Combine = std::function<double(std::span<const double> by_rank)>;
 double mean(std::span<const double> by_rank);
 double sum(std::span<const double> by_rank);
 
-/// For a script whose parameters stay, with one backward before each capture of an iteration. Checks the gradients that this rank has
-/// in each capture, of parameters at or under a path: each element, bit by bit, and the dtype. Checks that the ranks' own gradients
-/// differ from the result, so that an engine that reduces nothing fails.
+/// Checks the gradients of this rank in each capture, of parameters at or under a path: each element, bit by bit, and
+/// the dtype. Checks that the ranks' own gradients differ from the result, so that an engine that reduces nothing
+/// fails. The script must not move parameters, and must have one backward before each capture of an iteration.
 void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path = "");
 
 }  // namespace shardproof::suites

@@ -13,7 +13,7 @@ namespace {
 
 using namespace scenario;
 
-// Whether a forward on these ways runs a module whose gradient leads to a parameter that is trained.
+// Whether a forward on these ways runs a module whose gradient reaches a trained parameter.
 class Trained {
  public:
   explicit Trained(const Model& model) : model_(model), parameters_(parameters(model)) {}
@@ -47,7 +47,7 @@ class Trained {
   const std::vector<ParameterShape> parameters_;
 };
 
-// PyTorch refuses a backward of a loss that leads to no trained parameter.
+// PyTorch refuses a backward of a loss that depends on no trained parameter.
 bool may_reach_nothing(const Scenario& scenario) {
   const Trained trained(scenario.model);
   return any_call(scenario.script,

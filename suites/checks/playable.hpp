@@ -1,11 +1,12 @@
-// Can every right engine carry out a drawn scenario? A few valid scenarios ask for what engines refuse, or for what no engine can know.
+// Whether every right engine can play a drawn scenario. Engines refuse a few valid scenarios, or cannot know what they
+// require.
 #pragma once
 
 #include "harness/scenario/scenario.hpp"
 
 namespace shardproof::suites {
 
-/// No, if a backward leads to no trained parameter, or leaves work to a root that no later backward is sure to reach.
+/// False if a backward reaches no trained parameter, or leaves work to a root that later backwards may not reach.
 bool is_playable(const scenario::Scenario& scenario);
 
 }  // namespace shardproof::suites

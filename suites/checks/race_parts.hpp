@@ -1,4 +1,4 @@
-// The parts of a race: the facts that meet, and the memory that they meet in.
+// Predicates on the parts of a race: the two conflicting facts, and their memory.
 #pragma once
 
 #include "harness/shardproof.hpp"
@@ -11,10 +11,10 @@ bool is_collective(const Fact& fact, CollectiveKind kind);
 /// The class of the buffer by its allocation, or `other` if the trace has no allocation.
 MemoryClass memory_of(const Trace& trace, std::uint64_t buffer);
 
-/// The earlier side gives memory its first values.
+/// Whether the earlier side gives memory its first values.
 bool is_after_fill(const Trace& trace, const trace::Race& race);
 
-/// One side gives memory back, or takes memory that was given back.
+/// Whether one side releases memory, or gets memory that was released.
 bool is_about_release(const trace::Race& race);
 
 }  // namespace shardproof::suites

@@ -18,7 +18,7 @@ void check_said_by_all(Rank& rank, const std::string& text) {
   for (const std::int64_t other : all.values<std::int64_t>()) CHECK(other == mine.values<std::int64_t>()[0]);
 }
 
-// What was wrong, without where: in a traceback any word could be found.
+// The reason without its traceback, because a traceback may contain any word.
 std::string said(const scenario::SubjectError& refused) {
   return refused.reason().substr(0, refused.reason().find("\nTraceback (most recent call last):"));
 }

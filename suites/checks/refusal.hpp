@@ -1,4 +1,4 @@
-// What an engine must refuse it must refuse on every rank alike.
+// Checks of refusals: an engine must refuse a wrong scenario on every rank alike.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,20 @@
 
 namespace shardproof::suites {
 
-/// What the subject says against a scenario; nothing when it plays it. All functions of this header play the scenario with the last module
-/// that the case asks for (last_module.hpp).
+/// The error by which the subject refuses a scenario. Empty if it plays the scenario. All functions of this header add
+/// the last module of the case's parameter to the scenario (last_module.hpp).
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
 
-/// Plays what every right subject plays. A refusal fails the case: it is a finding, and no error. So are collectives that differ between
-/// ranks, for which the harness has a clause.
+/// Plays a scenario that every right subject plays. A refusal fails the case: it is a finding, and not an error.
+/// Collectives that differ between ranks are a finding, too. The harness has a clause for them.
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 
-/// Fails unless the subject refuses the scenario in this call, with a text that contains each of `culprits` and is the same on every rank.
-/// The status of the reply is `failed`: an `unsupported` reply is no refusal, but shows that the engine lacks what it claims.
+/// Fails unless the subject refuses the scenario in this call. The text must contain each of `culprits` and be the same
+/// on every rank. The status of the reply must be `failed`. An `unsupported` reply is not a refusal, but shows that the
+/// engine lacks a claimed feature.
 void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits);
 
-/// The same for a plan that no engine has to know: the reply may also be `unsupported`.
+/// The same for a plan that an engine does not have to know: the reply may also be `unsupported`.
 void check_refused_or_unsupported(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
                                   const std::vector<std::string>& culprits);
 

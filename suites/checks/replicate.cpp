@@ -82,7 +82,7 @@ bool has_known_order(const scenario::Model& model) {
   return is_known;
 }
 
-// Of copies. Views of buckets are gradients.
+// The bytes of buckets with copies of gradients. Buckets with views count as gradients.
 std::uint64_t bytes_of_buckets(const Scenario& scenario) {
   return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
 }
@@ -146,7 +146,7 @@ class ReplicateChecks final : public Kind {
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
     const ReplicatePlan& section = replicate(scenario.plan);
-    // Which gradients a compiled step puts into one tensor depends on the order of a compiler's graph.
+    // The gradients that a compiled step puts into one tensor depend on the order of a compiler's graph.
     const bool is_known = section.compile ? section.compile->fusion != scenario::BucketFusion::concat
                                           : section.unused_parameters || has_known_order(scenario.model);
     return is_known && section.tensor_parallel.empty() ? Plans::exactly : Plans::nothing;
@@ -170,7 +170,7 @@ class ReplicateChecks final : public Kind {
     return alone;
   }
 
-  // Nothing is gathered at all: all is whole.
+  // All parameters are whole, so nothing may be gathered.
   void check_nothing_gathered_twice(const scenario::Run& run) const override {
     if (!replicate(run.scenario().plan).tensor_parallel.empty()) return;
     for (const Fact& fact : run.trace().facts) {
@@ -191,7 +191,7 @@ class ReplicateChecks final : public Kind {
     CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes <= bytes_of_parameters(run.scenario(), false));
   }
 
-  // Buckets have as many bytes as their gradients. Views of buckets need no memory beside them.
+  // Buckets have the same number of bytes as their gradients. Views of buckets need no additional memory.
   void check_memory(const scenario::Run& run, int /*world*/, MemoryCheck check) const override {
     if (check != MemoryCheck::nothing_left) return;
     const Scenario& scenario = run.scenario();
@@ -216,7 +216,8 @@ class ReplicateChecks final : public Kind {
                             end = scenario::mark(iteration, ActionKind::backward, true, backwards);
           CAPTURE(end);
           CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (calls.reduces() ? most_inputs : buckets));
-          // A bucket of views has room for a gradient that does not exist. It may come to be beside it, until the next reduction.
+          // A bucket of views has room for a missing gradient. The gradient may get its own memory until the next
+          // reduction.
           const bool may_have_room = makes_views && !calls.reduces();
           CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= (may_have_room ? 2 * all : all));
         }

@@ -1,4 +1,5 @@
-// What checks must know of plans for `replicate`: which buckets a backward reduces, and which parameters are divided.
+// Facts about plans for `replicate`, for checks: the buckets that a backward reduces, and the parameters that are
+// divided.
 #pragma once
 
 #include <optional>
@@ -25,16 +26,18 @@ class ReducingBackwards {
   bool reduces_ = false;
 };
 
-/// Follows a script call by call: which buckets does each backward reduce? For eager plans, and models whose order of gradients
-/// `oracles::ready_order` knows. Of calls for some ranks only, those of the first rank count: it decides on the order of gradients.
+/// Follows a script call by call, and lists the buckets that each backward reduces. For eager plans, and models whose
+/// order of gradients `oracles::ready_order` knows. If only some ranks make a call, the first rank's calls count,
+/// because it decides the order of gradients.
 class BucketCalls {
  public:
-  /// The plan is for `replicate`. The scenario must outlive it.
+  /// The plan must be for `replicate`. The scenario must outlive this object.
   explicit BucketCalls(const scenario::Scenario& scenario) : scenario_(scenario) {}
 
   void make(const scenario::Action& action);
 
-  /// Of the last call, in the order in which they start. Empty, unless it was a backward that reduces.
+  /// The buckets that the last call reduces, in the order in which they start. Empty unless it was a backward that
+  /// reduces.
   const std::vector<oracles::Bucket>& reduced() const { return reduced_; }
 
  private:
@@ -42,15 +45,15 @@ class BucketCalls {
 
   const scenario::Scenario& scenario_;
   ReducingBackwards backwards_;
-  std::vector<scenario::Action> forwards_;  // that wait for it
+  std::vector<scenario::Action> forwards_;  // the forwards that wait for a backward
   std::optional<std::vector<std::string>> ready_;  // the order of the first backward that reduced
   std::vector<oracles::Bucket> reduced_;
 };
 
-/// Elements of all trainable parameters.
+/// The number of elements of all trainable parameters.
 std::uint64_t trainable_elements(const scenario::Model& model);
 
-/// Along which dimension a parameter is divided among ranks. None: it is whole on each rank.
+/// The dimension along which a parameter is divided among ranks. Empty if it is whole on each rank.
 std::optional<int> divided_dimension(const scenario::ReplicatePlan& plan, const std::string& parameter);
 
 }  // namespace shardproof::suites

@@ -1,4 +1,4 @@
-// Assertions that fail with a sentence, where values alone do not say what was expected of which group.
+// Assertions that fail with a sentence, for checks whose values alone do not show the expectation and the group.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -6,7 +6,7 @@
 
 namespace shardproof::suites {
 
-/// One assertion. `otherwise` says what is wrong.
+/// One assertion. `otherwise` is the text of a failure.
 inline void check_said(bool holds, const std::string& otherwise) {
   if (holds) SUCCEED("holds");
   else FAIL_CHECK(otherwise);

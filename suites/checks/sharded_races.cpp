@@ -38,7 +38,8 @@ std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trac
     if (any(reduces)) return reduced_after_gradients;
     return steps ? stepped_before_gather : gathered_before_use;
   };
-  // A hook's work is of no kind that the engine's own has. The case copies the tensors that a hook gets, on the hook's stream.
+  // A hook's work has a different kind than the engine's own work. The case copies the tensors that a hook gets, on the
+  // hook's stream.
   const bool has_hooks = any_call(run.scenario().script, [](const scenario::Action& action) { return action.extension.has_value(); });
   const bool is_of_hook =
       has_hooks && any([](const Fact& fact) { return is_work(fact, WorkKind::other) || is_work(fact, WorkKind::snapshot); });

@@ -18,7 +18,7 @@ inline constexpr SoundnessClauses sharded_clauses{.same_order = "OVL-15",
                                                   .no_other_gather = "OVL-18",
                                                   .no_other_reduction = "OVL-17"};
 
-/// The clause that the race breaks: by the memory that it is about, and by the work that meets there.
+/// The clause that the race breaks. It follows from the memory of the race and from the two conflicting pieces of work.
 std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trace::Race& race);
 
 /// The clauses that only the checks of this folder judge.

@@ -33,7 +33,7 @@ std::array<Count, 3> counts(const Communication& done, const Communication& aske
 
 struct CountJudge {
   Finding finding;
-  std::string_view clause;  ///< that such a difference breaks in any case
+  std::string_view clause;  ///< such a difference breaks this clause in every case
 };
 
 CountJudge judge_of(const SoundnessClauses& clauses, const Count& count) {
@@ -42,7 +42,7 @@ CountJudge judge_of(const SoundnessClauses& clauses, const Count& count) {
   return {Finding::extra_reduction, clauses.no_other_reduction};
 }
 
-// By the case's clauses about such a difference, or by that of the kind.
+// Judges by the case's clauses about such a difference, or by the clause of the kind.
 ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count) {
   const CountJudge judge = judge_of(kind.clauses(), count);
   std::vector<std::string> clauses = asking_about(rank, judge.finding);
@@ -78,7 +78,7 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
   for (const scenario::Iteration& iteration : run.iterations()) {
     const Communication asked = least.at(static_cast<std::size_t>(iteration.index()));
     for (const Count& count : counts(issued(kind, iteration), asked)) {
-      // The plan asks for none of these: any number would do.
+      // The plan requires none of these collectives, so any number would pass.
       if (count.asked == 0) continue;
       const auto judged = judging_count(rank, kind, count);
       check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for at least {}", iteration.index(),
@@ -197,7 +197,7 @@ std::size_t host_waits(const scenario::Iteration& iteration) {
 
 void check_no_race(const Rank& rank, const scenario::Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
-  // One wait that is missing makes many races. The first of them says which wait.
+  // One missing wait makes many races. The first of them shows the wait.
   struct Cause {
     std::string_view clause;
     std::string missing;
@@ -215,10 +215,10 @@ void check_no_race(const Rank& rank, const scenario::Run& run) {
       continue;
     }
     ++known->races;
-    // A reader knows the optimizer's step, and no fill before the first iteration.
+    // A reader recognizes the optimizer's step better than a fill before the first iteration.
     if (is_after_fill(run.trace(), *known->first) && !is_after_fill(run.trace(), race)) known->first = &race;
   }
-  // Memory is often given back without a wait because of a wait that work lacks.
+  // A release without a wait often results from a wait that other work lacks, so races about releases come last.
   std::ranges::stable_partition(causes, [](const Cause& cause) { return !is_about_release(*cause.first); });
   for (const Cause& cause : causes) {
     const auto judged = judging(rank, cause.clause, Finding::race);

@@ -1,4 +1,4 @@
-// A sum over all ranks, for checks that need a finding on one rank only.
+// A sum over all ranks, for checks whose finding may be on one rank only.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace shardproof::suites {
 
-/// Every rank calls it, with its own number, and gets the sum of all.
+/// Every rank must call it with its own number, and gets the sum of all numbers.
 inline std::int64_t sum_over_ranks(Rank& rank, std::int64_t mine) {
   return rank.world().all_reduce(Tensor::of<std::int64_t>({1}, std::array{mine})).values<std::int64_t>()[0];
 }

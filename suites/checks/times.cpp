@@ -13,7 +13,7 @@ namespace {
 
 using Span = std::pair<Nanoseconds, Nanoseconds>;
 
-// In order, without gaps between spans that meet.
+// The spans of computation, in order. Adjacent spans are merged.
 std::vector<Span> computing(const scenario::Iteration& iteration) {
   std::vector<Span> spans;
   for (const Fact& fact : iteration.facts()) {

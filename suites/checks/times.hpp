@@ -1,4 +1,5 @@
-// Checks of times. A failure says the times in milliseconds, and which collectives no computation hides.
+// Checks of times. A failure reports the times in milliseconds, and the collectives that do not overlap with
+// computation.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,7 @@
 
 namespace shardproof::suites {
 
-/// A duration, of whatever type it is written in.
+/// A duration, which converts from nanoseconds and from any std::chrono::duration.
 struct Time {
   Time(Nanoseconds time) : ns(time) {}  // NOLINT(google-explicit-constructor)
   template <class Rep, class Period>
@@ -27,7 +28,8 @@ enum class Limit : std::uint8_t { at_most, less_than, at_least, exactly };
 /// One assertion: `what` of the iteration takes this time. `check_time(iteration, "forward", iteration.forward(), Limit::at_most, 87ms);`
 void check_time(const scenario::Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected);
 
-/// The collectives of an iteration that computation does not hide, longest first: `all_gather "layers.1" (10 ms), …`. Empty for none.
+/// The collectives of an iteration that do not overlap with computation, longest first: `all_gather "layers.1" (10 ms),
+/// …`. Empty if every collective overlaps.
 std::string exposed_collectives(const scenario::Iteration& iteration);
 
 }  // namespace shardproof::suites

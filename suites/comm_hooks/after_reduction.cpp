@@ -79,7 +79,8 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
   check_sound_iterations(rank, run);
 }
 
-// The plan reduces in low precision: the hook gets what was reduced, before it becomes f32. In f16 the last division comes after the hook.
+// The plan reduces in low precision: the hook gets the reduced gradient before it becomes f32. In f16 the last division
+// comes after the hook.
 RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"), ranks(1, 2, 3), on_engines("fully_shard"),
                  each("dtype", "f16", "bf16"), needs(FullyShardFeature::reduction_hooks, Feature::mixed_precision)) {
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;

@@ -1,4 +1,4 @@
-// The text of clauses.md, as the build put it into the suite: the table of clauses that cases and faults cite.
+// The text of clauses.md, which the build embeds into the suite: the table of clauses that cases and faults cite.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// The network of the seed, with hooks: `net` is two layers, wrapped or not, and `out` is a layer of the root.
+// Scenarios of the comm_hooks suite: the network of the seed, with hooks. `net` is two layers, wrapped or not, and
+// `out` is a layer of the root.
 #pragma once
 
 #include <string>
@@ -18,13 +19,14 @@ inline constexpr std::int64_t state = 1234;
 using suites::NamedGradient;
 using suites::strategy;
 
-/// Iterations of forward, backward, capture and zero_grad. No step: parameters stay, and so all values are exact. Inputs differ per rank and
-/// iteration. `wrapping` is whether `net` is its own unit. Sizes are odd, so most worlds pad. Tensors are kept.
+/// Iterations of forward, backward, capture and zero_grad. No step moves the parameters, so all values are exact.
+/// Inputs differ per rank and iteration. `wrapping` is whether `net` is its own unit. Sizes are odd, so most worlds
+/// pad. Tensors are kept.
 scenario::Scenario hooked_net(scenario::ShardStrategy strategy, bool wrapping);
 /// The units of that plan, in the order in which a backward reduces them.
 std::vector<std::string> units(bool wrapping);
 
-/// Puts calls before all others, into an iteration of their own.
+/// Puts calls before all others, in their own iteration.
 scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<scenario::Action> calls);
 /// Puts a call between forward and backward of the third iteration of `hooked_net`.
 scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, scenario::Action call);

@@ -1,4 +1,4 @@
-// What a hook is given, and what becomes of its result.
+// The operands of a user's hook, and the use of its result.
 #include <shardproof.hpp>
 
 #include <algorithm>

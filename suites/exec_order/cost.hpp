@@ -1,4 +1,4 @@
-// The costs of validating the order: collectives and waits of the host.
+// The costs of the order validation: collectives and waits of the host.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace shardproof::exec_order {
 
-/// All-gathers of an iteration in which ranks compare their order.
+/// The number of all-gathers in an iteration by which ranks compare their order.
 std::size_t validating_gathers(const scenario::Run& run, int iteration);
 
 }  // namespace shardproof::exec_order

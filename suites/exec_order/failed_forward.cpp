@@ -1,4 +1,4 @@
-// Forwards that fail: the order of execution goes on without them.
+// Failing forwards: the order of execution continues without them.
 #include <shardproof.hpp>
 
 #include "suites/checks/comparison.hpp"

@@ -68,7 +68,7 @@ RANKED_TEST_CASE("exec_order/warns_again", clauses("EXO-6"), ranks(2, 3, 4), eac
 
 namespace {
 
-// All ranks deviate alike in the third of four iterations: each compares with its own first iteration.
+// All ranks deviate in the same way in the third of four iterations. Each compares with its own first iteration.
 void check_one_warning(Rank& rank, const Twins& twins) {
   const scenario::Run run = play_accepted(rank, twins);
   check_silent(run, 0, 2);

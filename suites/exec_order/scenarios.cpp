@@ -20,7 +20,7 @@ Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias) {
 
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
-// Each twin has 64 elements, also where each parameter is aligned.
+// Each twin has 64 elements, even if each parameter is aligned.
 scenario::Model twins() {
   const Module first{.name = "first", .children = {linear("only", 8, 8, false)}};
   const Module second{.name = "second", .children = {linear("in", 8, 4, false), relu("relu"), linear("out", 4, 8, false)}};

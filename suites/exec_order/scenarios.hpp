@@ -1,4 +1,4 @@
-// The twins: a model with two ways of equal size, and scripts in which ranks take one or the other.
+// The twins: a model with two ways of equal size, and scripts in which each rank takes one of them.
 #pragma once
 
 #include <string>
@@ -15,20 +15,21 @@ namespace shardproof::exec_order {
 inline constexpr const char* first_way = "way.first";
 inline constexpr const char* second_way = "way.second";
 
-/// The first way for all ranks, or the second way for all ranks but rank 0, or the second way for all ranks.
+/// The ways of a world: the first way on all ranks, the second way on all ranks except rank 0, or the second way on all
+/// ranks.
 enum class Way { first, others_second, all_second };
 
-/// A script is a list of iterations.
+/// Builds a scenario with the twins. Each call adds iterations to the script, or changes the model or the plan.
 class Twins {
  public:
-  /// The plan validates the order.
+  /// The plan validates the order by default.
   explicit Twins(Rank& rank, scenario::ShardStrategy strategy = scenario::ShardStrategy::full_shard, bool use_orig_params = false);
 
   Twins& validate(bool on);
   Twins& enforce_tags();
   /// Iterations of forward, backward, step, capture and zero_grad.
   Twins& train(Way way, int iterations = 1);
-  /// The same with two forwards before the backward. The first of them takes the first way.
+  /// The same with two forwards before the backward. The first forward takes the first way.
   Twins& train_on_two(Way second_forward, int iterations = 1);
   /// Iterations of one forward without a backward.
   Twins& evaluate(Way way, int iterations = 1);
@@ -40,7 +41,7 @@ class Twins {
   Twins& second_way_is_longer();
   /// The first twin runs twice in each forward.
   Twins& first_way_runs_twice();
-  /// Both twins are frozen, and the module that holds them is the root of the plan: no unit has the first layer.
+  /// Freezes both twins, and makes the module that holds them the root of the plan. So no unit has the first layer.
   Twins& way_is_frozen();
   /// Puts a forward that fails into iterations, before their call number `at`. `segment` counts the calls that added iterations.
   Twins& fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing);
@@ -57,7 +58,7 @@ class Twins {
 
 using suites::strategy;
 
-/// Whether the case's rank takes the second way in `Way::others_second`.
+/// Whether this rank takes the second way in `Way::others_second`.
 inline bool deviates(Rank& rank) { return rank.index() != 0; }
 
 }  // namespace shardproof::exec_order

@@ -1,4 +1,5 @@
-// Which ranks warned, when, and of what. Cases on later iterations use it.
+// Checks of warnings: which ranks warned, in which iterations, and about which modules. Cases on later iterations use
+// them.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace shardproof::exec_order {
 
-/// Warnings of all calls of one iteration. Warnings from the creation of an engine are left out: they are not about the order.
+/// Warnings of all calls of one iteration. Excludes warnings from the creation of an engine, which are not about the
+/// order.
 std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration);
 
 /// Checks that this rank warned once or more in this iteration, and that one warning names the rank and these modules.

@@ -1,4 +1,4 @@
-// What passes between ranks: without validation, with tags that the harness enforces, and when a rank is absent.
+// The communication between ranks: without validation, with tags that the harness enforces, and with an absent rank.
 #include <shardproof.hpp>
 
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -23,7 +23,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// What a case learns of a play that ranks cannot finish together. An engine's own error is not what the case looks for.
+// The error text of a play that ranks cannot finish together: the harness's text, or the subject's text without its
+// rank. Cases do not look for an engine's own error. Empty if the play succeeds.
 std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
   try {
     rank.play(scenario);

@@ -1,4 +1,4 @@
-// What goes into wrapped modules and comes out of them, where a plan names dtypes.
+// The inputs and outputs of wrapped modules under a plan with dtypes.
 #include <algorithm>
 #include <string>
 
@@ -60,8 +60,8 @@ Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGr
   return scenario;
 }
 
-// Fails unless the parameter is computed with in this dtype: from the memory that it had, first, when it was whole, which may end in the
-// padding of the last shard.
+// Fails unless modules compute with the parameter in this dtype. The size of its first whole memory shows the dtype.
+// That memory may end in the padding of the last shard.
 void check_computed_in(DType dtype, const scenario::Run& run, const scenario::ParameterShape& parameter, int world) {
   CAPTURE(parameter.name);
   Shape padded = parameter.shape;
@@ -97,12 +97,12 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   const Module inner{.name = "inner", .children = {square("a"), {.name = "relu", .kind = ModuleKind::relu}, square("b")}};
   Scenario scenario;
   if (nested) {
-    // What is wrapped within a wrapped module gets, and gives, what that computes in.
+    // A module that is wrapped within a wrapped module gets and returns the dtype in which the outer one computes.
     scenario =
         of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner.b"}}, {.modules = {"inner"}}, {.modules = {""}}},
                      {.param = DType::bf16}, rank.world().size());
   } else {
-    // Between modules that are not: they compute in f32, and are given f32.
+    // A wrapped module between unwrapped modules, which compute in f32 and get f32.
     scenario = of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner"}}},
                             {.param = DType::bf16, .output = DType::f32}, rank.world().size());
   }
@@ -116,8 +116,8 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   }
 }
 
-// Around each module of a group inputs are cast to what it computes in, and outputs to what the policy says: also around the module that
-// runs second. A residual adds in f32, and its sum has a bit more than bf16.
+// Around each module of a group, also the second one, the engine casts inputs to the dtype of the computation, and
+// outputs to the policy's dtype. A residual adds in f32, and its sum has one bit more than bf16.
 RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"), ranks(1, 2, 3, 4), each("first", "added", "last"),
                  needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
   std::vector<std::string> group{"sum.added", "last"};
@@ -132,7 +132,7 @@ RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"),
 }
 
 RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), needs(Feature::mixed_precision)) {
-  // Inputs are f32, and nobody casts them to what the weights are in.
+  // Inputs are f32, and no cast converts them to the dtype of the weights.
   const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
   Scenario scenario = of_nine_bits({square("layer")}, {{.modules = {""}}}, policy, rank.world().size());
   check_refused(rank, scenario, "forward", {"layer"});
@@ -142,8 +142,8 @@ RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4)
 
 RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::timeline, Feature::mixed_precision, Feature::language_model, Feature::shared_parameters)) {
-  // More tokens than bf16 can tell apart. Scores, exponentials and roots are rounded as kernels see fit; in bf16 that is about one part
-  // in 256.
+  // The model has more tokens than bf16 can distinguish. Kernels round scores, exponentials and roots in their own
+  // ways; in bf16 this is about one part in 256.
   Scenario scenario;
   Module head{.name = "head", .kind = ModuleKind::linear, .in_features = 4, .out_features = 600, .bias = false, .tied_to = "emb"};
   scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 600, .positions = 4},

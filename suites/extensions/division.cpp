@@ -113,7 +113,8 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   const scenario::Run run = rank.play(scenario);
   const auto judged = rank.under("EXT-25");
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
-  // Of two ranks none shards. Of four, 0 and 1 shard, and 2 and 3; 0 and 2 hold the same rows, and 1 and 3.
+  // With two ranks, no rank shards. With four ranks, ranks 0 and 1 shard together, and ranks 2 and 3. Ranks 0 and 2
+  // hold the same rows, and ranks 1 and 3, too.
   const int column = rank.index() % shards, first = rank.index() - column;
   int scattered = 0, all_reduced = 0;
   for (const fact::Collective& call : run.iterations().front().collectives(ActionKind::backward)) {

@@ -65,7 +65,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
 
 RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-30"), on_threads(), ranks(128), each("reshard", false),
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation), seed(end_to_end_test)) {
-  // Every rank computes for all of them what it compares with: so there is less of it.
+  // Every rank computes the expected values of all ranks, so the model is smaller.
   play_end_to_end(rank, {.count = 2, .rows = 2, .reshard = reshard_of(rank)});
 }
 

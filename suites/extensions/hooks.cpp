@@ -25,7 +25,7 @@ const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterSh
   return *found;
 }
 
-// How a whole number of rows is dealt: as many to each as to the first, until there are no more.
+// A rank's rows: each rank gets the same number as the first one, until no rows are left.
 struct Rows {
   std::int64_t padded, own;
 };
@@ -36,7 +36,7 @@ Rows rows_of(std::int64_t whole, const std::vector<int>& members, int rank) {
   return {padded, std::clamp<std::int64_t>(whole - place * padded, 0, padded)};
 }
 
-// What all ranks' pre hooks have contributed, call by call. Ranks make the same calls.
+// The contributions of all ranks' pre hooks, call by call. Ranks must make the same calls.
 class Contributed {
  public:
   Contributed(Rank& rank, const Run& run) {
@@ -61,7 +61,7 @@ class Contributed {
 
   bool alike() const { return alike_; }
 
-  /// Tensor `index` of a call, of these ranks, one behind the other along dim 0.
+  /// Tensor `index` of a call, of these ranks, concatenated along dim 0.
   Tensor of(const Callback& pre, std::size_t index, const std::vector<int>& members) const {
     const Tensor& mine = pre.tensors.at(index);
     Shape shape = mine.shape();
@@ -149,7 +149,7 @@ void check_paired(const Rank& rank, const Run& run) {
     CAPTURE(parameter);
     CHECK(waiting == 0);
   }
-  // Where there are all-gathers to be counted, so many as the group has.
+  // If the group has all-gathers, hooks must have the same number of calls.
   const auto gathers = parameter_gathers(run);
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);

@@ -1,5 +1,5 @@
-// Checks of what hooks of all-gather extensions were given and gave, on all ranks. They hold for every run that gathers by hooks. Each check
-// is judged by its own clause.
+// Checks of the arguments and results of all-gather extensions' hooks, on all ranks. They hold for every run that
+// gathers by hooks. Each check has its own clause.
 #pragma once
 
 #include <string>
@@ -12,28 +12,29 @@ namespace shardproof::extensions {
 /// Parameters whose pre hook ran, in order of their names. The harness refuses a post hook without one.
 std::vector<std::string> hooked_parameters(const scenario::Run& run);
 
-/// The all-gathers of parameters, in order: all but those by which ranks agree on sizes.
+/// The all-gathers of parameters, in order. Excludes the gathers by which ranks agree on sizes.
 std::vector<fact::Collective> parameter_gathers(const scenario::Run& run);
 
-/// Global ranks that this rank's parameters are dealt to.
+/// The global ranks over which this rank's parameters are sharded.
 std::vector<int> shard_members(Rank& rank, const scenario::Run& run);
 
-/// EXT-1: post hooks were given, byte for byte, what the pre hooks of all ranks contributed.
+/// EXT-1: post hooks got the contributions of all ranks' pre hooks, byte for byte.
 void check_contributions(Rank& rank, const scenario::Run& run);
 
-/// EXT-2: a pre hook for every gather, and a post hook for every one that was unpacked, each with the metadata of its own gather.
+/// EXT-2: every gather has a pre hook, and every unpacked gather has a post hook, with the metadata of its own gather.
 void check_paired(const Rank& rank, const scenario::Run& run);
 
-/// EXT-3: the first post hook of a parameter makes it, all later ones are given what that made.
+/// EXT-3: the first post hook of a parameter makes it. All later post hooks get its result.
 void check_out(const Rank& rank, const scenario::Run& run);
 
-/// EXT-10: the rows of a rank's shards that are padding are zero when hooks are given them. Of contributions that have the shard's rows.
+/// EXT-10: the padding rows of a rank's shards are zero when hooks get them. Checks contributions that have the shard's
+/// rows.
 void check_padding(Rank& rank, const scenario::Run& run);
 
-/// EXT-11: what a hook of the full form was told of its parameter, and that one of the minimal form was told nothing.
+/// EXT-11: a hook of the full form got the right context of its parameter, and a hook of the minimal form got none.
 void check_context(Rank& rank, const scenario::Run& run);
 
-/// All of these.
+/// Runs all of these checks.
 void check_hooks(Rank& rank, const scenario::Run& run);
 
 }  // namespace shardproof::extensions

@@ -1,4 +1,4 @@
-// What is gathered by hooks goes again; and what is padding is zero, wherever it travels.
+// The memory of gathers by hooks is released again, and padding is zero in every collective.
 #include <algorithm>
 
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -27,8 +27,9 @@ void check_nothing_whole(const scenario::Run& run, int iteration, ActionKind cal
   }
 }
 
-// An operand of a group of one parameter: that of an all-gather is one rank's rows, that of a reduction those of all of them. Every rank's
-// end with padding where there are fewer of its own. How many zeros were found there.
+// Checks an operand of a group with one parameter. The operand of an all-gather has one rank's rows, and the operand of
+// a reduction has the rows of all ranks. The rows of a rank with fewer rows end with padding. Returns the number of
+// zeros in the padding.
 std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole, int rank) {
   const auto ranks = static_cast<std::int64_t>(operand.group.size());
   const std::int64_t padded = (whole[0] + ranks - 1) / ranks, row = numel(whole) / whole[0];
@@ -49,7 +50,7 @@ std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole,
 
 RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), each("kind", "two_tensor", "low_precision"),
                  needs(Feature::timeline, Feature::all_gather_extensions)) {
-  // A pair is made whole in memory of its own; what comes as bf16 and is computed in f32 too.
+  // A whole pair has its own memory. So has a parameter that is gathered in bf16 and computed in f32.
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
   Scenario scenario = layers({kind, kind}, {scenario::ReshardAfterForward::Kind::yes});

@@ -46,7 +46,7 @@ Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, i
 Action memory_for(std::string module) { return {.kind = ActionKind::materialize, .module = std::move(module)}; }
 Action values_for(std::string module) { return {.kind = ActionKind::initialize, .module = std::move(module)}; }
 
-// At once, or part by part in an order of its own; what is asked for twice comes again.
+// Materializes at once, or part by part in another order. A second call for the same part repeats it.
 std::vector<Action> making(const std::string& how) {
   if (how == "whole") return {memory_for(""), values_for("")};
   return {memory_for("l1"), values_for("l1"), memory_for("l0"), values_for("l0"), values_for("")};
@@ -68,7 +68,7 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
   const bool reshard = rank.param<bool>("reshard");
   const int iterations = mean_rounds(rank) ? 1 : 3;
   const scenario::Run run = play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
-  // Before it is asked for there is no memory, and nothing has been done.
+  // Before the call, parameters have no memory, and no work has run.
   const std::string begin = scenario::mark(0, ActionKind::materialize);
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
@@ -88,7 +88,7 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
 
 RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("kind", "plain", "two_tensor"),
                  needs(Feature::all_gather_extensions, Feature::meta_initialisation)) {
-  // The same bits as without, module by module, and in another order than that of registration.
+  // The bits must be the same as without meta, module by module, and in another order than registration.
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
   Scenario direct = layers({kind, TensorKind::plain}, {}), meta = direct;

@@ -24,7 +24,7 @@ using scenario::TensorKind;
 
 namespace {
 
-// What every run with extensions owes, when every iteration has so many backwards.
+// The checks of every run with extensions, for iterations with `backwards` backwards.
 void check_run(Rank& rank, const scenario::Run& run, const Tolerance& tolerance, int iterations, int backwards = 1) {
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_hooks(rank, run);
@@ -32,7 +32,7 @@ void check_run(Rank& rank, const scenario::Run& run, const Tolerance& tolerance,
   for (int i = 0; i < iterations; ++i) check_nothing_is_left(rank, run, i, backwards);
 }
 
-// One group that has parameters of several sorts, so that one all-gather carries them all.
+// One group with parameters of several kinds, so that one all-gather carries them all.
 Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshard) {
   Scenario scenario;
   if (with == "kinds") {
@@ -41,7 +41,7 @@ Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshar
           {extend(TensorKind::two_tensor, ExtensionKind::components),
            extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal),
            extend("l2.weight", ExtensionKind::bf16)});
-    // Three layers deep, the second forward is exact on few bits only.
+    // With three layers, the second forward is exact only if values have few bits.
     scenario.model.loss.dot_seed = 63;  // gradients -4, 1, -1 and -2
     give_one_hot_inputs(scenario.script);
   } else {
@@ -73,8 +73,9 @@ Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>
   return scenario;
 }
 
-// One group under a policy: two parameters that hooks bring in fewer bits, one that is dealt along its second dimension, one that nobody
-// uses. Of three backwards the gradients of the first are dropped unreduced, those of the second wait for the third.
+// One group under a policy. Hooks contribute two parameters in fewer bits, one parameter is sharded along its second
+// dimension, and one parameter has no use. An iteration has three backwards. The gradients of the first one are dropped
+// unreduced, and the gradients of the second one wait for the third.
 Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::ReshardAfterForward reshard) {
   Scenario scenario;
   scenario.model.root.children = {
@@ -99,7 +100,8 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
   return scenario;
 }
 
-// Of a run whose parameters are all one group's: its all-gathers move what hooks contribute, and rows of the others in `dtype`.
+// For a run with one group of all parameters: checks that its all-gathers move the hooks' contributions, and the other
+// parameters' rows in `dtype`.
 void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
   const auto world = static_cast<std::int64_t>(rank.world().size());
   std::uint64_t expected = 0;
@@ -205,7 +207,8 @@ RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", 
 RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
                  each("async", false, true), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::manual_unshard)) {
-  // By hand before forward; and after it what forward keeps goes by hand, and comes again.
+  // A manual unshard before forward. After forward, a manual reshard frees the kept parameters, and they are gathered
+  // again.
   const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
                                        {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
   check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2);

@@ -1,4 +1,5 @@
-// Extensions of single parameters, put there when memory has come: do they run, and for nobody else?
+// Extensions of single parameters that are registered after the memory exists. They must run, and only for these
+// parameters.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -28,13 +29,14 @@ using scenario::TensorKind;
 
 namespace {
 
-// What stands beside the bytes is not as large as the shard, which the full form asks for.
+// The int8 extension has the minimal form: its second tensor is smaller than the shard, and the full form requires the
+// shard's size.
 Action extension_of(const Rank& rank, std::string parameter) {
   if (rank.param("extension") == "int8") return extend(std::move(parameter), ExtensionKind::int8, scenario::ExtensionForm::minimal);
   return extend(std::move(parameter), ExtensionKind::bf16);
 }
 
-// What all pre hooks of a parameter contribute first.
+// Checks the dtype of the first tensor that each pre hook of a parameter contributes.
 void check_contributed_dtype(const Rank& rank, const scenario::Run& run, const std::string& parameter, DType dtype) {
   const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter});
   CAPTURE(parameter);
@@ -77,7 +79,8 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   check_contributed_dtype(rank, run, "l1.weight", rank.param("extension") == "int8" ? DType::i8 : DType::bf16);
   const auto judged_calls = rank.under("EXT-2");
-  // In both iterations once in forward, and where nothing stays whole once more; where there are all-gathers, as often as these.
+  // In both iterations a hook runs once in forward, and again in backward if no parameter stays whole. If there are
+  // all-gathers, it runs once for each of them.
   CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >= (rank.param<bool>("reshard") ? 4U : 2U));
   check_paired(rank, run);
   check_out(rank, run);
@@ -85,7 +88,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   check_same_order(rank, run);
 }
 
-// As in the seed: every weight is hooked, and three steps are those of Adam.
+// As in the seed: every weight has hooks, and Adam makes three steps.
 RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
                  each("extension", "bf16", "int8"), each("optimizer", "adam"), each("reshard", false, true),
                  needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {

@@ -1,4 +1,4 @@
-// What travels, and what is computed in, where a plan names dtypes: every collective's dtype, bytes and values.
+// Communication and computation under a plan with dtypes: every collective's dtype, bytes and values.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -22,7 +22,7 @@ using scenario::Scenario;
 
 namespace {
 
-// A rank's rows of a whole parameter, each rank's padded by zeros to as many as the first one has.
+// A rank's rows of a whole parameter, padded by zeros to the first rank's number of rows.
 std::vector<double> padded_rows(const std::vector<double>& whole, std::int64_t rows, int world, int rank) {
   const std::int64_t width = static_cast<std::int64_t>(whole.size()) / rows, each = (rows + world - 1) / world;
   std::vector<double> padded(static_cast<std::size_t>(each * width));
@@ -31,14 +31,14 @@ std::vector<double> padded_rows(const std::vector<double>& whole, std::int64_t r
   return padded;
 }
 
-// What one rank computes by itself: as if it were the only one, on its own inputs.
+// The serial result of one rank alone, on its own inputs.
 oracles::SerialIteration alone(Scenario scenario, int rank) {
   scenario.script.given = {
       {formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input, scenario.script.input_divisor).to_doubles()}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f32).front();
 }
 
-// Operands of the two groups of uneven_layers, from what was captured and from what this rank computes by itself.
+// The expected operands of the two groups of uneven_layers, from the captures and from this rank's own serial result.
 class Wire {
  public:
   Wire(Rank& rank, const scenario::Run& run)
@@ -163,7 +163,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
 
 RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), ranks(4), each("param", "bf16", "f16"),
                  needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::reshard_to_size)) {
-  // What is kept over fewer ranks between forward and backward has been cast already: it is kept so, and gathered so.
+  // Between forward and backward fewer ranks keep parts that are cast already. They are gathered in that dtype, too.
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param}, true, 2);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {

@@ -1,4 +1,5 @@
-// What cannot be gathered by hooks is refused, by every rank alike and before anybody waits; and the world lives on.
+// Refusals of parameters that hooks cannot gather. Every rank must refuse alike, before a rank waits, and the world
+// must stay usable.
 #include <fmt/format.h>
 
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -77,7 +78,7 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
 
 RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4), also_with_discarded_module(),
                  needs(Feature::ignored_parameters, Feature::all_gather_extensions)) {
-  // An extension of another parameter is none of this one.
+  // An extension of another parameter does not apply to this one.
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
   Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});
   train(left_out, 1, {});
@@ -104,7 +105,8 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
   const int world = rank.world().size();
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::truncated, form_of(rank)));
   scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 3 * world;
-  // In the full form what each rank contributes is too little; in the other one nobody knows before the post hook has made a whole of it.
+  // In the full form the ranks' contributions are too small. In the minimal form this shows only when the post hook has
+  // made the whole parameter.
   const bool full = form_of(rank) == ExtensionForm::full;
   const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world), expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
   check_refused(rank, scenario, "forward", {"l0.weight", found, expected});

@@ -17,7 +17,8 @@ using scenario::Scenario;
 
 namespace {
 
-// The smallest power of two of which the next integer is not a value of the dtype; in f32, and where nothing is said, that of bf16.
+// The smallest power of two whose next integer is not a value of the dtype. For f32, and without a dtype, the power for
+// bf16.
 double big_of(const std::string& reduce) { return reduce == "f16" ? 2048 : 256; }
 bool is_rounded(const std::string& reduce) { return reduce == "bf16" || reduce == "f16"; }
 
@@ -102,8 +103,8 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
 
 RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::mixed_precision)) {
-  // Eight steps of a thousandth from -1 on. In bf16 the first numbers beyond it are 1/128 away: the first four steps change nothing that is
-  // computed, and none that is forgotten would ever.
+  // Eight steps of a thousandth from -1 on. In bf16 the next numbers are 1/128 away. So the first four steps do not
+  // change the computed values. If an engine forgot them in its shards, no later step would change the values either.
   const double step = 1.0 / 1024;
   Scenario scenario = one_layer({.given = {{{step}}}, .policy = {.param = DType::bf16}});
   scenario.script.segments = {

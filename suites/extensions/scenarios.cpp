@@ -53,7 +53,8 @@ Scenario blocks(const Blocks& how) {
     std::vector<Module> layers{weight("in_proj", how.rows, hidden, how.kind),
                                {.name = "relu_in", .kind = ModuleKind::relu},
                                weight("out_proj", hidden, how.rows, how.kind)};
-    // A single row may be one of weights for which nothing ever passes: no gradient would tell of the layers before.
+    // The weights of a single row may give outputs that a ReLU always blocks. Then earlier layers would have no
+    // gradient.
     if (how.rows > 1) layers.push_back({.name = "relu_out", .kind = ModuleKind::relu});
     scenario.model.root.children.push_back({.name = name, .children = std::move(layers)});
     fully_shard(scenario.plan).wrap.push_back({{name}, how.reshard});

@@ -55,8 +55,8 @@ void play_blocks(Rank& rank) {
   check_freed_memory(rank, run);
 }
 
-// One linear layer and a loss that is linear in its output: gradients do not depend on weights, so that n steps are n times the first. What
-// ranks are given is a multiple of their number, so that means are integers.
+// One linear layer and a loss that is linear in its output. Gradients do not depend on weights, so n steps are n times
+// the first step. Each rank's inputs are a multiple of the number of ranks, so that means are integers.
 struct LinearModel {
   explicit LinearModel(const Rank& rank, int world) : rows(2 * world + 1) {
     scenario.model.root.children = {weight("l0", columns, rows, TensorKind::two_tensor)};
@@ -85,7 +85,7 @@ struct LinearModel {
     for (const auto& of_rank : scenario.script.given.front()) sum += of_rank[static_cast<std::size_t>(column)];
     return slope(row) * sum / static_cast<double>(scenario.script.given.front().size());
   }
-  /// After so many steps.
+  /// The value of an element after `steps` steps.
   double value(int component, int steps, std::int64_t row, std::int64_t column) const {
     const auto seed = static_cast<std::uint32_t>(1 + 500 * component);
     const auto index = static_cast<std::uint32_t>(row * columns + column);
@@ -121,7 +121,8 @@ void check_elements(const Tensor& shard, std::int64_t start, const std::function
 
 }  // namespace
 
-// The minimal form differs in what hooks are told and what engines check, and not in where bytes go: most of it is played on request.
+// The minimal form has other arguments and other checks, but moves the same bytes. So most of its cases are played on
+// request.
 RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
                  ranks(1, 2, 3), more_ranks(4, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
                  each("reshard", false, true), each("rows", "even", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions),

@@ -77,7 +77,8 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
   const bool reshard = rank.param<bool>("reshard"), alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(accumulating(ActionKind::set_reshard_after_backward, "", reshard));
   check_values(rank, run);
-  // What is kept after the first micro-batch is there in the second one's forward; every step makes new parameters.
+  // Parameters that are kept after the first micro-batch are whole in the second one's forward. Every step makes new
+  // parameters.
   const std::size_t groups = alone ? 0 : 2;
   for (const auto& [first, second] : micro_batches(run)) {
     CAPTURE(first.index());
@@ -92,7 +93,7 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
 RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   scenario::Scenario scenario = accumulating(ActionKind::set_is_last_backward, "", rank.param<bool>("reshard"));
-  // Until the last backward nobody may look at gradients.
+  // The script must not capture gradients before the last backward.
   for (scenario::Script::Segment& segment : scenario.script.segments) {
     if (!segment.body.front().value) std::erase(segment.body, Action{ActionKind::capture});
   }
@@ -103,7 +104,8 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
 
 RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
-  // The last reduction of a backward has nothing to hide behind: who does not need the gradients yet does not wait for it.
+  // No computation overlaps with the last reduction of a backward. An iteration that does not need the gradients yet
+  // must not wait for it.
   const scenario::Scenario plain = scenario::sleeping_stack(2)
                                        .forward(25ms)
                                        .backward(50ms)

@@ -25,13 +25,13 @@ namespace {
 
 struct Mistake {
   const char* name;
-  const char* culprit;  ///< what an error must name
+  const char* culprit;  ///< the name that an error must contain
   std::function<void(Scenario&, int world)> make;
-  const char* call = "create";  ///< that fails
-  bool may_be_unsupported = false;  ///< no engine has to have what the plan asks for
+  const char* call = "create";  ///< the call that must fail
+  bool may_be_unsupported = false;  ///< engines do not have to know the plan's options
 };
 
-// Each takes a plan that is right and spoils one thing. The rules are those of PyTorch's fully_shard.
+// Mistakes, each of which spoils one part of a right plan. Source of the rules: PyTorch's fully_shard.
 const std::vector<Mistake>& mistakes() {
   using Kind = scenario::ReshardAfterForward::Kind;
   static const std::vector<Mistake> all{
@@ -159,7 +159,7 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
-  // What an earlier forward has kept for its backward goes as well, and is gathered again.
+  // Parameters that an earlier forward has kept for its backward are released, too, and gathered again.
   const bool gathers_again = when == "before_backward" && !reshard;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     const int index = iteration.index();
@@ -218,7 +218,7 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), also_
 
 RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4), each("how", "ignored", "unwrapped"),
                  needs(Feature::module_groups, Feature::ignored_parameters)) {
-  // What is not dealt need not be dealable.
+  // A parameter that is not sharded does not have to be shardable.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
   if (rank.param("how") == "ignored") {
@@ -240,14 +240,14 @@ RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7
                  each("reshard", false, true),
                  needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, FullyShardFeature::manual_unshard,
                        FullyShardFeature::prefetch_lists)) {
-  // What is gathered ahead, or by hand, is still under way when the first layer fails.
+  // A gather ahead, or a manual gather, is still under way when the first layer fails.
   const std::string& when = rank.param("when");
   play_failing(rank, when, when == "ahead" || when == "by_hand" ? "l0" : "l1");
 }
 
 RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::failed_forward)) {
-  // The first root is through with its part when the second one fails.
+  // The first root has finished its part when the second one fails.
   Scenario scenario = three_iterations({}, {}, false);
   fully_shard(scenario.plan).wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;

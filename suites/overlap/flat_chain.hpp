@@ -1,4 +1,5 @@
-// Units of odd sizes that run one after the other, for cases that look at each element and each byte of an engine with flat parameters.
+// A model of units with odd sizes that run one after the other. Cases use it to check each element and each byte of an
+// engine with flat parameters.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +18,15 @@ namespace shardproof::overlap {
 /// integers. Each of three iterations makes the calls of `body`.
 scenario::Scenario flat_chain(scenario::ShardStrategy strategy, std::vector<scenario::Action> body);
 
-/// The dtype that a case's parameter names, as `bf16`; none for `none`.
+/// The dtype that a case's parameter names, such as `bf16`. Empty for `none`.
 std::optional<DType> dtype_of(Rank& rank, std::string_view parameter);
 
-/// The gradients that a rank computes by itself in an iteration, by parameter, before any step. In the dtype of the plan's parameters.
+/// The gradients that a rank computes by itself in an iteration, by parameter, before any step. They have the dtype of
+/// the plan's parameters.
 std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenario, int rank, int iteration);
 
-/// An iteration's operands of collectives of these kinds, with the facts of the collectives, in the order of issue. Fails unless there is
-/// an operand for each collective.
+/// An iteration's collectives with their operands, in the order of issue. The functions fail unless each collective has
+/// an operand.
 struct OnWire {
   fact::Collective call;
   scenario::Operand operand;

@@ -107,7 +107,7 @@ RANKED_TEST_CASE("overlap/flat_root_not_reached", clauses("OVL-4", "OVL-5", "OVL
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
-  // A backward frees what it comes to. The unit of the first root may stay whole until the step.
+  // A backward frees the units that it reaches. The unit of the first root may stay whole until the step.
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     const auto judged = rank.under("OVL-12");
     const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);

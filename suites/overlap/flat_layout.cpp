@@ -52,7 +52,7 @@ std::vector<double> part_in(DType dtype, const FlatUnit& unit, const Values& val
   return part;
 }
 
-// A rank's gradient of a whole unit as it goes into the sum: divided by a first factor, and zero in padding.
+// A rank's summand for the gradient of a whole unit: divided by a first factor, and zero in padding.
 std::vector<double> summand_in(DType dtype, const FlatUnit& unit, const Values& gradients, int world) {
   std::vector<double> whole;
   for (const FlatUnit::Element& element : unit.elements) {
@@ -167,7 +167,7 @@ void check_layout(Rank& rank) {
   check_creation(run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     check_gathers(rank, run, units, iteration.index());
-    // Without a dtype of its own a reduction has that of the parameters.
+    // Without its own dtype a reduction has the dtype of the parameters.
     check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
     check_casts(run, iteration);
     check_reducing_work(run, units, iteration);

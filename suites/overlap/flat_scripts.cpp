@@ -64,7 +64,7 @@ void check_issued_in_order(const Rank& rank, const std::vector<std::string>& iss
 
 }  // namespace
 
-// A step makes whole parameters stale: those of the root, and with shard_grad_op those of all units.
+// A step makes whole parameters stale: the root's parameters, and with shard_grad_op the parameters of all units.
 RANKED_TEST_CASE("overlap/flat_old_weights", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3, 4),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"), each("between", "evaluation", "unsynced"),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
@@ -111,7 +111,7 @@ RANKED_TEST_CASE("overlap/flat_used_twice", clauses("OVL-4", "OVL-6", "OVL-7", "
   check_script(rank, run);
 }
 
-// A backward comes to `a` twice, and gathers it once.
+// A backward reaches `a` twice, and gathers it once.
 RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 3), on_engines("flat_shard"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::gather_limit, FlatShardFeature::prefetch_after)) {
   Scenario scenario = used_twice(ShardStrategy::full_shard);
@@ -159,8 +159,8 @@ RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-1
   }
 }
 
-// The order of forward prefetch is that of the first iteration that trains. An evaluation before it, a second forward in it, and a way that
-// comes later do not change the order.
+// Forward prefetch has the order of the first training iteration. An evaluation before it, a second forward in it, and
+// a later way do not change the order.
 RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-38"), ranks(2, 3), on_engines("flat_shard"),
                  each("first", "forward", "evaluation", "two_forwards"), each("later", "none", "two"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch),
@@ -196,7 +196,8 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
   }
 }
 
-// Two roots. In some iterations no gradient comes to the second one: then its unit stays as it is, and the next iteration trains it.
+// Two roots. In some iterations the second root gets no gradient. Then its unit does not change, and the next iteration
+// trains it.
 RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3, 4),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::prefetch_after)) {
@@ -244,7 +245,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
       CHECK(iteration.peak(MemoryClass::parameter).buffers >= 1);
       CHECK(iteration.peak(MemoryClass::parameter).buffers <= most);
     }
-    // Frozen, and its input needs no gradient: no backward comes to it.
+    // The first unit is frozen, and its input needs no gradient, so no backward reaches it.
     if (frozen == "first") continue;
     const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
     const std::vector<std::string> issued = issued_in(iteration, scenario::mark(iteration.index(), ActionKind::backward), end);

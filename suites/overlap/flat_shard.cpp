@@ -1,4 +1,5 @@
-// Does communication hide behind computation on an engine with flat parameters? The seed's stack, and stacks of any durations.
+// Communication must overlap with computation on an engine with flat parameters: the seed's stack, and stacks of any
+// durations.
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -168,7 +169,7 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
     stack.layers.push_back({.forward = duration(), .backward = duration(), .all_gather = duration(), .reduction = duration()});
   }
   stack.strategy = strategy(rank);
-  // The first three sets are the three policies; so none is left to chance.
+  // The first three sets have the three policies, so that the draw cannot miss a policy.
   const int set = rank.param<int>("set");
   stack.backward_prefetch = static_cast<FlatPrefetch>(set % 3);
   stack.forward_prefetch = set % 2 == 1;

@@ -1,4 +1,5 @@
-// Does an engine with flat parameters that overlaps still compute the right thing, with each strategy and with parameters of its own?
+// An engine with flat parameters that overlaps must compute right values, with each strategy and with its own
+// parameters.
 #include <string>
 #include <utility>
 #include <vector>

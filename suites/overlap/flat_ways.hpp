@@ -11,12 +11,17 @@
 
 namespace shardproof::overlap {
 
-/// A choice `way` between children, and `end`, which computes nothing. `one` runs the units `a` and `b`, with a ReLU of the root between
-/// them, and `two` the units `c` and `d`. `three` runs `b` alone, and `round` runs `a`, `b` and `a` again. Each unit is a linear layer of
-/// 4 by 4. The root is wrapped and has no parameters of its own. Inputs are one-hot, and weights are small. The script has no iterations
-/// yet.
+/// A choice `way` between children, and `end`, which computes nothing:
+///
+/// * `one` runs the units `a` and `b`, with a ReLU of the root between them.
+/// * `two` runs the units `c` and `d`.
+/// * `three` runs only `b`.
+/// * `round` runs `a`, `b` and `a` again.
+///
+/// Each unit is a linear layer of 4 by 4. The root is wrapped and has no own parameters. Inputs are one-hot, and
+/// weights are small. The script has no iterations yet.
 scenario::Scenario flat_ways(scenario::ShardStrategy strategy);
-/// Far above what a few steps of it round, and far below one gradient.
+/// Far above the rounding of a few steps of this model, and far below one gradient.
 inline constexpr suites::Tolerance ways_tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3};
 
 /// The path of a unit: `a`, `b`, `c` or `d`.
@@ -30,8 +35,8 @@ scenario::Action synced(bool value);
 /// One iteration: these calls, then step, capture and zero_grad.
 std::vector<scenario::Action> trained_by(std::vector<scenario::Action> calls);
 
-/// The pieces that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward way.one.a`, …. Work is left out that is
-/// neither forward nor backward.
+/// The collectives and work that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward
+/// way.one.a`, …. Excludes work that is neither forward nor backward.
 std::vector<std::string> issued_in(const scenario::Iteration& iteration);
 /// The same between two marks of the iteration, both included.
 std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark, std::string_view to_mark);

@@ -107,7 +107,7 @@ RANKED_TEST_CASE("overlap/streams_of_later_root", clauses("OVL-27"), ranks(4), o
   CHECK(counts[CollectiveKind::all_gather] == 2 + 3 * 5);
   CHECK(counts[CollectiveKind::reduce_scatter] == 3 * 3);
   CHECK(counts[CollectiveKind::all_reduce] == 3 * 3);
-  // Each root has its own.
+  // Each root has its own streams.
   CHECK(std::ranges::count(streams, StreamRole::all_gather, [](const auto& stream) { return stream.second.role; }) == 3);
 }
 

@@ -61,7 +61,8 @@ std::uint64_t all_of(const std::vector<oracles::GroupBytes>& groups, std::uint64
   return sum;
 }
 
-// Whole parameters of a group go before the operand of its reduction comes. PyTorch keeps those of the group whose backward comes first.
+// Whole parameters of a group must be released before the operand of its reduction is allocated. PyTorch keeps the
+// parameters of the group whose backward comes first.
 void check_freed_before_packing(const scenario::Run& run) {
   std::map<std::uint64_t, std::string> whole;  // by buffer: the parameter's name
   std::size_t packings = 0;

@@ -62,7 +62,8 @@ Shape shape_named(const std::string& name) {
       {"frozen_in_group", {l0, act, frozen(linear("inner", 6, 6)), l1}, {{{""}}}, 1},
       {"frozen_last", {l0, act, frozen(l1)}, {{{"l0"}}, {{"l1"}}, {{""}}}, 1},
       {"several_then_one", {l0, act, linear("inner", 6, 6), l1}, {{{"l0", "inner"}}, {{"l1"}}, {{""}}}, 2},
-      // Gathered for the two that take no part, and used by one that does: no gradient ever passes those two.
+      // The group is gathered for two modules outside the loss, and one module in the loss uses it. No gradient reaches
+      // those two modules.
       {"used_beside",
        {block(ModuleKind::discard, "aside", {square}), use("again", "aside.square"),
         block(ModuleKind::discard, "late", {linear("c", 4, 4)}), l0, act, l1},
@@ -121,7 +122,8 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
 
 RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4),
                  needs(Feature::timeline, Feature::module_groups), tags("reference")) {
-  // a, b, a again, c: gathered for every use, forward and backward, and the group before each is the one that is gathered ahead.
+  // The order is a, b, a again, c. Each group is gathered for every use, forward and backward, and the group before it
+  // is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
   const scenario::Run run = rank.play(with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
   const auto gathered = [](const scenario::Iteration& iteration, scenario::ActionKind call) {

@@ -18,7 +18,7 @@ using scenario::Scenario;
 
 namespace {
 
-// The groups whose gathers an iteration's call has issued before so many pieces of work of a kind were, and the next one.
+// The groups whose gathers an iteration's call has issued before `skipped` pieces of work of a kind and the next one.
 std::vector<std::string> gathers_until(const scenario::Iteration& iteration, ActionKind call, WorkKind kind, int skipped) {
   std::vector<std::string> tags;
   bool inside = false;
@@ -64,7 +64,8 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
     wrap[2].forward_prefetch = {"l0", "l1"};
     wrap[2].backward_prefetch = {"l1", "l0"};
   } else if (lists == "other_root") {
-    // Without one above them each is a root of its own: the second has not begun when the first would gather for it.
+    // Without a wrapped module above them, each is its own root. The second root has not begun when the first one would
+    // gather for it.
     wrap.pop_back();
     wrap[0].forward_prefetch = {"l1"};
   } else {

@@ -39,7 +39,7 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
       const auto judged_buffers = rank.under("OVL-12");
       CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::forward).buffers == 0);
     }
-    // Over all ranks there is nothing to keep but the shards.
+    // If the parts are over all ranks, the engine keeps only the shards.
     if (size == world && size > 1) {
       CHECK(iteration.live_after(MemoryClass::shard, ActionKind::forward) ==
             iteration.live_before(MemoryClass::shard, ActionKind::forward));
@@ -59,7 +59,8 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Full
 
 RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-18"), ranks(4),
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::reshard_to_size)) {
-  // No gradient comes by a first layer that takes no part in the loss: what it keeps for backward goes with the iteration.
+  // The first layer does not affect the loss, so it gets no gradient. The parts that it keeps for backward are released
+  // with the iteration.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Module>& children = scenario.model.root.children;
   children.insert(children.begin(), {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});

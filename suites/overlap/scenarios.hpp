@@ -1,4 +1,4 @@
-// The scenarios that the overlap suite plays. What the numbers come from: clauses.md.
+// The scenarios of the overlap suite. clauses.md gives the source of the numbers.
 #pragma once
 
 #include <chrono>
@@ -16,17 +16,17 @@ namespace shardproof::overlap {
 using namespace std::chrono_literals;
 
 scenario::Module linear(std::string name, std::int64_t in, std::int64_t out);
-/// Its weight is [out, channels, in / channels].
+/// A convolution whose weight is [out, channels, in / channels].
 scenario::Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out);
 scenario::Module relu(std::string name);
 
-/// What the stack and much of the suite come from.
+/// The seed test of the stack and of much of the suite.
 inline constexpr char training_overlap_test[] = "test_fully_shard_overlap.py::test_fully_shard_training_overlap";
 
 /// The stack of the seed test, for three iterations.
 scenario::SleepingStack seed_stack();
 
-/// The same; a world of one rank imagines a second one, so that it communicates, too.
+/// The same stack. A world of one rank has a simulated second rank, so that it communicates, too.
 scenario::SleepingStack seed_stack_of(Rank& rank);
 
 struct PostOptim {
@@ -38,19 +38,20 @@ struct PostOptim {
 /// A sleeping layer that is not sharded, then a small sharded one that is not resharded; AdamW. Reduce-scatters cost nothing.
 scenario::Scenario post_optim(const PostOptim& how);
 
-/// Two linear layers with bias and a ReLU between them, uneven for most worlds. Its values are integers and its inputs are one-hot. At a rate
-/// of 0.25 three steps of SGD are exact, except where a mean divides by three. Each step may have up to three micro-batches.
+/// Two linear layers with bias and a ReLU between them, uneven for most worlds. Values are integers and inputs are
+/// one-hot. At a rate of 0.25 three steps of SGD are exact, except if a mean divides by three. Each step may have up to
+/// three micro-batches.
 scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations);
 
-/// Three blocks of two linear layers, as PyTorch's traces were recorded with; three iterations.
+/// Three blocks of two linear layers, for three iterations. PyTorch's traces were recorded with this model.
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
 
 /// `small_mlp` for three iterations of SGD, with calls before each forward and between it and its backward.
 scenario::Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
                                     bool reshard);
 
-/// A transformer of one block over 16 tokens, whose head shares the embedding's weight; as a group of the root's, or with groups of its own
-/// for the block's two halves.
+/// A transformer of one block over 16 tokens, whose head shares the embedding's weight. It is one group of the root, or
+/// the block's two halves have their own groups.
 scenario::Scenario language_model(bool wrap_blocks);
 
 }  // namespace shardproof::overlap

@@ -1,5 +1,5 @@
-// Does the host issue the same calls in the same order as PyTorch, and does each call wait for the same earlier calls? PyTorch's log has one
-// iteration or a few, and every iteration that is played is compared with it.
+// The host must issue the same calls in the same order as PyTorch, and each call must wait for the same earlier calls.
+// PyTorch's log has one iteration or a few. Every played iteration is compared with it.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ namespace {
 
 using Reshard = scenario::ReshardAfterForward::Kind;
 
-// PyTorch's log has linear layers and collectives; in the runs on the virtual clock also the optimizer's step, as one entry. The update of
-// the model's last parameter stands for it.
+// PyTorch's log has linear layers and collectives. In the runs on the virtual clock it has the optimizer's step, too,
+// as one entry. The update of the model's last parameter represents that entry.
 constexpr std::string_view last_update_of_stack = "2.linear.bias", last_update_of_post_optim = "tiny.linear.bias";
 
 bool is_linear(WorkKind kind, std::string_view label) {
@@ -40,7 +40,7 @@ trace::Structure with_step_named(trace::Structure structure, std::string_view la
   return structure;
 }
 
-// Of the post-optim runs the log names the block where the scenario names the layer in it.
+// The log of the post-optim runs names the block, and the scenario names the layer in the block.
 trace::Structure with_layers_named(trace::Structure structure) {
   for (trace::Step& step : structure.steps) {
     if (step.kind == "forward" || step.kind == "backward") step.label += ".linear";
@@ -79,7 +79,8 @@ trace::Structure window(const trace::Structure& whole, int first, int iterations
 
 using Keep = bool (*)(WorkKind kind, std::string_view label);
 
-// Where the script repeats every `period` iterations, those of the log may begin at each of them.
+// Compares the run with PyTorch's log. If the script repeats every `period` iterations, the log may begin at each of
+// these iterations.
 void check_same(Rank& rank, const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear, int period = 1) {
   check_no_race(rank, run);
   REQUIRE(golden.steps.size() > 10);

@@ -1,5 +1,5 @@
-// How long does it take, beside how long it could take at best? With clocks that are no part of the verdict: that comes from the order of what
-// was measured.
+// Compares measured times with the best possible times. Clock times do not decide the verdict: it comes from the order
+// of the measurements.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -76,14 +76,14 @@ oracles::Stack stack_at(const scenario::Scenario& scenario, const trace::Duratio
   return stack;
 }
 
-// Of all ranks: everybody says the same.
+// The slowest times of all ranks, the same on every rank.
 Phases slowest(Rank& rank, const Phases& mine) {
   const std::array<std::int64_t, 2> both{mine.forward, mine.forward_backward};
   const Tensor all = rank.world().all_reduce(Tensor::of<std::int64_t>({2}, both), ReduceOp::max, "slowest");
   return {all.values<std::int64_t>()[0], all.values<std::int64_t>()[1]};
 }
 
-// By a clock, and so in another unit than virtual times.
+// Reports times of a real clock, in another unit than virtual times.
 void measure(Rank& rank, const std::string& what, const Phases& phases) {
   const auto microseconds = [](Nanoseconds time) { return static_cast<double>(time) / 1000; };
   rank.measure(what + "_forward_us", microseconds(phases.forward), "us");

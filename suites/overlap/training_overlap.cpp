@@ -1,4 +1,4 @@
-// Does communication hide behind computation, in the forward and the backward of every iteration?
+// Communication must overlap with computation, in the forward and the backward of every iteration.
 #include <algorithm>
 #include <random>
 #include <variant>
@@ -44,8 +44,9 @@ scenario::SleepingStack random_stack(std::mt19937_64& random) {
       .iterations(3);
 }
 
-// As unequal, but every layer computes for at least as long as the collectives that run beside it: all but the first and the last can hide.
-// Two layers or more, and no collective shorter than the seed's margin, or there would be nothing to tell an engine that hides none.
+// As unequal, but every layer computes at least as long as the collectives that run at the same time. So all
+// collectives except the first and the last can overlap. There are two layers or more, and no collective is shorter
+// than the seed's margin. Otherwise an engine without overlap would pass.
 scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
   const int layers = between(random, 2, 6);
   const auto all_gather = duration(random, 3, 12), reduce_scatter = duration(random, 3, 12);
@@ -63,7 +64,8 @@ scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
       .iterations(3);
 }
 
-// No iteration is slower than the seed's margins permit, and none is faster than the plan does.
+// Checks that no iteration is slower than the seed's margins permit, and that no iteration is faster than the plan
+// permits.
 void check_within_bounds(Rank& rank, const scenario::Run& run) {
   check_no_race(rank, run);  // a wait that is missing makes a run faster
   const oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());

@@ -1,4 +1,4 @@
-// Evaluations, steps and ends of scripts where nobody expects them.
+// Evaluations, steps and ends of scripts at unexpected points.
 #include <string>
 #include <vector>
 
@@ -19,14 +19,15 @@ using scenario::Scenario;
 
 RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-11", "OVL-12", "OVL-18"),
                  ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true), needs(Feature::timeline)) {
-  // Before the step and behind it: what an evaluation gathers must not outlive the step.
+  // Evaluations before and after the step: parameters that an evaluation gathers must not outlive the step.
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 3, Action{ActionKind::evaluate});
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  // No backward follows an evaluation: it leaves nothing to it, be it parameters or a place in the order of forwards.
+  // No backward follows an evaluation. So an evaluation must leave no parameters, and no place in the order of
+  // forwards.
   const bool reshard = rank.param<bool>("reshard");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -72,7 +73,8 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
                  each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
                        Feature::gradient_accumulation)) {
-  // Wherever a script ends, memory that is still in use goes back in order: after two iterations that were finished.
+  // At any end of a script, memory that is still in use is released in order. The script ends after two finished
+  // iterations.
   const std::string& end = rank.param("ends_with");
   Scenario scenario = three_iterations({}, {}, true);
   scenario.script.segments.front().iterations = 2;

@@ -1,4 +1,4 @@
-// What ranks agree on before they train: that they have the same model, and the same values.
+// The agreements of ranks before they train: all ranks have the same model and the same values.
 #include <shardproof.hpp>
 
 #include <algorithm>

@@ -254,9 +254,9 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
   check_ran_as_planned(rank, run);
 }
 
-// If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat` needs more: its flat
-// tensor, beside the gradients that go to it. There is a bucket for each layer. The first backward is without sync and has a plan of its
-// own, so the plans that reduce come later.
+// If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat`
+// needs more memory: its flat tensor, in addition to the gradients that are copied to it. Each layer has a bucket. The
+// first backward is without sync and has its own plan, so the plans that reduce come later.
 RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3), each("fusion", "concat", "coalesce", "none"),
                  each("region", "forward_backward", "backward"), each("pass", "first", "second"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {

@@ -203,7 +203,7 @@ RANKED_TEST_CASE("replicate/second_hook", clauses("REP-11"), ranks(1, 2, 3), eac
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK_FALSE(hook_calls(run, iteration).empty());
 }
 
-// A refused registration leaves no hook behind, and the next one is the first.
+// A refused registration leaves no hook, and the next registration counts as the first.
 RANKED_TEST_CASE("replicate/refused_hook", clauses("REP-11"), ranks(1, 2, 4), each("then", "nothing", "doubled"),
                  needs(ReplicateFeature::gradient_hooks)) {
   const bool registers = rank.param("then") == "doubled";

@@ -1,4 +1,4 @@
-// Modules whose parameters have a low precision, beside others in f32.
+// Modules with low-precision parameters, together with modules in f32.
 #include <shardproof.hpp>
 
 #include <algorithm>

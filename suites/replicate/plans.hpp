@@ -1,4 +1,5 @@
-// The reductions of a compiled backward: as the engine says, as it ran, and as the rule of buckets asks.
+// The reductions of a compiled backward in three forms: the engine's plan, the executed calls, and the result of the
+// bucket rule.
 #pragma once
 
 #include <string>
@@ -14,12 +15,12 @@ namespace shardproof::replicate {
 using PlanLines = std::vector<std::string>;
 
 /// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts and copies, in order.
-/// Other computation is left out. Results that follow each other are sorted.
+/// Excludes other computation. Consecutive results are sorted.
 PlanLines reduction_plan(const StepGraph& backward);
 /// The order in which the gradients of chains of linear modules become ready in a compiled backward.
 std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario);
-/// The part that reduces gradients by the rule of PyTorch's compiler for chains of linear modules. `existed`: gradients exist already, so
-/// results are copied.
+/// The part that reduces gradients, by the rule of PyTorch's compiler, for chains of linear modules. With `existed`,
+/// gradients exist already, so results are copied.
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
 
 /// The `compile` section of a plan from the case's parameters: `fusion` alone, `region` alone, or both.
@@ -27,11 +28,12 @@ scenario::CompilePlan fused_by(Rank& rank);
 scenario::CompiledRegion region_by(Rank& rank);
 scenario::CompilePlan compile_plan(Rank& rank);
 
-/// The all-reduces that a graph asks for: `bucket 0: 20 f32 (sum of 0,1)`, one for each operand.
+/// The all-reduces of a graph: `bucket 0: 20 f32 (sum of 0,1)`, one line for each operand.
 PlanLines planned_reductions(const StepGraph& graph);
-/// The same for all-reduces that ran.
+/// The same for executed all-reduces.
 PlanLines executed_reductions(const std::vector<fact::Collective>& calls);
-/// Fails unless each backward of a run, and the forwards before it, if they were compiled, issued the all-reduces of the engine's plan.
+/// Fails unless each backward of a run issued the all-reduces of the engine's plan. The same holds for the forwards
+/// before it if they were compiled.
 void check_ran_as_planned(const Rank& rank, const scenario::Run& run);
 
 /// The same scenario without a compiled step.

@@ -1,4 +1,5 @@
-// Networks of linear layers, and the buckets that an engine reduces them in.
+// The scenarios of the replicate suite: networks of linear layers, and checks of the buckets in which an engine reduces
+// their gradients.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +20,21 @@ inline constexpr int iterations = 4;
 
 /// One forward, backward, step and zero_grad, with captures before and after the step.
 std::vector<scenario::Action> training();
-/// Forward, backward, capture and zero_grad. Parameters stay, so that all values of a deep network are exact.
+/// Forward, backward, capture and zero_grad. No step moves the parameters, so all values of a deep network are exact.
 std::vector<scenario::Action> gradients_only();
 scenario::Action sync(bool on);
 /// One iteration of the segment without sync, and sync on again after it.
 scenario::Script::Segment without_sync(scenario::Script::Segment segment);
-/// Appends an iteration of `training` with a rate of 1/2: so parameters move once, and values of a deep network stay exact.
+/// Appends an iteration of `training` with a rate of 1/2. So parameters move once, and values of a deep network stay
+/// exact.
 scenario::Scenario with_last_step(scenario::Scenario scenario);
 
-/// The engine divides each rank's gradient before it adds. So values are exact if the number of ranks is a power of two.
+/// The tolerance of an engine that divides each rank's gradient before the sum: values are exact if the number of ranks
+/// is a power of two.
 suites::Tolerance exact_unless_division_rounds(Rank& rank);
 
-/// Layers of 4, 6 and 3 features with a ReLU between them, on small integers: three steps are exact. `many`: the plan's limits make three
-/// buckets of the four parameters; else all are in one bucket.
+/// Layers of 4, 6 and 3 features with a ReLU between them, on small integers, so three steps are exact. With `many`,
+/// the plan's limits make three buckets of the four parameters. Otherwise all are in one bucket.
 scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
 
 /// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
@@ -41,9 +44,9 @@ scenario::Scenario four_layers(std::int64_t width);
 std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most);
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
 scenario::Scenario random_layers(std::mt19937_64& random);
-/// Draws the limits of buckets. `exact`: limits are the sizes of gradients that follow each other, or one byte more. So the first two
-/// buckets meet them exactly, or just miss them. If there are several dtypes, that holds for the first one. `ready`: the parameters in
-/// the order in which gradients become ready.
+/// Draws the limits of buckets. `ready` has the parameters in the order in which gradients become ready. With `exact`,
+/// a limit is the size of consecutive gradients, or one byte more. So the first two buckets reach their limits exactly,
+/// or just miss them. With several dtypes, this holds for the first one.
 void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
@@ -57,28 +60,28 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
 std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
 /// The collectives in one backward of an iteration, from 1, without agreements.
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
-/// Those between the backward before it, or the beginning of the iteration, and this backward.
+/// The collectives between the backward before it, or the beginning of the iteration, and this backward.
 std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward);
 
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
 void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run& other);
 
-/// Fails if there is memory for shards, gathered parameters, or anything else that copies do without when they train by plain SGD.
+/// Fails if there is memory for shards, gathered parameters, or any other class that copies do not need for plain SGD.
 void check_memory_classes(const Rank& rank, const scenario::Run& run);
 
-/// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and communicates nothing else but
-/// agreements. One backward with sync in each iteration.
+/// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and otherwise only
+/// communicates agreements. Each iteration must have one backward with sync.
 void check_reduced_once(Rank& rank, const scenario::Run& run);
 
-/// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets that no limit has
-/// closed may come in any order.
+/// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets
+/// that did not reach their limit may have any order.
 void check_bucket_sizes(Rank& rank, const scenario::Run& run);
 
-/// Fails unless each all-reduce is given the rank's gradients, divided by the number of ranks, in the order of the bucket. For a script
-/// that keeps tensors, and whose parameters stay.
+/// Fails unless each all-reduce gets the rank's gradients, divided by the number of ranks, in the order of the bucket.
+/// The script must keep tensors, and must not move parameters.
 void check_bucket_members(Rank& rank, const scenario::Run& run);
 
-/// Takes from `left` the parameters whose gradients follow each other in `flat`, in any order. Fails if there are others in it.
+/// Removes from `left` the parameters whose gradients are in `flat`, in any order. Fails if `flat` has other values.
 void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& left);
 
 }  // namespace shardproof::replicate

@@ -1,4 +1,4 @@
-// Do ranks train as one process does, with each way to keep gradients, and with little memory?
+// Ranks must train as one process does, with each way to keep gradients, and with little memory.
 #include <shardproof.hpp>
 
 #include <algorithm>
@@ -102,8 +102,8 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
   body.back().to_zero = rank.param("to") == "zero";
   const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
   const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
-  // While a backward runs, the gradients of a module come into being together, beside the bucket that they go to. With zeroed views, that is
-  // after the first ones.
+  // While a backward runs, the gradients of a module exist together, in addition to their bucket. With zeroed views,
+  // this is so after the first gradients.
   const std::uint64_t at_once = rank.param<bool>("many") ? 4 * (24 + 6) : all;
   const bool views = rank.param("gradients") == to_string(BucketGradients::views);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -146,7 +146,8 @@ std::size_t most_waits(Rank& rank, const scenario::Iteration& iteration, const K
 
 }  // namespace
 
-// The host goes on while reductions run. It waits where ranks agree: when the trainer is made or first runs, and when buckets are made anew.
+// The host continues while reductions run. It waits only when ranks agree: when the trainer is made or first runs, and
+// when buckets are rebuilt.
 RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));

@@ -81,7 +81,7 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4
   }
 }
 
-// First the backward of some ranks reaches no parameter, then that of all ranks.
+// First the backward of some ranks reaches no parameter, then the backward of all ranks.
 RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ranks(1, 2, 3),
                  needs(Feature::module_groups, ReplicateFeature::unused_parameters)) {
   const bool alone = rank.world().size() == 1;

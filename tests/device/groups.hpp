@@ -1,5 +1,5 @@
-// Two groups for the device's tests. FakeGroup is one rank whose peers are what a test says they are. Crowd is several ranks in threads of
-// this process that really exchange their bytes and ready times.
+// Two groups for the device's tests. FakeGroup is one rank whose peers are simulated by the test. Crowd has several
+// ranks in threads of this process, which really exchange their bytes and ready times.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ class FakeGroup final : public Group {
   }
 
   std::vector<Descriptor> calls;
-  std::int64_t peers_ready = 0;       ///< the latest of the others
-  std::optional<std::int64_t> lie;    ///< what to say instead
+  std::int64_t peers_ready = 0;       ///< the latest ready time of the peers
+  std::optional<std::int64_t> lie;    ///< replaces the result
   std::exception_ptr failure;         ///< thrown by every call
 
  private:
@@ -58,7 +58,7 @@ class Crowd {
     for (int rank = 0; rank < size; ++rank) members_.push_back(rank);
   }
 
-  /// Runs the body once per rank and returns when all have.
+  /// Runs the body once per rank, and returns when all ranks have finished.
   void run(const std::function<void(Group& group)>& body) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
@@ -87,7 +87,7 @@ class Crowd {
     FabricCapabilities capabilities_;
   };
 
-  // All arrive, all copy, all leave: nobody may overwrite what another still reads.
+  // All ranks arrive, all copy, all leave, so that no rank overwrites bytes that another rank still reads.
   Receipt exchange(int rank, const Call& call) {
     contributions_[static_cast<std::size_t>(rank)] = call;
     meet();

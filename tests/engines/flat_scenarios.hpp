@@ -1,4 +1,4 @@
-// Scenarios for the engine with flat parameters: models, scripts and options, and all that one run on it must be.
+// Scenarios for the engine with flat parameters: models, scripts and options, and the checks of a run.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline scenario::Module holder(scenario::ModuleKind kind, std::string name, std:
 
 inline scenario::Module activation(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu}; }
 
-/// Nothing but the modules differs between the models: [2, 3] goes in, and each layer on the way out has few features.
+/// The models differ only in their modules. Their input is [2, 3], and each layer has few features.
 inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, std::vector<std::string> wrap) {
   scenario::Scenario scenario;
   scenario.model.root.children = std::move(children);
@@ -40,8 +40,9 @@ inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, 
 
 inline scenario::Action sync(bool on) { return {.kind = scenario::ActionKind::set_requires_gradient_sync, .value = on}; }
 
-/// What every run owes: no race, nothing alive at the end, the planned collectives and no other, whole units when the strategy says so, and
-/// the values of the serial model. The result: how many captures were compared in double precision, too.
+/// The checks of every run: no race, no memory alive at the end, exactly the planned collectives, whole units as the
+/// strategy says, and the values of the serial model. Returns the number of captures that were compared in double
+/// precision, too.
 inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks) {
   scenario::validate(scenario);
   const std::vector<scenario::Run> runs = played(scenario, ranks);
@@ -65,7 +66,7 @@ inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks)
     }
   }
   check_exact(scenario, runs, oracles::Arithmetic::f32);
-  // Where nothing is rounded to f32, more digits change nothing.
+  // If nothing is rounded to f32, double precision has the same values.
   if (!std::has_single_bit(static_cast<unsigned>(ranks))) return 0;
   const auto in_single = oracles::train_serially(scenario, ranks, oracles::Arithmetic::f32);
   const auto exact =

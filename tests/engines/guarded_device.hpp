@@ -1,5 +1,5 @@
-// A device that finds out who writes where nothing is his: every buffer lies between two guards, and stays poisoned once it has been
-// released. What it finds does not go through the facts that subject and device agree on.
+// A device that finds writes outside of buffers, and uses of released buffers. Every buffer is between two guards, and
+// is poisoned after its release. Its findings do not depend on the recorded facts of subject and device.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,13 +17,13 @@
 
 namespace shardproof {
 
-/// What was found out on one rank, and how many buffers were looked at.
+/// The findings on one rank, and the number of checked buffers.
 struct Findings {
   std::vector<std::string> texts;
   std::size_t buffers = 0;
 };
 
-/// Over a simulated device. A buffer is looked at when it is released and when the last view of it is gone.
+/// Wraps a simulated device. Checks a buffer at its release, and when its last view is gone.
 class GuardedDevice final : public DeviceWrapper {
  public:
   static constexpr std::size_t guard = 64;

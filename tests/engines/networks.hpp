@@ -1,4 +1,4 @@
-// Models for tests of layers, and how they run without an engine: parameters are whole and stay where they are.
+// Models for tests of layers, and functions that run them without an engine: parameters are whole and never move.
 #pragma once
 
 #include <string>
@@ -66,7 +66,7 @@ inline std::vector<Tensor> initial_parameters(const scenario::Model& model) {
 
 struct Trained {
   double loss = 0;
-  std::vector<Tensor> gradients;  ///< undefined where there is none
+  std::vector<Tensor> gradients;  ///< undefined for parameters without a gradient
   Trace trace;
 };
 

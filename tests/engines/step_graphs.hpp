@@ -1,4 +1,4 @@
-// Step graphs in words, and by hand.
+// Step graphs as text, and step graphs that tests build by hand.
 #pragma once
 
 #include <fmt/format.h>

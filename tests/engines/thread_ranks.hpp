@@ -10,7 +10,8 @@
 
 namespace shardproof {
 
-/// Runs `body(rank, group)` on every rank at once. The first exception of any rank is passed on when all have ended.
+/// Runs `body(rank, group)` on every rank at once. After all ranks have ended, rethrows the first exception of any
+/// rank.
 inline void on_thread_ranks(int world, const std::function<void(int rank, Group& group)>& body) {
   ControlPage control = ControlPage::anonymous(world);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});

@@ -1,4 +1,5 @@
-// What collectives must give, computed serially and without the fabric: operands of all ranks are functions of (rank, index, seed).
+// The expected results of collectives, computed serially and without the fabric. Operands of all ranks are functions of
+// (rank, index, seed).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Floats with all their digits in use and of either sign, so that the order of additions shows; integers over their whole range.
+/// Floats of either sign that use all their digits, so that the order of additions changes sums; integers over their
+/// whole range.
 template <class T>
 T operand(int rank, std::size_t index, std::uint64_t seed) {
   const std::uint64_t bits = mixed(seed ^ mixed(static_cast<std::uint64_t>(rank) << 40 ^ index));
@@ -67,7 +69,7 @@ std::vector<T> operands(int rank, std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// Integers by way of two's complement, 64 bits wide, cut at the end: as if they wrapped around at every step.
+/// Computes integers in 64-bit two's complement, and cuts the result. This equals wrapping around at every step.
 template <class T>
 T folded(ReduceOp op, double factor, int size, std::size_t index, std::uint64_t seed) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,4 +1,4 @@
-// Worlds for tests of the fabric: the same body on every rank, as threads or as processes.
+// Worlds for tests of the fabric: every rank runs the same body, as a thread or as a process.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace shardproof::testing {
 
-/// What a body sees. `expect` throws; a body that throws makes its rank fail with that text.
+/// The context of a body on one rank. `expect` throws. If a body throws, its rank fails with the exception's text.
 struct Side {
   int rank;
   int size;
@@ -23,7 +23,7 @@ struct Side {
   std::atomic<std::uint32_t>& epoch;
   std::string directory;  ///< of a world of processes
 
-  /// What lies between two cases: nobody takes the next one before all have left this one.
+  /// Separates two cases: no rank begins the next case before all ranks have left this one.
   void next_case();
 };
 
@@ -33,17 +33,17 @@ struct Settings {
   std::chrono::milliseconds timeout{20'000};
 };
 
-/// What went wrong, by rank; empty texts for ranks that did well.
+/// Runs the body on threads. Returns each rank's error, with empty texts for ranks without an error.
 std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings = {});
-/// A rank that dies has the text `signal N`, and dooms the world as a launcher would.
+/// Runs the body in processes. A rank that dies has the error `signal N`, and dooms the world as a launcher would.
 std::vector<std::string> run_processes(int size, const Body& body, const Settings& settings = {});
 
-/// For comparing with the above.
+/// The result of a world in which no rank fails, for comparison with the results above.
 inline std::vector<std::string> all_well(int size) { return std::vector<std::string>(static_cast<std::size_t>(size)); }
 
 void expect(bool holds, const std::string& what);
 
-/// The text of the exception that `f` must throw; throws when it throws another or none.
+/// The text of the exception that `f` must throw. Throws if `f` throws another exception or none.
 template <class Exception, class F>
 std::string thrown_by(F f) {
   try {
@@ -54,7 +54,7 @@ std::string thrown_by(F f) {
   throw std::runtime_error("nothing was thrown");
 }
 
-/// A private directory that goes with its object.
+/// A private directory. The destructor removes it.
 class ScratchDirectory {
  public:
   ScratchDirectory();

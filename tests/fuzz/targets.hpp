@@ -1,4 +1,5 @@
-// What is fuzzed: every reader of bytes that somebody else wrote. A target returns for any input, or breaks a property and aborts.
+// The fuzz targets: every reader of bytes from outside the process. A target returns for any input, or aborts if a
+// property fails. Below, "stable" means that a value that was read is written so that it reads the same.
 #pragma once
 
 #include <array>
@@ -6,42 +7,44 @@
 
 namespace shardproof::fuzz {
 
-/// A line that parses is written so that it parses to the same.
+/// A parsed line is stable.
 void parse_line(std::string_view input);
-/// Never throws, and neither does a merge of what was read.
+/// Never throws, and a merge of the events never throws either.
 void rank_stream(std::string_view input);
-/// Throws std::invalid_argument only; a report that is read has one written form, a text, a stable part and an exit code.
+/// Throws std::invalid_argument only. A report that was read has one written form, a text, a stable part and an exit
+/// code.
 void report(std::string_view input);
-/// Two reports, apart by a NUL: a difference has text and JSON, and nothing differs from itself.
+/// Reads two reports, separated by a NUL. A difference has text and JSON, and no report differs from itself.
 void diff(std::string_view input);
-/// A filter, an id and a tag, by line: what is no glob matches itself, and matching always ends.
+/// Reads a filter, an id and a tag, one per line. A text that is not a glob matches itself, and matching always ends.
 void case_filter(std::string_view input);
 
-/// Throws std::invalid_argument only; a scenario that is read is written so that it reads the same.
+/// Throws std::invalid_argument only. A scenario is stable.
 void scenario(std::string_view input);
 
-/// Throws std::invalid_argument only; waivers that are read are written so that they read the same, and make no verdict a pass.
+/// Throws std::invalid_argument only. Waivers are stable, and turn no verdict into a pass.
 void waivers(std::string_view input);
 
-/// Throws std::invalid_argument only; a flight record that is read is written so that it reads the same, and can be explained.
+/// Throws std::invalid_argument only. A flight record is stable, and has an explanation.
 void flight(std::string_view input);
 
-/// Throws std::runtime_error only; a value that is read out of a store's file has one written form.
+/// Throws std::runtime_error only. A value from a store's file has one written form.
 void store_file(std::string_view input);
 
-/// Throws std::invalid_argument only; a list of GPUs that is read is written so that it reads the same, and can be chosen from.
+/// Throws std::invalid_argument only. A list of GPUs is stable, and GPUs can be chosen from it.
 void gpu_listing(std::string_view input);
 
-/// Throws RecordError only; of a record of NCCL calls that is read, every call was begun, and it can be told.
+/// Throws RecordError only. In a record of NCCL calls, every call was begun, and has a text.
 void nccl_record(std::string_view input);
 
-/// Calls of two ranks by turns, as their bytes, go through records: what is read of them is as it was written, and they can be compared.
+/// Writes alternating calls of two ranks, given as bytes, to records. The calls read from them equal the written calls,
+/// and can be compared.
 void nccl_calls(std::string_view input);
 
-/// Throws std::invalid_argument only; of faults that are read, each applies to a call that it names.
+/// Throws std::invalid_argument only. Each fault applies to a call that it names.
 void nccl_faults(std::string_view input);
 
-/// Throws std::invalid_argument only; a compiled plan that is read is written so that it reads the same, and has a text and a drawing.
+/// Throws std::invalid_argument only. A compiled plan is stable, and has a text and a drawing.
 void compiled_plan(std::string_view input);
 
 struct Target {

@@ -1,4 +1,4 @@
-// Runs the built `shardproof` as a user would, and keeps what it said.
+// Runs the built `shardproof` as a user would, and keeps its output.
 #pragma once
 
 #include <filesystem>
@@ -28,23 +28,23 @@ struct Said {
 };
 
 struct Setting {
-  std::vector<std::string> environment;  ///< beside PATH
-  std::vector<std::string> wrapper;      ///< a program and its arguments that runs the shell that becomes the launcher
-  std::string prelude;                   ///< what that shell does first
-  /// Called while the launcher runs; its process and what it has said so far.
+  std::vector<std::string> environment;  ///< Variables in addition to PATH.
+  std::vector<std::string> wrapper;      ///< A program, with arguments, that runs the shell that becomes the launcher.
+  std::string prelude;                   ///< The commands that this shell runs first.
+  /// Called while the launcher runs, with its process and its output so far.
   std::function<void(Process&, const std::function<std::string()>&)> meanwhile;
 };
 
-/// `shardproof ARGUMENTS…` in an empty directory of its own.
+/// Runs `shardproof ARGUMENTS…` in its own empty directory.
 Said call(const std::vector<std::string>& arguments, const Setting& setting = {});
 
-/// The program of troubled cases.
+/// The program with the trouble cases.
 std::filesystem::path trouble_program();
 
-/// `shardproof run` of this program, into the directory `out`.
+/// Runs `shardproof run` with this program, into the directory `out`.
 Said run_trouble(const std::filesystem::path& out, const std::vector<std::string>& arguments, const Setting& setting = {});
 
-/// Of a report, by case id.
+/// The verdicts of a report, by case id.
 using Verdicts = std::map<std::string, std::string>;
 Verdicts verdicts(const std::filesystem::path& run_directory);
 nlohmann::json report_of(const std::filesystem::path& run_directory);
@@ -52,7 +52,7 @@ nlohmann::json report_of(const std::filesystem::path& run_directory);
 /// Whether a process is gone, or a zombie that its parent has not waited for.
 bool has_ended(pid_t process);
 
-/// Until `found` holds; false after a minute.
+/// Waits until `found` holds. Returns false after a minute.
 bool eventually(const std::function<bool()>& found);
 
 }  // namespace shardproof::launcher::testing

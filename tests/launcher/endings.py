@@ -31,12 +31,12 @@ class Way:
     case: str  # the one that ends so; empty: it is the run that does
     verdict: str  # of that case
     code: int
-    says: str  # a regular expression for what is told
+    says: str  # a regular expression for the reported text
     options: tuple = ()
     trouble: str = ""
     prelude: str = ""
     signal: int = 0  # to the launcher, as soon as the ranks wait
-    others: str = "passed"  # what becomes of the other cases
+    others: str = "passed"  # the verdict of the other cases
     clock_set_back: bool = False  # for the launcher and its ranks, by an hour whenever they look at it
     processes: int = 0  # that its user may have, the launcher among them; 0: any number
 
@@ -163,7 +163,7 @@ WAYS = [
 
 
 class Outcome:
-    """What became of one way: a run in a directory of its own, and its report."""
+    """The outcome of one way: a run in its own directory, and its report."""
 
     users = itertools.count(60000 + os.getpid() * 4 % 5000)
 
@@ -229,7 +229,7 @@ class Outcome:
         return sentences
 
     def freed_ms(self):
-        """From what the guilty rank did until the last of the others had left its wait; None where nobody waited in one."""
+        """Milliseconds from the guilty rank's act until the last other rank left its wait; None if no rank waited."""
         gone, free = [], []
         for log in self.run.glob("worlds/*/logs/rank-*.err"):
             for line in log.read_text(errors="replace").splitlines():

@@ -17,9 +17,9 @@ COMMANDS = ("run", "list", "faults", "merge", "diff", "doctor", "explain", "play
 
 
 def failure(launcher, folder, words):
-    """What is wrong with a command; empty where nothing is."""
+    """The failure of a command as text, or an empty text if it works."""
     result = subprocess.run([launcher, *words], cwd=folder, capture_output=True, text=True, timeout=300)
-    if result.returncode in (0, 1):  # 1: it did its work, and found something
+    if result.returncode in (0, 1):  # 1: it worked, and found a failure
         return ""
     return f"shardproof {shlex.join(words)}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}"
 

@@ -1,4 +1,4 @@
-// A world that is run to its end by a test, with nothing beside it.
+// Runs a single world to its end in a test.
 #pragma once
 
 #include <optional>

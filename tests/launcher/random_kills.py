@@ -72,7 +72,7 @@ class Wrong(Exception):
 
 
 def one_run(draw, folder, stops_early):
-    """What was done, and what the run made of it: (way, place) or None when the run was over before."""
+    """Makes one run. Returns (way, place) of the rank's end, or None if the run was over before."""
     way = draw.choice(list(WAYS))
     victim = draw.randrange(RANKS)
     delay = draw.uniform(0, 0.05)

@@ -1,4 +1,4 @@
-// What the launcher says to what it does not take.
+// The launcher's usage errors, for tests of refused arguments.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +8,7 @@
 
 namespace shardproof::launcher::testing {
 
-/// The text of the usage error that `action` ends with; `accepted` when it ends with none.
+/// The text of the usage error that `action` throws, or `accepted` if it throws none.
 std::string refusal(const auto& action) {
   try {
     action();

@@ -1,4 +1,5 @@
-// Which mutant of the engine is switched on: one for the life of a process, or none. Mutated sources ask at each place that has a mutant.
+// The active mutant of the engine: one for the life of a process, or none. Mutated sources query it at each place with
+// a mutant.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +14,14 @@ namespace shardproof::mutants {
 /// SHARDPROOF_MUTANTS_REACHED=FILE adds a line to the file for each mutant that is asked for when it could be active: once for each rank.
 bool is_chosen(std::uint32_t mutant);
 
-/// The trainer of this thread, or the one that is about to be made, has this number of traits from now on.
+/// Sets the number of traits of this thread's trainer, or of the trainer that is made next.
 void set_traits(std::size_t count);
-/// The trainer of this thread begins a forward.
+/// Called when the trainer of this thread begins a forward.
 void begin_pass();
-/// The trainer of this thread is gone: its passes and traits do not count for the next trainer.
+/// Called when the trainer of this thread is gone. Its passes and traits do not count for the next trainer.
 void end_trainer();
 
-/// Constants are computed by the compiler, where none is active.
+/// The compiler evaluates constants, and no mutant is active there.
 constexpr bool active(std::uint32_t mutant) { return !std::is_constant_evaluated() && is_chosen(mutant); }
 
 }  // namespace shardproof::mutants

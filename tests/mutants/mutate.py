@@ -28,9 +28,9 @@ OPERATORS = {
     "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=",
 }
 NEGATED_BY_OPERATOR = {"==", "!="}
-# What stands around an expression without being seen in the source.
+# Nodes around an expression that the source does not show.
 INVISIBLE = {"ImplicitCastExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "CXXBindTemporaryExpr", "CXXConstructExpr", "ConstantExpr"}
-# Expressions that come from elsewhere: a default stands where it is declared.
+# Expressions from another place: the source of a default is at its declaration.
 ELSEWHERE = {"CXXDefaultArgExpr", "CXXDefaultInitExpr"}
 
 
@@ -276,7 +276,7 @@ class Mutator:
         self.visit_in_block(body)
 
     def visit_CXXForRangeStmt(self, node):
-        # Of its parts the source shows the initialisation, the range, the variable and the body.
+        # The source shows only the initialisation, the range, the variable and the body.
         start, over, body = node["inner"][0], node["inner"][1], node["inner"][-1]
         self.visit(start)
         self.visit_range(over)
@@ -478,7 +478,10 @@ class Catalogue:
 
 
 def rewrite(source, catalogue):
-    """The text with a choice at each site. What is mutated is always one expression alone, so the mutated texts hold no further choices."""
+    """The text with a choice at each site.
+
+    A mutant changes a single expression, so the mutated texts contain no further choices.
+    """
     places = sorted(source.sites, key=lambda place: (place[0], -place[1]))
 
     def render(begin, end, inside):
@@ -516,7 +519,7 @@ def rewrite(source, catalogue):
 
 
 def write_if_new(file, text):
-    """A copy that stays as it was need not be compiled again."""
+    """Writes the file only if its text changes, so that an unchanged copy is not compiled again."""
     if not file.exists() or file.read_text(encoding="utf-8") != text:
         file.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-// Calls and records as tests want them.
+// Calls and records for tests.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace shardproof::nccl_tap::testing {
 
-/// A collective of f32 on a communicator; what else it has depends on its place.
+/// A collective of f32 on a communicator. Its other fields depend on its place.
 inline Call collective(CallKind kind, int comm, std::int64_t place, std::uint64_t count = 4) {
   Call call;
   call.kind = kind;

@@ -1,4 +1,5 @@
-// The calls of a compiled backward in words. Tests compare these words with those of the golden file of PyTorch's compiler.
+// The calls of a compiled backward as text. Tests compare this text with the text of the golden file of PyTorch's
+// compiler.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// The scenarios of the golden files of PyTorch's DistributedDataParallel, and how much other arithmetic may differ from their values.
+// The scenarios of the golden files of PyTorch's DistributedDataParallel, and the allowed differences of other
+// arithmetic from their values.
 #pragma once
 
 #include <algorithm>

@@ -66,7 +66,7 @@ inline scenario::Module frozen(scenario::Module module) {
   return module;
 }
 
-/// The root is wrapped. The script is for the test to say.
+/// A scenario with a wrapped root. The test adds the script.
 inline scenario::Scenario sharded(std::vector<scenario::Module> children) {
   scenario::Scenario scenario;
   scenario.model.root.children = std::move(children);
@@ -84,7 +84,7 @@ inline double input(int iteration, int rank) {
 
 inline double bf16(double value) { return rounded_to(DType::bf16, value); }
 
-/// Each body once, so that each is an iteration of its own.
+/// Plays each body once, as its own iteration.
 inline std::vector<scenario::Script::Segment> script(std::vector<std::vector<scenario::Action>> bodies) {
   std::vector<scenario::Script::Segment> segments;
   for (std::vector<scenario::Action>& body : bodies) segments.push_back({1, std::move(body)});

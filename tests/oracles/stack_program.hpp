@@ -1,5 +1,5 @@
-// The calls of the model engine for a stack of any depth, as trace entries, and what they cost on the virtual clock: a second way to the
-// numbers of overlap_times.hpp, by bookkeeping over streams and events.
+// The calls of PyTorch's fully_shard for a stack of any depth, as trace entries, and their times on the virtual clock.
+// This is a second way to the numbers of overlap_times.hpp, by bookkeeping over streams and events.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace shardproof::oracles {
 /// Duration of the n-th entry (from 0) of a kind: `all_gather`, `reduce_scatter`, `compute_fwd`, `compute_bwd`, `optim`.
 using Durations = std::function<Nanoseconds(const std::string& kind, std::size_t nth, const std::string& label)>;
 
-enum class Resources { shared, separate, none };  ///< none: collectives of different streams run side by side
+enum class Resources { shared, separate, none };  ///< none: collectives of different streams overlap
 
 struct Simulated {
   std::map<std::string, Nanoseconds> marks;  ///< end of the compute stream when the mark was set
@@ -48,7 +48,8 @@ inline Simulated simulate(const nlohmann::ordered_json& entries, const Durations
   return result;
 }
 
-/// One iteration: marks `forward`, `backward`, `end`. Collectives carry the layer as their label in place of operands.
+/// The entries of one iteration, with the marks `forward`, `backward` and `end`. Collectives have the layer as their
+/// label instead of operands.
 inline nlohmann::ordered_json stack_program(const Stack& stack) {
   auto entries = nlohmann::ordered_json::array();
   const std::size_t count = stack.layers.size();

@@ -1,4 +1,4 @@
-"""Tests of the set-up that ./run and ./test share: which commands it would give to root, on which machines."""
+"""Tests of the common set-up of ./run and ./test: the commands that it would give to root, on different machines."""
 
 import json
 import os
@@ -245,7 +245,7 @@ class PyTorch(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
-    """What the scripts make of their arguments, in a tree whose set-up only says what it was asked for."""
+    """The scripts' handling of their arguments, in a tree whose set-up only reports its calls."""
 
     SETUP = """
 setup_failed=3

@@ -1,4 +1,4 @@
-// A subject that trains nothing, and says of its compiled step what a test wants it to say.
+// A subject that trains nothing, and reports the compiled steps that a test gives it.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace shardproof::testing {
 
 class CompilingSubject final : public Subject {
  public:
-  /// The answer to the question after backward N, counted from 0. Empty: the engine compiles nothing.
+  /// Answers the request for the compiled plan after backward N, counted from 0. Empty: the engine compiles nothing.
   using Answer = std::function<Reply(int backward, std::vector<StepGraph>& out)>;
 
   explicit CompilingSubject(Answer answer) : answer_(std::move(answer)) {}

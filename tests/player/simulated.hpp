@@ -1,4 +1,4 @@
-// Playing a scenario on the simulated device of a rank, over any group.
+// Plays a scenario on the simulated device of a rank, over any group.
 #pragma once
 
 #include "harness/device/sim/sim_platform.hpp"

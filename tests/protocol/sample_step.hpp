@@ -1,5 +1,5 @@
-// A compiled backward of two linear layers without biases, for tests: two buckets, and the second bucket's gradient is made while the first
-// bucket is reduced.
+// A compiled backward of two linear layers without biases, for tests. It has two buckets. The second bucket's gradient
+// is computed while the first bucket is reduced.
 #pragma once
 
 #include <utility>
@@ -48,7 +48,7 @@ inline StepGraph sample_backward() {
   return graph;
 }
 
-/// Its two gradients are reduced in one call, as those of a coalesced bucket are.
+/// The same backward, with both gradients reduced in one call, as in a coalesced bucket.
 inline StepGraph sample_coalesced() {
   StepGraph graph = sample_backward();
   graph.nodes.at(5).inputs = {9, 6};

@@ -1,4 +1,4 @@
-"""What a subject in Python raises becomes the error of the call; nothing is raised across the boundary."""
+"""An exception of a subject in Python becomes the error of the call. No exception crosses the boundary."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ from shardproof.subject import GradientHook, ParameterView, PlannedFailure, Subj
 
 
 class Peer:
-    """The harness's side: remembers what it is told."""
+    """The harness's side, which remembers all reports."""
 
     def __init__(self) -> None:
         self.failed: list[str] = []
@@ -245,7 +245,7 @@ class BoundaryTest(unittest.TestCase):
             self.assertTrue(self.peer.failed[-1].startswith(said), self.peer.failed[-1])
 
     def test_text_that_is_no_unicode(self) -> None:
-        """What Python has read of a path or of bytes that nobody could decode."""
+        """Text with lone surrogates, as Python reads it from a path or from bytes that are not UTF-8."""
         _, trainer = self.create()
         self.assertEqual(self.perform(trainer, b'"half_a_character"', reply=5), 1)
         self.assertEqual(self.peer.warned[-1], (5, "found \\udc80"))
@@ -265,7 +265,7 @@ class BoundaryTest(unittest.TestCase):
         view = abi.DLTensor(data=ctypes.addressof(values), ndim=2, dtype=abi.DLDataType(2, 32, 1), shape=shape)
         self.assertEqual(self.perform(trainer, b'"forward"', abi.Tensor(view, 3), reply=4), 0)
         self.assertEqual(self.peer.warned[1:], [(4, "looked at it")])
-        with contextlib.redirect_stderr(io.StringIO()) as said:  # nobody listens: that reply is gone
+        with contextlib.redirect_stderr(io.StringIO()) as said:  # the reply is gone
             self.subject.made[0].warn("on my own account")
         self.assertEqual(len(self.peer.warned), 2)
         self.assertEqual(said.getvalue(), "warning: on my own account\n")

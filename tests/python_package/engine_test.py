@@ -1,4 +1,4 @@
-"""An engine in Python under the suites: what is wrong with it is told by the report, in words that its author understands."""
+"""An engine in Python under the suites: the report names its defects in words that its author understands."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class EngineTest(unittest.TestCase):
         return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
     def verdict_of(self, change: str) -> tuple[str, str]:
-        """Of the case, with all that the report says of it."""
+        """The verdict of the case, and the case's whole entry in the report."""
         ended = self.run_with(change)
         self.assertTrue((self.folder / "out/report.json").exists(), ended.stdout + ended.stderr)
         (case,) = json.loads((self.folder / "out/report.json").read_text())["cases"]

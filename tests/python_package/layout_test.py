@@ -1,4 +1,4 @@
-"""The structs of shardproof.abi are those of harness/subject/shardproof.h: the compiler says where every field is."""
+"""The structs of shardproof.abi equal the structs of harness/subject/shardproof.h. The compiler gives every offset."""
 
 import ctypes
 import inspect
@@ -36,7 +36,7 @@ def structs() -> dict[str, type[ctypes.Structure]]:
 
 
 def enumerators() -> dict[str, list[str]]:
-    """Of each enumeration in the header the names, as they stand there."""
+    """The names in each enumeration of the header, in their order."""
     text = re.sub(r"/\*.*?\*/", "", Path(os.environ["HEADER"]).read_text(), flags=re.DOTALL)
     bodies = re.findall(r"typedef uint32_t shardproof_(\w+);\s*enum \{(.*?)\}", text, flags=re.DOTALL)
     return {name: re.findall(r"SHARDPROOF_\w+", body) for name, body in bodies}

@@ -1,4 +1,4 @@
-"""The program of a rank where something is missing: what is said, and how it ends."""
+"""The worker program of a rank if a requirement is missing: its message, and its exit code."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual((subject["name"], subject["version"], subject["warm"]), ("pytorch", "2.15.0", True))
 
     def test_another_pytorch_is_refused(self) -> None:
-        """What is put under the harness are functions of one version, by their names."""
+        """The package wraps functions of one PyTorch version, by their names."""
         program = "from shardproof.pytorch.subject import PyTorch; PyTorch().prepare()"
         for version, refused in (("2.14.1", True), ("2.15.0+cpu", False)):
             with tempfile.TemporaryDirectory() as folder, self.subTest(version):
@@ -64,7 +64,7 @@ class WorkerTest(unittest.TestCase):
                 self.assertEqual("No module named 'torch'" in ended.stderr, not refused)
 
     def test_another_pytorch_on_the_path_is_refused(self) -> None:
-        """By its own word: what is installed is told by another folder."""
+        """The imported torch itself gives its version. The installed version comes from another folder."""
         program = "from shardproof.pytorch.subject import PyTorch; PyTorch().prepare()"
         with tempfile.TemporaryDirectory() as folder:
             path = torch_of(folder, "2.15.0")

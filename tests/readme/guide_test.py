@@ -99,7 +99,10 @@ class Reader:
         return subprocess.run(command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=300)
 
     def untrue(self, command, quoted, is_awaited):
-        """What is wrong with a command; empty where nothing is. `is_awaited`: the next command tells how it ended."""
+        """The failure of a command as text, or an empty text if it works.
+
+        With `is_awaited`, the next command shows the exit code of this one.
+        """
         if command == "echo $?":
             return "" if quoted.strip() == str(self.ended_with) else f"the command before it ended with {self.ended_with}"
         if command.startswith("cmake"):

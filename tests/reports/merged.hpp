@@ -1,4 +1,4 @@
-// Worlds of three cases, and what is said of them when they are merged.
+// Worlds of three cases, and the report of their merge.
 #pragma once
 
 #include <string>

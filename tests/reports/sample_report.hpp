@@ -1,4 +1,4 @@
-// A report in which nearly everything occurs that can occur: for golden texts, the schema and mutations.
+// A report with nearly all possible content, for golden texts, the schema and mutations.
 #pragma once
 
 #include <csignal>

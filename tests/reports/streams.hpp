@@ -1,4 +1,4 @@
-// Rank streams, endings and worlds as tests want them: right by default, to be spoiled afterwards.
+// Rank streams, endings and worlds for tests. They are right by default, and a test then spoils them.
 #pragma once
 
 #include <sstream>
@@ -52,7 +52,7 @@ inline RankStream parse(const std::string& text) {
   return read_rank_stream(in);
 }
 
-/// A world whose ranks all pass all cases in order, to be changed by a test before it is merged.
+/// A world whose ranks all pass all cases in order. A test changes it before the merge.
 struct WorldOnPaper {
   WorldPlan plan;
   std::vector<CaseInfo> cases;

@@ -1,4 +1,4 @@
-// Worlds whose evidence is all in memory at once, merged in one call: for tests; a launcher takes one stream at a time.
+// Worlds with all their evidence in memory, merged in one call, for tests. A launcher reads one stream at a time.
 #pragma once
 
 #include <span>
@@ -9,10 +9,11 @@
 
 namespace shardproof::reports::testing {
 
-/// All that is left of one world. Streams stand in rank order.
+/// All evidence of one world. Streams are in rank order.
 struct WorldRecord {
   WorldPlan plan;
-  /// One for every position of the plan for which this world answers. Fewer than the plan has: the rest went to another world.
+  /// One entry for every position of the plan that this world covers. If the plan has more, another world covers the
+  /// rest.
   std::vector<CaseInfo> cases;
   std::vector<RankStream> streams;
   std::vector<Ending> endings;

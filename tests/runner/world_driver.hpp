@@ -1,4 +1,4 @@
-// Plays launcher for the ranks of one world, with nothing of the launcher's own code: processes, a control page, a plan.
+// A minimal launcher for the ranks of one world, without the launcher's own code: processes, a control page, a plan.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace shardproof::test {
 
-/// How one rank's process ended, and what it left.
+/// The end of one rank's process, and its output.
 struct RankRemains {
   int exit_code = -1;
   int signal = 0;
@@ -24,7 +24,7 @@ struct RankRemains {
   std::vector<event::AssertionFailed> failures;
   std::vector<event::Measured> measurements;
   bool began = false, ended = false;  ///< rank_started, rank_ended
-  bool left = false;                  ///< by the control page's word
+  bool left = false;                  ///< as the control page says
 
   const event::CaseEnded& only_case() const;
 };
@@ -35,11 +35,11 @@ struct WorldRemains {
 };
 
 struct WorldOptions {
-  std::function<void(WorldPlan&)> plan;  ///< changes the plan that would be used
+  std::function<void(WorldPlan&)> plan;  ///< changes the default plan
   std::string shell;                     ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
 };
 
-/// Starts `size` ranks of the program, waits for all of them, dooms the world when one of them ends without leaving.
+/// Starts `size` ranks of the program and waits for all of them. Dooms the world if a rank ends without leaving.
 WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases, const WorldOptions& options = {});
 
 struct ProgramEnd {
@@ -47,14 +47,15 @@ struct ProgramEnd {
   std::string output, errors;
 };
 
-/// Runs `count` copies of the program side by side to their end; `environment` is added to the inherited one for copy i.
+/// Runs `count` copies of the program at the same time to their end. Adds `environment` to the inherited variables of
+/// copy i.
 std::vector<ProgramEnd> run_program(const std::string& program, std::vector<std::string> arguments, int count = 1,
                                     const std::function<std::map<std::string, std::string>(int)>& environment = {});
 
 /// Reads a rank's stream; every line must be an event.
 void read_stream(const std::filesystem::path& file, RankRemains& into);
 
-/// A fresh directory, removed with the object.
+/// A new directory. The destructor removes it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();

@@ -99,8 +99,8 @@ def changed(document):
 
 
 def apart(document):
-    """What the document that has everything cannot have: for each such key documents, of which the first is right."""
-    # Imagined ranks have no groups but the world.
+    """Keys that the full document cannot have: for each such key, a list of documents, of which the first is right."""
+    # Imagined ranks have only the world as a group.
     yield [{**document, "costs": {**document.get("costs", {}), "imagined_ranks": value}} for value in [4, *VALUES]]
     # Tokens are not given.
     row = [0.5] * (document["script"]["input"][0] * document["script"]["input"][1])
@@ -140,7 +140,7 @@ def linears(module):
 
 
 def reader_says(reader, documents):
-    """What the reader says of each document: nothing, or why it is none."""
+    """The reader's answer to each document: an empty text, or the reason for a refusal."""
     lines = "".join(json.dumps(document) + "\n" for document in documents)
     result = subprocess.run([reader], input=lines, capture_output=True, text=True, timeout=60, check=True)
     answers = result.stdout.splitlines()

@@ -27,13 +27,13 @@ struct Alone {
   std::unique_ptr<Trainer> trainer;
 
   Reply create() { return subject->create(scenario.model, scenario.plan, {device, *world, 0}, trainer); }
-  /// What a call of `perform` answers in which the subject does this.
+  /// Calls `perform` with this act of the subject, and returns its reply.
   Reply perform(ScriptedSubject::Act act, scenario::ActionKind kind = scenario::ActionKind::step, const Batch& batch = {}) {
     if (!trainer) create();
     scripted.perform = std::move(act);
     return trainer->perform({.kind = kind}, batch);
   }
-  /// What a function of the harness has to say when it is called in this way.
+  /// The error of a function of the harness that `call` calls, or `nothing`.
   std::string objection(const std::function<shardproof_status(const shardproof_harness& harness, shardproof_device* device)>& call) {
     std::string said = "nothing";
     perform([&](ScriptedSubject& it, shardproof_reply*) {

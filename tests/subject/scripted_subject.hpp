@@ -1,5 +1,5 @@
-// A subject in C that does what a test says, and otherwise the least that is right: a model with one parameter, "0.linear.weight", of which
-// it is the only rank.
+// A subject in C that runs a test's acts, and otherwise the minimum that is right. Its model has one parameter,
+// "0.linear.weight", and it is the only rank.
 #pragma once
 
 #include <array>
@@ -81,7 +81,7 @@ class ScriptedSubject {
   std::vector<shardproof_claim> claims{{"fully_shard", features.data()}};
   Act create, destroy, perform, loss, parameters;
 
-  // What it was told last, and answers.
+  // The arguments of the last calls, and the answers.
   std::string model, plan, action;
   const shardproof_seat* seat = nullptr;
   const shardproof_extension* extension = nullptr;

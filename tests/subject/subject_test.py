@@ -16,7 +16,7 @@ CASE = "overlap/values_exact[W=2,reshard=true]"
 
 
 def shardproof(*arguments, how=""):
-    """Of one call: the exit code, what it printed, what it complained of. `how` chooses what is wrong with the bad subject."""
+    """The exit code, the output and the error output of one call. `how` chooses the defect of the bad subject."""
     environment = {**os.environ, "SHARDPROOF_BAD_SUBJECT": how}
     done = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False)
     return done.returncode, done.stdout, done.stderr

@@ -103,7 +103,7 @@ class Shrinking(Exploring):
         text = (folder / "difference.txt").read_text(encoding="utf-8")
         self.assertIn("order    differ: ", text)
         self.assertIn(text, said)
-        # The commands that are told find it again.
+        # The reported commands find it again.
         self.assertIn(f"  play it: {found['play']}\n  find it: {found['find']}\n", said)
         self.assertIn(text, self.shardproof(*shlex.split(found["play"])[1:], expect=1).stdout)
         self.shardproof(*shlex.split(found["find"])[1:], "--out", "again", expect=1)

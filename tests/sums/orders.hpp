@@ -1,4 +1,5 @@
-// Sums in an order that a test chooses: what other libraries and processors may do. The kernels of `shardproof-sums-worker` sum by these.
+// Sums in an order that a test chooses, as other libraries and processors may choose it. The kernels of
+// `shardproof-sums-worker` use them.
 #pragma once
 
 #include <cmath>
@@ -11,14 +12,14 @@ enum class Order : std::uint8_t { ascending, descending, pairwise };
 
 struct Choice {
   Order order = Order::ascending;
-  bool fused = false;  ///< a product is added without being rounded first
+  bool fused = false;  ///< adds a product without rounding it first
 };
 
 /// Reads SHARDPROOF_SUMS: `ascending`, `descending` or `pairwise`, or one of them with `_fused` at its end. Ends the process for any other
 /// word, and if the variable is missing: a test that chooses nothing would prove nothing.
 const Choice& choice();
 
-/// The place of the term that comes as number `i` of `count`, in a loop that adds to several sums at once.
+/// The index of the term that is added as number `i` of `count`, in a loop that adds to several sums at once.
 inline std::size_t place(std::size_t i, std::size_t count) { return choice().order == Order::ascending ? i : count - 1 - i; }
 
 /// The sum of the terms from `begin` to `end`. `add` adds term i to a total.

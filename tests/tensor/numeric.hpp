@@ -1,4 +1,4 @@
-// Kernels against formulas written down a second time, in double precision.
+// Compares kernels with a second implementation of their formulas, in double precision.
 #pragma once
 
 #include <cmath>
@@ -63,10 +63,11 @@ inline Values plus(Values a, const Values& b) {
 
 constexpr DType real_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
-/// By how much one rounding to a dtype of low precision moves a number, in parts of it.
+/// The relative error of one rounding to a dtype of low precision.
 inline double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0; }
 
-/// Up to the rounding of the tensor's dtype, for values of a few units: in low precision to one rounding of what f32 gives.
+/// Compares up to the rounding of the tensor's dtype, for values of a few units. In low precision the tolerance is one
+/// rounding of the f32 result.
 inline void check_close(const Tensor& actual, const Values& expected) {
   const double computed = actual.dtype() == DType::f64 ? 1e-8 : 1e-5;
   const Values found = actual.to_doubles();

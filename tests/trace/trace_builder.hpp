@@ -1,4 +1,4 @@
-// Traces written by hand, fact by fact.
+// Builds traces for tests, fact by fact.
 #pragma once
 
 #include <string>

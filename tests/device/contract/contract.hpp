@@ -1,5 +1,5 @@
-// What every device and every fabric has to do, as ranked cases: the same ones run on the simulated device, on the tables of the CUDA backend
-// filled for the CPU, and on GPUs (`shardproof run --worker device_contract --device …`).
+// The contract of every device and every fabric, as ranked cases. The same cases run on the simulated device, on the
+// CUDA backend's tables filled for the CPU, and on GPUs (`shardproof run --worker device_contract --device …`).
 #pragma once
 
 #include <shardproof.hpp>
@@ -24,13 +24,13 @@ Tensor room(Device& device, Stream stream, const Tensor& like);
 void copy(Device& device, Stream stream, const Tensor& to, const Tensor& from);
 void fill(Device& device, Stream stream, const Tensor& to, double value, Nanoseconds cost = 0);
 
-/// In host memory, once everything on the device has ended.
+/// The tensor in host memory, after all work on the device has ended.
 Tensor get(Device& device, const Tensor& tensor);
 
-/// Elements of what one rank contributes.
+/// The number of elements that one rank contributes.
 inline constexpr int part = 6;
 
-/// Long enough for whoever does not wait for it to be caught.
+/// A duration in ns that is long enough to catch code that does not wait for it.
 inline constexpr Nanoseconds slow = 20'000'000;
 
 }  // namespace contract

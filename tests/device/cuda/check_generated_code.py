@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-# Registers of a thread. With 64 a multiprocessor takes four blocks of 256 threads; what treats elements one by one is to be lighter.
+# Registers of a thread. With 64, a multiprocessor takes four blocks of 256 threads. Element-wise kernels must use
+# fewer.
 MOST_REGISTERS = 64
 FEWER_REGISTERS = dict.fromkeys(["Copy", "Fill", "Scale", "Divide", "Accumulate", "CheckIndices", "Relu", "ReluBackward", "ScaleBy",
                                  "AddRow", "Embedding", "Sgd", "Clip"], 40) | {"spin_for": 16, "hold": 16}
 
-# CUDA's own exp, log and pow are made of fused multiply-adds, and optimizers ask for them. Nothing else may be: they round once where the
-# host rounds twice.
+# CUDA's own exp, log and pow consist of fused multiply-adds, and optimizers use them. No other kernel may have fused
+# multiply-adds, because they round once where the host rounds twice.
 FUSED = {"Sgd", "Adam", "CrossEntropy", "CrossEntropyBackward", "PowerSum", "PowerRoot", "Attention", "AttentionBackwardQuery", "AttentionBackwardKey",
          "AttentionBackwardValue"}
 # In the machine's code divisions and square roots are made of them as well, and still rounded as IEEE 754 asks.
@@ -55,7 +56,7 @@ def sections(text, heading):
 
 
 def objections_to_resources(ptxas):
-    """Of `ptxas -v`: spills, local memory, too many registers."""
+    """Objections to the output of `ptxas -v`: spills, local memory, too many registers."""
     found = 0
     for kernel, lines in sections(ptxas, r"Compiling entry function '(\S+)'"):
         found += 1

@@ -1,5 +1,5 @@
-// The CUDA backend's kernels, and cuBLAS's products, on the host: the same bodies that a GPU runs, in loops, at once. What stands in for a
-// device and runs work later, or elsewhere, brings a launcher of its own and calls these.
+// The CUDA backend's kernels, and cuBLAS's products, on the host. They run the same bodies as a GPU, in loops, at once.
+// A replacement for a device that runs work later or elsewhere has its own launcher, and calls these functions.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct HostLauncher {
     for (std::int64_t i = 0; i < count; ++i) body(i);
     return 0;
   }
-  // Time is not real here.
+  // Times here are not real.
   static Status spin(std::int64_t, std::int64_t, const std::uint32_t*, StreamHandle) { return 0; }
   static Status gate(const std::uint32_t*, std::int64_t, const std::uint32_t*, StreamHandle) { return 0; }
   static Status warm_up() { return 0; }
@@ -23,7 +23,7 @@ struct HostLauncher {
 
 inline constexpr KernelTable cpu_kernel_table = kernel_table<HostLauncher>();
 
-/// As CublasTable's functions mean it; sums ascend.
+/// A matrix product as CublasTable's functions define it. Sums run in ascending order.
 template <class T>
 void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, bodies::Computed<T> beta, T* c) {
   using C = bodies::Computed<T>;
@@ -41,7 +41,7 @@ void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inne
   }
 }
 
-/// What a BlasHandle of the host points to.
+/// The object behind the host's BlasHandle.
 struct HostBlas {
   StreamHandle stream = nullptr;
 };

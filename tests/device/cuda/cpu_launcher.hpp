@@ -22,7 +22,7 @@ struct Loops {
     });
     return 0;
   }
-  // Time is virtual: the stream's clock goes on, its thread does not wait.
+  // Time is virtual: the stream's clock advances, and its thread does not wait.
   static Status spin(std::int64_t ns, std::int64_t, const std::uint32_t*, StreamHandle stream) {
     cpu::launch(stream, ns, [] {});
     return 0;

@@ -1,6 +1,6 @@
-// What the backend uses of CUDA, on the CPU: every stream is a thread that does its work in order, events tie streams together, and memory
-// comes and goes in stream order. Work is really asynchronous; its times are virtual, by the rules of the simulated device
-// (docs/simulated-time.md), and so do not depend on how threads happen to run.
+// The part of CUDA that the backend uses, on the CPU. Every stream is a thread that runs its work in order, events
+// order streams, and memory is allocated and freed in stream order. Work is really asynchronous. Its times are virtual,
+// by the rules of the simulated device (docs/simulated-time.md). So they do not depend on the scheduling of threads.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,18 @@ namespace shardproof::cuda::cpu {
 
 // Status codes, with CUDA's own numbers.
 inline constexpr Status invalid_value = 1, out_of_memory = 2, no_device = 100, not_ready = 600;
-// And with CUPTI's.
+// Status codes, with CUPTI's own numbers.
 inline constexpr Status not_started = 15, queue_empty = 18;
 
-/// Work as its stream's thread does it. `end` is the virtual time at which all before it has ended; it moves it on.
+/// Work that its stream's thread runs. `end` is the virtual time at which all earlier work has ended. The task advances
+/// it.
 using Task = std::function<void(Nanoseconds& end)>;
 
-/// Puts a task on a stream. It is told the host's clock at this moment: it starts no earlier.
+/// Puts a task on a stream. The task gets the host's current clock as `issued`, and starts no earlier.
 void enqueue(StreamHandle stream, std::function<void(Nanoseconds& end, Nanoseconds issued)> task);
 
-/// Notes for the rank that launches something when it ran, where that rank has records kept. Made by the host, told by the stream.
+/// Records when a launched task ran, for the rank that launched it, if that rank keeps records. The host makes the
+/// object, and the stream calls `ran`.
 class Launch {
  public:
   enum class By : bool { this_thread, a_thread_of_the_library };  ///< ids are a thread's own
@@ -38,10 +40,10 @@ class Launch {
   std::uint64_t stream_;
 };
 
-/// A kernel that takes `cost`: a task that does its work and takes that long.
+/// Launches a kernel: a task that does `work` and takes the virtual time `cost`.
 void launch(StreamHandle stream, Nanoseconds cost, std::function<void()> work);
 
-/// Allocations that nobody has freed, in this process.
+/// The number of allocations in this process that are not freed.
 std::int64_t live_allocations();
 
 const CudaTable& runtime();

@@ -1,5 +1,5 @@
-// All tables of the CUDA backend, filled for the CPU: with them everything above the vendors' libraries runs on a machine without a GPU, in
-// processes or in threads, and in virtual time.
+// All tables of the CUDA backend, filled for the CPU. With them, all code above the vendors' libraries runs on a
+// machine without a GPU, in processes or in threads, and in virtual time.
 #pragma once
 
 #include "harness/device/cuda/vendor.hpp"

@@ -1,4 +1,5 @@
-// Calls of every method of Kernels with random operands, to be made on two implementations and compared.
+// Calls of every method of Kernels with random operands. Tests make them on two implementations and compare the
+// results.
 #pragma once
 
 #include <functional>
@@ -24,8 +25,12 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed);
 
 /// copy, fill, scale, divide and accumulate, of every pair of dtypes.
 std::vector<KernelCall> element_calls(unsigned seed);
-/// All others in every dtype that they take: several shapes, empty ones among them, with and without adding, gradients left out; ordinary
-/// numbers and wild ones; losses of low precision in f32 too.
+/// All other methods in every dtype that they support:
+///
+/// * several shapes, including empty ones;
+/// * with and without adding, and with omitted gradients;
+/// * ordinary and extreme numbers;
+/// * losses of low precision, also in f32.
 std::vector<KernelCall> float_calls(unsigned seed);
 
 }  // namespace shardproof::cuda

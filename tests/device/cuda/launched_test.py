@@ -27,7 +27,10 @@ def by_id(report):
 
 
 def drawn(directory):
-    """What a clock said, by file. Numbers of collectives go on from play to play where the fabric is the harness' own."""
+    """The events of a play's traces, by file, without the numbers of collectives.
+
+    On the harness's own fabric these numbers continue from play to play.
+    """
     traces = {}
     for file in pathlib.Path(directory).rglob("traces/*.json"):
         events = json.loads(file.read_text())["traceEvents"]
@@ -56,7 +59,7 @@ def suite():
             if name in skipped:
                 continue
             assert case["verdict"] == expected[name]["verdict"] == "passed", (name, case)
-            # What the simulated device cannot hold back it takes from the order alone.
+            # The simulated device cannot hold some work back, and then proves a result from the order alone.
             proven += case.get("measurements", {}).pop("proven_by_gate", {"value": 0})["value"]
             assert case.get("measurements") == expected[name].get("measurements"), name
             measured += len(case.get("measurements", {}))
@@ -79,7 +82,7 @@ def contract():
         with tempfile.TemporaryDirectory() as directory:
             report, code, said = run(directory, *kind)
             assert code == 0 and report["summary"]["passed"] > 90, said
-            # What is done as it is issued cannot be held back.
+            # Work that runs as soon as it is issued cannot be held back.
             assert all(case["verdict"] == "passed" or any(word in case["id"] for word in ("held", "gate", "timeline")) for case in report["cases"]), said
     with tempfile.TemporaryDirectory() as directory:
         report, code, said = on_tables(directory)
@@ -98,7 +101,7 @@ def outcomes(case):
 
 
 def trouble():
-    """A rank that dies, fails or does not come is told by its number, and what is left runs."""
+    """The report names a rank that dies, fails or does not come by its number, and the remaining cases run."""
     with tempfile.TemporaryDirectory() as directory:
         chosen = ["gpu/dies", "gpu/fails", "gpu/stays_away", "gpu/works"]
         report, code, said = on_tables(directory, *chosen, "--timeout", "4")
@@ -117,8 +120,8 @@ def trouble():
 
 
 def lost():
-    """A rank whose GPU can do nothing more says so in the case that it happened in, and a fresh world runs the others."""
-    with tempfile.TemporaryDirectory() as directory:  # it does not end what it was told to end
+    """A rank whose GPU is lost reports that in the current case, and a new world runs the other cases."""
+    with tempfile.TemporaryDirectory() as directory:  # the GPU does not end aborted work
         report, code, said = on_tables(directory, "gpu/fails", "gpu/works", backend=1)
         cases = by_id(report)
         assert code == 1, said

@@ -1,4 +1,4 @@
-// The tables of the CPU in which a call can be made to fail: of a function, the one of that number, on one thread.
+// The CPU's tables with planted failures: a test can make the n-th call of a function fail, on one thread.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ struct Planted {
   Status status = 1;     ///< returned instead of calling
 };
 
-/// From here on, on this thread: calls are counted anew, and this one fails; nullopt: none does.
+/// Restarts the count of calls on this thread, and makes the planted call fail. With nullopt, no call fails.
 void plant(std::optional<Planted> failure);
-/// Whether it has come to that.
+/// Whether the planted call has failed.
 bool has_failed();
-/// What this thread has called since, and how often.
+/// The number of calls of each function since `plant`, on this thread.
 const std::map<std::string, int>& calls();
 
 }  // namespace shardproof::cuda::cpu

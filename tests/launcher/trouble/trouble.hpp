@@ -1,4 +1,5 @@
-// What ranks do to themselves in the cases of this program, and what they say of it on their standard error, for whoever measures.
+// The troubles that ranks cause in the cases of this program. Ranks report them on their standard error, for tests that
+// measure times.
 #pragma once
 
 #include <sys/types.h>
@@ -7,25 +8,27 @@
 
 namespace trouble {
 
-/// TROUBLE in the environment names this, and the process is rank 1.
+/// Whether the environment variable TROUBLE has this name, and the process is rank 1.
 bool in_trouble(const char* name);
 
-/// How often this has been called in all processes that have the same COUNTER, a file that grows by a byte each time.
+/// The number of calls of this function in all processes with the same COUNTER, a file that grows by a byte with each
+/// call.
 int count();
 
-/// The process that this rank is a copy of; 0: it is none.
+/// The process from which this rank was forked; 0 if it is not a fork.
 pid_t original();
 
-/// For ever: whoever is here has to be killed.
+/// Never returns: another process must kill this one.
 [[noreturn]] void stay();
 
-/// Starts a child that stays, and returns once it is out of reach of signals to its rank's group: with the rank, only the group ends.
+/// Starts a child that stays. Returns when signals to its rank's process group no longer reach the child. So the child
+/// survives the end of the rank's group.
 pid_t leave_a_child();
 
-/// Says `gone NANOSECONDS`: what the rank does next is what its case is about.
+/// Reports `gone NANOSECONDS`, just before the rank causes its trouble.
 void gone();
 
-/// Meets all ranks, and says `free NANOSECONDS` when it is released instead.
+/// Meets all ranks in a collective. Reports `free NANOSECONDS` if the rank is released instead.
 void meet(shardproof::Rank& rank);
 
 }  // namespace trouble

@@ -1,5 +1,5 @@
-// One call of each function of NCCL that needs no GPU to be refused, with arguments that are unlike each other; prints NCCL's answers. Streams
-// are addresses of nothing: with a null communicator NCCL does not get as far.
+// Calls each function of NCCL that refuses a call without a GPU, with arguments that differ from each other, and prints
+// NCCL's results. Streams are invalid addresses, because NCCL refuses the null communicator before it uses the stream.
 #pragma once
 
 #include <nccl.h>
