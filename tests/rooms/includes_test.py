@@ -52,6 +52,10 @@ class Includes(unittest.TestCase):
         rooms = sorted(folder.name for folder in (ROOT / "harness").iterdir() if folder.is_dir())
         self.assertEqual(sorted(ORDER), rooms)
 
+    def test_the_guide_has_the_rooms_in_their_order(self):
+        guide = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r"^\| `(\w+)` \|.*\| \[`", guide, re.M), ORDER)
+
     def test_no_file_includes_what_its_room_may_not(self):
         files = [file for folder in ("harness", *ALLOWED) for file in sorted((ROOT / folder).rglob("*")) if file.suffix in SOURCES]
         self.assertGreater(len(files), 500)
