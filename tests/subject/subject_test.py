@@ -46,7 +46,7 @@ class Subject(unittest.TestCase):
 class Tables(Subject):
     def test_the_reference_engine_is_the_same_in_a_table_of_a_shared_object_and_of_a_program(self):
         directly = self.stable("directly", "--ranks", "2")
-        self.assertGreater(len(directly), 10_000)
+        self.assertGreater(len(directly["cases"]), 1000)
         self.assertEqual(self.stable("by_path", "--ranks", "2", "--subject", REFERENCE), directly)
         self.assertEqual(self.stable("by_program", "--ranks", "2", "--worker", PROGRAM), directly)
 
