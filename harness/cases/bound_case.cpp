@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -122,19 +123,30 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   return {};
 }
 
+// The values of each parameter. Without a value, a case does not have the parameter.
+std::vector<std::vector<std::optional<std::string>>> choices_of(const CaseDeclaration& declaration) {
+  std::vector<std::vector<std::optional<std::string>>> choices;
+  for (const auto& [key, values] : declaration.params) {
+    choices.emplace_back(values.begin(), values.end());
+    if (std::ranges::find(declaration.optional_params, key) != declaration.optional_params.end())
+      choices.back().insert(choices.back().begin(), std::nullopt);
+  }
+  return choices;
+}
+
 // Calls `visit` with every combination of parameter values, the last parameter fastest.
 template <class F>
 void for_each_combination(const CaseDeclaration& declaration, F visit) {
-  std::vector<std::size_t> at(declaration.params.size(), 0);
+  const std::vector<std::vector<std::optional<std::string>>> choices = choices_of(declaration);
+  std::vector<std::size_t> at(choices.size(), 0);
   while (true) {
     std::map<std::string, std::string> params;
     for (std::size_t i = 0; i < at.size(); ++i) {
-      const auto& [key, values] = declaration.params[i];
-      if (!values[at[i]].empty()) params[key] = values[at[i]];
+      if (const auto& value = choices[i][at[i]]) params[declaration.params[i].first] = *value;
     }
     visit(std::move(params));
     std::size_t i = at.size();
-    while (i > 0 && ++at[i - 1] == declaration.params[i - 1].second.size()) at[--i] = 0;
+    while (i > 0 && ++at[i - 1] == choices[i - 1].size()) at[--i] = 0;
     if (i == 0) return;
   }
 }
@@ -145,7 +157,7 @@ std::size_t count_of(std::span<const CaseDeclaration> declarations) {
   for (const CaseDeclaration& declaration : declarations) {
     std::size_t combinations = declaration.ranks.size() + declaration.more_ranks.size();
     if (declaration.engines) combinations *= declaration.engines->size();
-    for (const auto& [key, values] : declaration.params) combinations *= values.size();
+    for (const auto& values : choices_of(declaration)) combinations *= values.size();
     count += combinations;
   }
   return count;

@@ -57,7 +57,7 @@ void apply(CaseDeclaration& declaration, options::Each option) {
 void apply(CaseDeclaration& declaration, options::Also option) {
   for (const std::string& value : option.param.values)
     declaration.conditional_needs.push_back({.key = option.param.key, .value = value, .features = option.needs});
-  option.param.values.insert(option.param.values.begin(), std::string());
+  declaration.optional_params.push_back(option.param.key);
   apply(declaration, std::move(option.param));
 }
 void apply(CaseDeclaration& declaration, options::DrawnBy option) {

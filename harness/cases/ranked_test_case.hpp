@@ -40,7 +40,8 @@ struct CaseDeclaration {
   int line = 0;
   void (*body)(Rank&) = nullptr;
   std::vector<int> ranks{2};
-  std::vector<std::pair<std::string, std::vector<std::string>>> params;  ///< an empty value: a case without the parameter
+  std::vector<std::pair<std::string, std::vector<std::string>>> params;
+  std::vector<std::string> optional_params;  ///< keys of parameters that one more case does not have
   std::string drawn_by;  ///< one of the parameters; empty: the case draws nothing
   std::vector<std::string> clauses;
   std::vector<std::string> tags;

@@ -79,7 +79,7 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
 }
 
 // The plan reduces in low precision: the hook gets rounded gradients, and the optimizer sees its result in f32.
-RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-4", "CMH-5", "CMH-3"), ranks(1, 2, 3),
+RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4", "CMH-5"), ranks(1, 2, 3),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("dtype", "f16", "bf16"),
                  needs(FlatShardFeature::gradient_hooks, Feature::mixed_precision)) {
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;

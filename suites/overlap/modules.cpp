@@ -82,7 +82,7 @@ Shape shape_named(const std::string& name) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16", "OVL-11", "OVL-17"),
+RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-16", "OVL-17"),
                  ranks(1, 2, 3, 4),
                  each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group", "frozen_in_group",
                       "frozen_last", "scaled", "several_one_unused", "several_then_one", "several_then_aside", "used_beside",

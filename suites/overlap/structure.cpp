@@ -25,6 +25,7 @@ using Reshard = scenario::ReshardAfterForward::Kind;
 // as one entry. The update of the model's last parameter represents that entry.
 constexpr std::string_view last_update_of_stack = "2.linear.bias", last_update_of_post_optim = "tiny.linear.bias";
 
+// PyTorch's logs have no ReLU. The residual is of the module that a case may append (last_module.hpp).
 bool is_linear(WorkKind kind, std::string_view label) {
   return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu") && !label.ends_with("residual");
 }

@@ -17,7 +17,7 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 
-RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-11", "OVL-12", "OVL-18"),
+RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-18"),
                  ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true), needs(Feature::timeline)) {
   // Evaluations before and after the step: parameters that an evaluation gathers must not outlive the step.
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));

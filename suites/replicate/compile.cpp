@@ -215,8 +215,8 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), a
   REQUIRE(run.compiled_steps().size() == 6);
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
-    CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), step.backward == 2));
-    for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
+    CHECK(reduction_plan(backward_of(step)) == expected_plan(run.scenario(), rank.world().size(), step.backward == 2));
+    for (const StepGraph& graph : *step.graphs) check_values(run.scenario().model, graph);
     CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
   }
   check_ran_as_planned(rank, run);

@@ -53,7 +53,7 @@ std::vector<int> all_but_first(int world) {
 }  // namespace
 
 // Rank 0 runs `x`, the other ranks run `y`, no rank runs `z`. Gradients of the first round stay for the second one, which runs `z`.
-RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-3", "REP-4", "REP-7", "REP-2"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3", "REP-4", "REP-7"), ranks(1, 2, 3, 4),
                  each("gradients", "copies", "views"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {

@@ -53,6 +53,9 @@ TEST_CASE("A parameter of also() is in one more case, which needs its features")
   CHECK(bound.cases[0].info.needs.empty());
   CHECK(bound.cases[1].info.needs == std::vector<std::string>{"module_groups"});
   CHECK_FALSE(bound.cases[0].info.params.contains("module"));
+  auto with_empty_value = declared("s/c");
+  detail::apply(with_empty_value, each("a", "", "x"));  // not a case without the parameter
+  CHECK(bind_cases(std::vector{with_empty_value}, {}).problems.size() == 1);
 }
 
 TEST_CASE("A case that draws what it plays is bound for the usual numbers, and for any other number on request") {
