@@ -30,6 +30,7 @@ OPERATORS = {
 NEGATED_BY_OPERATOR = {"==", "!="}
 # Nodes around an expression that the source does not show.
 INVISIBLE = {"ImplicitCastExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "CXXBindTemporaryExpr", "CXXConstructExpr", "ConstantExpr"}
+COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # Expressions from another place: the source of a default is at its declaration.
 ELSEWHERE = {"CXXDefaultArgExpr", "CXXDefaultInitExpr"}
 
@@ -38,6 +39,7 @@ class Source:
     def __init__(self, path, name):
         self.name = name
         self.bytes = path.read_bytes()  # Clang counts bytes
+        self.code = COMMENT.sub(lambda comment: b" " * len(comment[0]), self.bytes)  # at the same offsets
         self.sites = {}  # (begin, end) -> [(kind, how the mutated text is made, function)]
         self.left_alone = []
 
@@ -47,10 +49,11 @@ class Source:
     def line_of(self, offset):
         return self.bytes.count(b"\n", 0, offset) + 1
 
-    def line_text(self, offset):
-        begin = self.bytes.rfind(b"\n", 0, offset) + 1
-        end = self.bytes.find(b"\n", offset)
-        return " ".join(self.text(begin, end).split())
+    def statement(self, offset):
+        """The code between the `;`, `{` or `}` before the offset and the next one, without comments and white space."""
+        begin = max(self.code.rfind(mark, 0, offset) for mark in b";{}") + 1
+        end = min(found for mark in b";{}" if (found := self.code.find(mark, offset)) >= 0)
+        return no_space(self.code[begin:end].decode())
 
 
 class Locations:
@@ -456,15 +459,19 @@ def one_line(text):
     return " ".join(text.split())
 
 
+def no_space(text):
+    return "".join(text.split())
+
+
 class Catalogue:
     def __init__(self):
         self.mutants = []
         self.repeated = {}
 
     def add(self, source, place, kind, function, mutated):
-        """The id is that of the place in words, not in numbers: edits elsewhere leave it as it is."""
+        """The id names the place by its code, without line numbers and layout: edits elsewhere do not change it."""
         original = one_line(source.text(*place))
-        words = (source.name, function, kind, source.line_text(place[0]), original, one_line(mutated))
+        words = (source.name, function, kind, source.statement(place[0]), no_space(original), no_space(mutated))
         ordinal = self.repeated[words] = self.repeated.get(words, 0) + 1
         name = hashlib.sha256("\0".join((*words, str(ordinal))).encode()).hexdigest()[:8]
         self.mutants.append({"id": name, "file": source.name, "line": source.line_of(place[0]), "function": function, "kind": kind,

@@ -119,6 +119,12 @@ class Generator(unittest.TestCase):
         self.assertEqual(len(before), 3)
         self.assertEqual(before, after)
 
+    def test_ids_outlive_another_layout(self):
+        before = [m["id"] for m in self.mutate(SOURCE)["mutants"]]
+        wrapped = SOURCE.replace("fast ? twice(by) : by", "fast  // not slow\n             ? twice(by)\n             : by")
+        self.assertNotEqual(wrapped, SOURCE)
+        self.assertEqual(before, [m["id"] for m in self.mutate(wrapped)["mutants"]])
+
 
 if __name__ == "__main__":
     GENERATOR, CLANG, COMPILER, ROOT = sys.argv[1:5]
