@@ -9,9 +9,10 @@ namespace {
 
 double ours_ns(Bench& bench, int ranks) {
   const auto out = bench.fresh();
-  bench.spawn(programs() / "shardproof",
-              {"run", fmt::format("bench/all_reduce[W={}]", ranks), "--worker", bench.worker().string(), "--out", out.string()}, 1,
-              bench.fresh());
+  bench.spawn(
+      programs() / "shardproof",
+      {"run", fmt::format("bench/all_reduce[W={}]", ranks), "--worker", bench.worker().string(), "--out", out.string()},
+      1, bench.fresh());
   return nlohmann::json::parse(read(out / "report.json"))
       .at("cases")
       .at(0)
@@ -40,6 +41,7 @@ int main() {
       mpi.push_back(mpi_ns(bench, ranks));
     }
     print_row(fmt::format("all-reduce of 1 KiB, {} ranks", ranks), "no slower than Open MPI", in_time(median(ours)),
-              fmt::format("{} Open MPI: {:.2f} ×", in_time(median(mpi)), median(ours) / median(mpi)), median(ours) <= median(mpi));
+              fmt::format("{} Open MPI: {:.2f} ×", in_time(median(mpi)), median(ours) / median(mpi)),
+              median(ours) <= median(mpi));
   }
 }

@@ -28,7 +28,8 @@ Trace layers(std::int64_t works) {
     const std::uint64_t gathered = ++buffer;
     const std::uint64_t parameter = ++buffer;
     const auto add = [&](Fact fact) { trace.facts.push_back(std::move(fact)); };
-    add(fact::Allocated{.stream = gathering, .buffer = gathered, .bytes = bytes, .memory = MemoryClass::gathered, .label = "layer"});
+    add(fact::Allocated{
+        .stream = gathering, .buffer = gathered, .bytes = bytes, .memory = MemoryClass::gathered, .label = "layer"});
     add(fact::Collective{.stream = gathering,
                          .kind = CollectiveKind::all_gather,
                          .dtype = DType::f32,
@@ -42,7 +43,8 @@ Trace layers(std::int64_t works) {
                          .writes = {{gathered, 0, bytes}}});
     add(fact::EventRecorded{.stream = gathering, .event = ++event});
     add(fact::EventWaited{.stream = compute, .event = event});
-    add(fact::Allocated{.stream = compute, .buffer = parameter, .bytes = bytes, .memory = MemoryClass::parameter, .label = "layer"});
+    add(fact::Allocated{
+        .stream = compute, .buffer = parameter, .bytes = bytes, .memory = MemoryClass::parameter, .label = "layer"});
     add(fact::Work{.stream = compute,
                    .kind = WorkKind::copy_out,
                    .label = "layer",
@@ -87,8 +89,8 @@ class Rows : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       const double ns = run.GetAdjustedRealTime();
-      print_row(run.benchmark_name() + " (pieces of work)", "< 500 ms", run.error_occurred ? run.error_message : in_time(ns), "",
-                !run.error_occurred && ns < 5e8);
+      print_row(run.benchmark_name() + " (pieces of work)", "< 500 ms",
+                run.error_occurred ? run.error_message : in_time(ns), "", !run.error_occurred && ns < 5e8);
     }
   }
 };

@@ -44,12 +44,15 @@ constexpr Effort thorough{.samples = 201, .copied = 512 * mebibyte}, to_see_it_w
 ordered_json spread(std::vector<double> values, std::string_view unit) {
   if (values.empty()) return nullptr;
   std::ranges::sort(values);
-  const auto at = [&](double part) { return values[static_cast<std::size_t>(std::lround(part * static_cast<double>(values.size() - 1)))]; };
+  const auto at = [&](double part) {
+    return values[static_cast<std::size_t>(std::lround(part * static_cast<double>(values.size() - 1)))];
+  };
   return {{"unit", unit}, {"median", at(0.5)}, {"p10", at(0.1)}, {"p90", at(0.9)}, {"samples", values.size()}};
 }
 
 GpuContext alone_on(int ordinal) {
-  return {.rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + patience; }};
+  return {
+      .rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + patience; }};
 }
 
 template <class Action>
@@ -61,7 +64,8 @@ double host_ns(const Action& action) {
 
 class Measured {
  public:
-  Measured(const VendorTables& vendor, int ordinal) : gpu_(vendor, alone_on(ordinal)), stream_(gpu_.create_stream("measured")) {}
+  Measured(const VendorTables& vendor, int ordinal)
+      : gpu_(vendor, alone_on(ordinal)), stream_(gpu_.create_stream("measured")) {}
   ~Measured() { gpu_.destroy_stream(stream_); }
   Measured(const Measured&) = delete;
   Measured& operator=(const Measured&) = delete;
@@ -106,8 +110,9 @@ ordered_json copy_bandwidth(Measured& measured, const Effort& effort) {
   std::vector<double> rates;
   for (int i = 0; i < effort.samples; ++i) {
     const double ns = measured.on_stream_ns([&] {
-      measured.gpu().check(measured.gpu().cuda().memcpy_async(to, from, effort.copied, CopyKind::device_to_device, measured.stream()),
-                           "cudaMemcpyAsync");
+      measured.gpu().check(
+          measured.gpu().cuda().memcpy_async(to, from, effort.copied, CopyKind::device_to_device, measured.stream()),
+          "cudaMemcpyAsync");
     });
     if (i > 0 && ns > 0) rates.push_back(2.0 * static_cast<double>(effort.copied) / ns);  // not the warm-up
   }
@@ -148,18 +153,21 @@ ordered_json events(Measured& measured, const Effort& effort) {
   std::vector<double> records, queries, seen;
   for (int i = 0; i < effort.samples; ++i) {
     measured.finish();
-    records.push_back(host_ns([&] { measured.gpu().check(cuda.event_record(event, measured.stream()), "cudaEventRecord"); }));
+    records.push_back(
+        host_ns([&] { measured.gpu().check(cuda.event_record(event, measured.stream()), "cudaEventRecord"); }));
     seen.push_back(records.back() + host_ns([&] {
                      const auto end = std::chrono::steady_clock::now() + patience;
                      while (cuda.event_query(event) == cuda.not_ready) {
-                       if (std::chrono::steady_clock::now() > end) throw std::runtime_error("an event on an idle stream does not happen");
+                       if (std::chrono::steady_clock::now() > end)
+                         throw std::runtime_error("an event on an idle stream does not happen");
                      }
                    }));
     queries.push_back(host_ns([&] { measured.gpu().check(cuda.event_query(event), "cudaEventQuery"); }));
   }
   measured.gpu().give_back(event);
-  return {
-      {"record", spread(records, "ns")}, {"query_of_what_has_happened", spread(queries, "ns")}, {"record_until_seen", spread(seen, "ns")}};
+  return {{"record", spread(records, "ns")},
+          {"query_of_what_has_happened", spread(queries, "ns")},
+          {"record_until_seen", spread(seen, "ns")}};
 }
 
 // A rank of NCCL on its own GPU.
@@ -186,7 +194,8 @@ class Rank {
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) {
       const double ns = measured_.on_stream_ns([&] {
-        settle(nccl().all_reduce(operand, operand, count, NcclType::f32, NcclOp::sum, comm_, measured_.stream()), "ncclAllReduce");
+        settle(nccl().all_reduce(operand, operand, count, NcclType::f32, NcclOp::sum, comm_, measured_.stream()),
+               "ncclAllReduce");
       });
       if (i > 0) times.push_back(ns);  // the first one connects the ranks
     }
@@ -256,13 +265,16 @@ ordered_json versions(const VendorTables& vendor) {
   vendor.cuda->driver_version(&driver);
   vendor.cuda->runtime_version(&runtime);
   vendor.nccl->version(&nccl);
-  return {{"backend", vendor.name}, {"driver", driver}, {"runtime", runtime}, {"nccl", nccl}, {"gpus", gpus_of(vendor)}};
+  return {
+      {"backend", vendor.name}, {"driver", driver}, {"runtime", runtime}, {"nccl", nccl}, {"gpus", gpus_of(vendor)}};
 }
 
 ordered_json measure(const VendorTables& vendor) {
   const Effort& effort = vendor.is_exact ? to_see_it_work : thorough;
   ordered_json found = versions(vendor);
-  if (vendor.is_exact) found["meaningless"] = "the CPU stands for GPUs here: times on streams are virtual, and the others those of threads";
+  if (vendor.is_exact)
+    found["meaningless"] =
+        "the CPU stands for GPUs here: times on streams are virtual, and the others those of threads";
   {
     Measured measured(vendor, 0);
     const GpuProperties& properties = measured.gpu().properties();

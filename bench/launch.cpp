@@ -38,5 +38,6 @@ int main() {
   for (const auto& [ranks, rounds] : {std::pair(2, 41), std::pair(8, 21), std::pair(64, 9), std::pair(256, 5)}) {
     against_bare_processes(bench, ranks, rounds);
   }
-  for (const auto& [ranks, rounds] : {std::pair(2, 5), std::pair(8, 5), std::pair(64, 3)}) against_mpi(bench, ranks, rounds);
+  for (const auto& [ranks, rounds] : {std::pair(2, 5), std::pair(8, 5), std::pair(64, 3)})
+    against_mpi(bench, ranks, rounds);
 }

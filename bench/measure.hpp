@@ -38,7 +38,8 @@ inline std::string in_time(double ns) {
 }
 
 /// Prints `| what | goal | measured | beside it | goal met |`. `beside` is the measurement for comparison.
-inline void print_row(std::string_view what, std::string_view goal, std::string_view measured, std::string_view beside, bool met) {
+inline void print_row(std::string_view what, std::string_view goal, std::string_view measured, std::string_view beside,
+                      bool met) {
   fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, beside, met ? "yes" : "**no**");
   std::fflush(stdout);
 }

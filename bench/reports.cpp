@@ -41,7 +41,8 @@ void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank) 
 void write_run(const RunDirectory& run) {
   const WorldDirectory world = run.world(0);
   std::filesystem::create_directories(world.ranks());
-  WorldPlan plan{.size = ranks, .nonce = "n", .rendezvous = {}, .directory = world.root, .subject = {}, .fault = {}, .cases = {}};
+  WorldPlan plan{
+      .size = ranks, .nonce = "n", .rendezvous = {}, .directory = world.root, .subject = {}, .fault = {}, .cases = {}};
   for (int i = 0; i < cases; ++i) plan.cases.push_back(fmt::format("bench/case_{:04}[W={}]", i, ranks));
   std::vector<Ending> endings;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -30,15 +30,15 @@ Measured measured(Bench& bench, const std::vector<std::string>& selection) {
 
 void print_run(std::string_view what, const Measured& run, double goal_s) {
   const double each = run.ns / static_cast<double>(run.cases);
-  print_row(fmt::format("{}, {} cases, launch to report", what, run.cases), fmt::format("< {} s", goal_s), in_time(run.ns),
-            fmt::format("{} per case", in_time(each)), run.ns < goal_s * 1e9);
+  print_row(fmt::format("{}, {} cases, launch to report", what, run.cases), fmt::format("< {} s", goal_s),
+            in_time(run.ns), fmt::format("{} per case", in_time(each)), run.ns < goal_s * 1e9);
 }
 
 void print_case(Bench& bench, const std::string& ranks, double goal_ms) {
   const Measured run = measured(bench, {"--ranks", ranks});
   const double each = run.ns / static_cast<double>(run.cases);
-  print_row(fmt::format("one of {} cases at W = {}", run.cases, ranks), fmt::format("≤ {} ms", goal_ms), in_time(each), "",
-            each <= goal_ms * 1e6);
+  print_row(fmt::format("one of {} cases at W = {}", run.cases, ranks), fmt::format("≤ {} ms", goal_ms), in_time(each),
+            "", each <= goal_ms * 1e6);
 }
 
 }  // namespace

@@ -36,11 +36,14 @@ std::filesystem::path Scratch::fresh() { return path_ / fmt::format("{}", given_
 Bench::Bench() : worker_(launcher::ask_worker(programs() / "bench-worker", signals_)) {}
 
 double Bench::world_ms(int size, const std::vector<std::string>& cases) {
-  WorldPlan plan{.size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};
+  WorldPlan plan{
+      .size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};
   const WorldDirectory directory{fresh()};
   launcher::WorldOutcome outcome;
-  const double ms = milliseconds(
-      [&] { outcome = launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment}); });
+  const double ms = milliseconds([&] {
+    outcome =
+        launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment});
+  });
   if (!outcome.complete)
     throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));
   return ms;
@@ -69,7 +72,8 @@ void Bench::spawn(const std::filesystem::path& program, const std::vector<std::s
     const auto end = process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(5));
     if (!end || *end != launcher::Exit{}) {
       throw std::runtime_error(fmt::format("{} {}: {}:\n{}", program.string(), fmt::join(arguments, " "),
-                                           end ? launcher::describe(*end) : "did not end in five minutes", read(output)));
+                                           end ? launcher::describe(*end) : "did not end in five minutes",
+                                           read(output)));
     }
   }
 }

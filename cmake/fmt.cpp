@@ -10,4 +10,5 @@ template FMT_API auto fmt::detail::locale_ref::get<std::locale>() const -> std::
 template FMT_API auto fmt::detail::thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto fmt::detail::decimal_point_impl<char>(locale_ref) -> char;
 template FMT_API void fmt::detail::buffer<char>::append(const char*, const char*);
-template FMT_API void fmt::detail::vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template FMT_API void fmt::detail::vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
+                                              locale_ref);

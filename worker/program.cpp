@@ -15,8 +15,8 @@ Program worker_program() {
           .subjects = {[] { return std::make_unique<engines::Reference>(); }},
           .faults = declared_faults(),
           .profiles = suites::profiles(),
-          .clause_tables = {overlap::clause_table(), extensions::clause_table(), exec_order::clause_table(), comm_hooks::clause_table(),
-                            replicate::clause_table()}};
+          .clause_tables = {overlap::clause_table(), extensions::clause_table(), exec_order::clause_table(),
+                            comm_hooks::clause_table(), replicate::clause_table()}};
 }
 
 }  // namespace shardproof

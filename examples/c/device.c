@@ -29,8 +29,8 @@ shardproof_status answer(struct device *device, shardproof_status status, shardp
   return status;
 }
 
-shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count,
-                           struct floats *floats) {
+shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label,
+                           uint64_t count, struct floats *floats) {
   shardproof_buffer *buffer;
   TRY(device->harness->allocate(device->handle, stream, count * sizeof(float), memory, label, &buffer));
   *floats = (struct floats){.buffer = buffer, .data = device->harness->data(buffer), .count = count};
@@ -40,7 +40,8 @@ shardproof_status allocate(struct device *device, uint32_t stream, shardproof_me
 shardproof_status release(struct device *device, uint32_t stream, struct floats *floats) {
   const struct floats given = *floats;
   *floats = (struct floats){.buffer = NULL};
-  return given.buffer != NULL && !given.is_lent ? device->harness->release(device->handle, stream, given.buffer) : SHARDPROOF_OK;
+  return given.buffer != NULL && !given.is_lent ? device->harness->release(device->handle, stream, given.buffer)
+                                                : SHARDPROOF_OK;
 }
 
 struct floats part(struct floats floats, uint64_t start, uint64_t count) {
@@ -50,14 +51,16 @@ struct floats part(struct floats floats, uint64_t start, uint64_t count) {
 struct floats borrow(const struct device *device, const shardproof_tensor *tensor) {
   float *data = (float *)((char *)tensor->view.data + tensor->view.byte_offset);
   const float *begin = device->harness->data(tensor->buffer);
-  struct floats floats = {.buffer = tensor->buffer, .data = data, .start = (uint64_t)(data - begin), .count = 1, .is_lent = true};
+  struct floats floats = {
+      .buffer = tensor->buffer, .data = data, .start = (uint64_t)(data - begin), .count = 1, .is_lent = true};
   for (int d = 0; d < tensor->view.ndim; ++d) floats.count *= (uint64_t)tensor->view.shape[d];
   return floats;
 }
 
 shardproof_tensor tensor(struct floats floats, int ndim, int64_t *shape) {
   if (floats.buffer == NULL) return (shardproof_tensor){.buffer = NULL}; /* undefined */
-  const DLTensor view = {.data = floats.data, .device = {.device_type = kDLCPU}, .ndim = ndim, .dtype = f32, .shape = shape};
+  const DLTensor view = {
+      .data = floats.data, .device = {.device_type = kDLCPU}, .ndim = ndim, .dtype = f32, .shape = shape};
   return (shardproof_tensor){.view = view, .buffer = floats.buffer};
 }
 
@@ -68,7 +71,8 @@ shardproof_status follow(struct device *device, uint32_t later, uint32_t earlier
 }
 
 static shardproof_span span(struct floats floats) {
-  return (shardproof_span){.buffer = floats.buffer, .offset = floats.start * sizeof(float), .count = floats.count, .dtype = f32};
+  return (shardproof_span){
+      .buffer = floats.buffer, .offset = floats.start * sizeof(float), .count = floats.count, .dtype = f32};
 }
 
 static void say(struct device *device, shardproof_span *spans, size_t *count, struct floats floats) {
@@ -92,8 +96,8 @@ static shardproof_status run_job(void *context, void *native_stream, shardproof_
   return SHARDPROOF_OK;
 }
 
-shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
-                         void (*compute)(const void *of), const void *of) {
+shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label,
+                         int64_t cost_ns, void (*compute)(const void *of), const void *of) {
   if (*device->problem != '\0') return SHARDPROOF_FAILED;
   struct job job = {compute, of}; /* is run before `submit` of the harness returns */
   const shardproof_work work = {.kind = kind,
@@ -109,8 +113,8 @@ shardproof_status submit(struct device *device, uint32_t stream, shardproof_work
   return device->harness->submit(device->handle, stream, &work);
 }
 
-shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op,
-                              struct floats in, struct floats out, const char *tag) {
+shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind,
+                              shardproof_reduce_op op, struct floats in, struct floats out, const char *tag) {
   const shardproof_collective collective = {.kind = kind, .op = op, .in = span(in), .out = span(out), .tag = tag};
   return device->harness->run(device->world, stream, &collective);
 }

@@ -1,4 +1,5 @@
-/* What the harness hands in, in fewer words: floats in its memory, order between streams, work and collectives with what they touch.
+/* What the harness hands in, in fewer words: floats in its memory, order between streams, work and collectives with
+ * what they touch.
  *
  * Functions return a status. If it is not SHARDPROOF_OK, `answer` gives the harness the reason. */
 #ifndef DEVICE_H
@@ -20,7 +21,7 @@ struct floats {
   shardproof_buffer *buffer;
   float *data;
   uint64_t start, count; /* elements of the buffer */
-  bool is_lent;          /* by the harness, which has it back without a word */
+  bool is_lent; /* by the harness, which has it back without a word */
 };
 
 struct device {
@@ -38,8 +39,8 @@ shardproof_status unsupported(struct device *device, const char *format, ...);
 /* Returns `status`, and gives the harness the reason if that is not SHARDPROOF_OK. */
 shardproof_status answer(struct device *device, shardproof_status status, shardproof_reply *reply);
 
-shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label, uint64_t count,
-                           struct floats *floats);
+shardproof_status allocate(struct device *device, uint32_t stream, shardproof_memory memory, const char *label,
+                           uint64_t count, struct floats *floats);
 /* The memory stays until all that has been put on the stream so far has ended. */
 shardproof_status release(struct device *device, uint32_t stream, struct floats *floats);
 struct floats part(struct floats floats, uint64_t start, uint64_t count);
@@ -53,9 +54,9 @@ shardproof_status follow(struct device *device, uint32_t later, uint32_t earlier
 /* What the next work touches. Nobody finds a race in what is not said here. */
 void reads(struct device *device, struct floats floats);
 void writes(struct device *device, struct floats floats);
-shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label, int64_t cost_ns,
-                         void (*compute)(const void *of), const void *of);
-shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind, shardproof_reduce_op op,
-                              struct floats in, struct floats out, const char *tag);
+shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label,
+                         int64_t cost_ns, void (*compute)(const void *of), const void *of);
+shardproof_status communicate(struct device *device, uint32_t stream, shardproof_collective_kind kind,
+                              shardproof_reduce_op op, struct floats in, struct floats out, const char *tag);
 
 #endif

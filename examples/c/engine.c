@@ -1,5 +1,5 @@
-/* A minimal fully sharded engine: linear layers and ReLUs, SGD and Adam, every parameter sharded by rows over all ranks. Here: the calls of
- * a script, and the table with the functions that the harness calls. */
+/* A minimal fully sharded engine: linear layers and ReLUs, SGD and Adam, every parameter sharded by rows over all
+ * ranks. Here: the calls of a script, and the table with the functions that the harness calls. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -28,7 +28,9 @@ static shardproof_status take(struct shardproof_trainer *t, const shardproof_ten
 }
 
 /* Gathers read shards, and the optimizer writes them on the compute stream. */
-static shardproof_status await_optimizer(struct shardproof_trainer *t) { return follow(&t->device, t->gather_stream, compute_stream); }
+static shardproof_status await_optimizer(struct shardproof_trainer *t) {
+  return follow(&t->device, t->gather_stream, compute_stream);
+}
 
 static shardproof_status forward(struct shardproof_trainer *t, const shardproof_tensor *input) {
   TRY(take(t, input));
@@ -52,11 +54,13 @@ static shardproof_status evaluate(struct shardproof_trainer *t, const shardproof
   return forget_activations(t); /* no backward follows */
 }
 
-/* The network carries one thing after the other: what the next backward needs is fetched before the gradients of this one set out. */
+/* The network carries one thing after the other: what the next backward needs is fetched before the gradients of this
+ * one set out. */
 static shardproof_status fetch_before(struct shardproof_trainer *t, size_t layer) {
   struct group *next = NULL;
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
-    if (group->last_layer < layer && group->part > 0 && (next == NULL || group->last_layer > next->last_layer)) next = group;
+    if (group->last_layer < layer && group->part > 0 && (next == NULL || group->last_layer > next->last_layer))
+      next = group;
   }
   return next != NULL ? fetch(t, next) : SHARDPROOF_OK;
 }
@@ -72,7 +76,8 @@ static shardproof_status backward(struct shardproof_trainer *t) {
     TRY(fetch_before(t, l));
     TRY(run_backward(t, &t->model.layers[l]));
     for (size_t g = 0; g < t->model.group_count; ++g) {
-      /* Inner groups first. But no gradient passes the model's input: what begins there ends with the backward, outer groups first. */
+      /* Inner groups first. But no gradient passes the model's input: what begins there ends with the backward, outer
+       * groups first. */
       struct group *group = &t->model.groups[l == 0 ? g : t->model.group_count - 1 - g];
       if (group->first_layer != l) continue;
       TRY(reshard(t, group));
@@ -97,8 +102,10 @@ static shardproof_status zero_grad(struct shardproof_trainer *t) {
 static shardproof_status start(struct shardproof_trainer *t) {
   t->views = calloc(t->model.parameter_count + 1, sizeof *t->views);
   if (t->views == NULL) return complain(&t->device, "out of memory");
-  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_ALL_GATHER, "all_gather", &t->gather_stream));
-  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_REDUCE, "reduce_scatter", &t->reduce_stream));
+  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_ALL_GATHER, "all_gather",
+                                       &t->gather_stream));
+  TRY(t->device.harness->create_stream(t->device.handle, SHARDPROOF_STREAM_REDUCE, "reduce_scatter",
+                                       &t->reduce_stream));
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) TRY(initialise(t, group));
   return SHARDPROOF_OK;
 }
@@ -166,8 +173,8 @@ static shardproof_status engine_loss(shardproof_trainer *t, shardproof_tensor *l
   return SHARDPROOF_OK;
 }
 
-static shardproof_status engine_parameters(shardproof_trainer *t, const shardproof_parameter **parameters, size_t *count,
-                                           shardproof_reply *reply) {
+static shardproof_status engine_parameters(shardproof_trainer *t, const shardproof_parameter **parameters,
+                                           size_t *count, shardproof_reply *reply) {
   (void)reply;
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) show(t, group);
   *parameters = t->views;

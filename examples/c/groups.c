@@ -1,6 +1,7 @@
-/* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the other, and unpacks them
- * into whole parameters; a reduction packs whole gradients in the same order, so that every rank gets its own shard of their mean. Both
- * kinds of collective have a stream of their own. Events order the streams; the host waits for nothing. */
+/* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the
+ * other, and unpacks them into whole parameters; a reduction packs whole gradients in the same order, so that every
+ * rank gets its own shard of their mean. Both kinds of collective have a stream of their own. Events order the streams;
+ * the host waits for nothing. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +35,8 @@ static void fill(const void *of) {
     const struct share mine = share_of(p, group->rank);
     const uint32_t seed = (uint32_t)(p - filling->model->parameters) + 1;
     for (uint64_t e = 0; e < mine.count; ++e)
-      group->shard.data[p->offset + e] = (float)formula(seed, (uint32_t)(mine.start + e)) / (float)filling->model->init_divisor;
+      group->shard.data[p->offset + e] =
+          (float)formula(seed, (uint32_t)(mine.start + e)) / (float)filling->model->init_divisor;
   }
 }
 
@@ -59,7 +61,8 @@ static void pack(const void *of) {
     const struct parameter *p = group->parameters[i];
     for (int rank = 0; rank < group->ranks; ++rank) {
       const struct share share = share_of(p, rank);
-      memcpy(all + (uint64_t)rank * group->part + p->offset, p->whole_gradient.data + share.start, share.count * sizeof(float));
+      memcpy(all + (uint64_t)rank * group->part + p->offset, p->whole_gradient.data + share.start,
+             share.count * sizeof(float));
     }
   }
 }
@@ -83,7 +86,8 @@ struct step {
 
 static void descend(const void *of) {
   const struct step *step = of;
-  for (uint64_t i = 0; i < step->shard.count; ++i) step->shard.data[i] -= step->optimizer->rate * step->gradient.data[i];
+  for (uint64_t i = 0; i < step->shard.count; ++i)
+    step->shard.data[i] -= step->optimizer->rate * step->gradient.data[i];
 }
 
 static void adam(const void *of) {
@@ -111,10 +115,12 @@ shardproof_status initialise(struct shardproof_trainer *t, struct group *group) 
 shardproof_status fetch(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   if (group->is_whole || group->gathered.buffer != NULL) return SHARDPROOF_OK;
-  if (group->ranks == 1 || group->part == 0) return SHARDPROOF_OK; /* one rank has it all, and there is no such collective */
+  if (group->ranks == 1 || group->part == 0)
+    return SHARDPROOF_OK; /* one rank has it all, and there is no such collective */
   const uint64_t all = (uint64_t)group->ranks * group->part;
   TRY(allocate(device, t->gather_stream, SHARDPROOF_MEMORY_GATHERED, group->tag, all, &group->gathered));
-  TRY(communicate(device, t->gather_stream, SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, group->shard, group->gathered, group->tag));
+  TRY(communicate(device, t->gather_stream, SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, group->shard, group->gathered,
+                  group->tag));
   return device->harness->record(device->handle, t->gather_stream, &group->arrived);
 }
 
@@ -147,7 +153,8 @@ shardproof_status give_back(struct shardproof_trainer *t) {
 
 shardproof_status reshard(struct shardproof_trainer *t, struct group *group) {
   group->is_whole = false;
-  for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(&t->device, compute_stream, &group->parameters[i]->whole));
+  for (size_t i = 0; i < group->parameter_count; ++i)
+    TRY(release(&t->device, compute_stream, &group->parameters[i]->whole));
   return SHARDPROOF_OK;
 }
 
@@ -170,14 +177,17 @@ shardproof_status reduce(struct shardproof_trainer *t, struct group *group) {
   if (all == 0) return SHARDPROOF_OK;
   if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction is on its way */
   TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->mean));
-  if (group->ranks > 1) TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
+  if (group->ranks > 1)
+    TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
   for (size_t i = 0; i < group->parameter_count; ++i) reads(device, group->parameters[i]->whole_gradient);
   writes(device, group->ranks > 1 ? group->packed : group->mean);
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_REDUCE_COPY_IN, group->tag, 0, pack, group));
-  for (size_t i = 0; i < group->parameter_count; ++i) TRY(release(device, compute_stream, &group->parameters[i]->whole_gradient));
+  for (size_t i = 0; i < group->parameter_count; ++i)
+    TRY(release(device, compute_stream, &group->parameters[i]->whole_gradient));
   if (group->ranks == 1) return add_mean(t, group, compute_stream);
   TRY(follow(device, t->reduce_stream, compute_stream));
-  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->mean, group->tag));
+  TRY(communicate(device, t->reduce_stream, SHARDPROOF_REDUCE_SCATTER, SHARDPROOF_OP_AVG, group->packed, group->mean,
+                  group->tag));
   TRY(release(device, t->reduce_stream, &group->packed));
   return add_mean(t, group, t->reduce_stream);
 }
@@ -220,8 +230,10 @@ void show(struct shardproof_trainer *t, struct group *group) {
     struct parameter *p = group->parameters[i];
     const struct share mine = share_of(p, group->rank);
     shardproof_parameter *view = &t->views[p - t->model.parameters];
-    *view = (shardproof_parameter){.name = p->name, .shape = p->shape, .ndim = p->ndim, .start = (int64_t)(mine.start / p->width)};
+    *view = (shardproof_parameter){
+        .name = p->name, .shape = p->shape, .ndim = p->ndim, .start = (int64_t)(mine.start / p->width)};
     view->shard = tensor(part(group->shard, p->offset, mine.count), p->ndim, p->shard_shape);
-    if (group->gradient.buffer != NULL) view->gradient = tensor(part(group->gradient, p->offset, mine.count), p->ndim, p->shard_shape);
+    if (group->gradient.buffer != NULL)
+      view->gradient = tensor(part(group->gradient, p->offset, mine.count), p->ndim, p->shard_shape);
   }
 }

@@ -3,7 +3,8 @@
 
 #include "engine.h"
 
-/* What forward and backward of a layer, or of the loss, compute with. A slope is that of the loss by what its name says. */
+/* What forward and backward of a layer, or of the loss, compute with. A slope is that of the loss by what its name
+ * says. */
 struct pass {
   int64_t in, out; /* features */
   struct floats x, y, weight, bias;
@@ -16,7 +17,8 @@ static void linear_forward(const void *of) {
   for (uint64_t i = 0; i < pass->y.count; ++i) {
     const int64_t row = (int64_t)i / pass->out, o = (int64_t)i % pass->out;
     float sum = pass->bias.data != NULL ? pass->bias.data[o] : 0;
-    for (int64_t k = 0; k < pass->in; ++k) sum += pass->x.data[row * pass->in + k] * pass->weight.data[o * pass->in + k];
+    for (int64_t k = 0; k < pass->in; ++k)
+      sum += pass->x.data[row * pass->in + k] * pass->weight.data[o * pass->in + k];
     pass->y.data[i] = sum;
   }
 }
@@ -48,9 +50,11 @@ static void relu_backward(const void *of) {
   for (uint64_t i = 0; i < pass->x.count; ++i) pass->slope_x.data[i] = pass->x.data[i] > 0 ? pass->slope_y.data[i] : 0;
 }
 
-/* The loss is the sum of all outputs, each times a factor: 1, itself, or an element of a row by formula. That of squares is divided. */
+/* The loss is the sum of all outputs, each times a factor: 1, itself, or an element of a row by formula. That of
+ * squares is divided. */
 static float factor(const struct pass *pass, uint64_t i) {
-  if (pass->loss.kind == LOSS_DOT) return (float)formula(pass->loss.seed, (uint32_t)(i % (uint64_t)pass->in)) / pass->loss.divisor;
+  if (pass->loss.kind == LOSS_DOT)
+    return (float)formula(pass->loss.seed, (uint32_t)(i % (uint64_t)pass->in)) / pass->loss.divisor;
   return pass->loss.kind == LOSS_SUM_OF_SQUARES ? pass->x.data[i] : 1;
 }
 
@@ -64,7 +68,8 @@ static void loss_forward(const void *of) {
 static void loss_backward(const void *of) {
   const struct pass *pass = of;
   for (uint64_t i = 0; i < pass->x.count; ++i)
-    pass->slope_x.data[i] = pass->loss.kind == LOSS_SUM_OF_SQUARES ? 2 * factor(pass, i) / pass->loss.divisor : factor(pass, i);
+    pass->slope_x.data[i] =
+        pass->loss.kind == LOSS_SUM_OF_SQUARES ? 2 * factor(pass, i) / pass->loss.divisor : factor(pass, i);
 }
 
 /* A pass with its x and parameters, which are said to be read. */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+static const cJSON *member(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
 
 /* What a document does not say is as usual. */
 static double number(const cJSON *object, const char *key, double usual) {
@@ -58,7 +60,8 @@ static size_t count_modules(const cJSON *module) {
   return count;
 }
 
-static struct parameter *add(struct model *model, const char *path, const char *name, int ndim, int64_t rows, int64_t width) {
+static struct parameter *add(struct model *model, const char *path, const char *name, int ndim, int64_t rows,
+                             int64_t width) {
   struct parameter *parameter = &model->parameters[model->parameter_count++];
   join(parameter->name, path, name);
   parameter->ndim = ndim;
@@ -92,7 +95,8 @@ static shardproof_status read_module(struct device *device, const cJSON *json, c
   layer->backward_sleep = duration(json, "backward_sleep");
   layer->weight = add(model, path, "weight", 2, layer->out, layer->in);
   if (!cJSON_IsFalse(member(json, "bias"))) layer->bias = add(model, path, "bias", 1, layer->out, 1);
-  return expect_keys(device, json, path, "name kind in_features out_features bias contiguous forward_sleep backward_sleep ");
+  return expect_keys(device, json, path,
+                     "name kind in_features out_features bias contiguous forward_sleep backward_sleep ");
 }
 
 static shardproof_status read_loss(struct device *device, const cJSON *json, struct loss *loss) {
@@ -113,12 +117,14 @@ static shardproof_status read_group(struct device *device, const cJSON *json, st
   if (cJSON_GetArraySize(modules) != 1)
     return unsupported(device, "\"%s\": a group of several modules is not supported by this engine", group->tag);
   group->is_outermost = true;
-  if (cJSON_IsNumber(reshards)) return unsupported(device, "\"%s\": shards over fewer ranks are not supported by this engine", group->tag);
+  if (cJSON_IsNumber(reshards))
+    return unsupported(device, "\"%s\": shards over fewer ranks are not supported by this engine", group->tag);
   group->ranks = device->harness->group_size(device->world);
   group->rank = device->harness->group_rank(device->world);
   for (const struct group *other = model->groups; other != group; ++other) {
     if (other != model->groups && is_at_or_under(group->tag, other->tag)) group->is_outermost = false;
-    if (strcmp(other->tag, group->tag) == 0) return complain(device, "plan.fully_shard.wrap: \"%s\" is wrapped twice", group->tag);
+    if (strcmp(other->tag, group->tag) == 0)
+      return complain(device, "plan.fully_shard.wrap: \"%s\" is wrapped twice", group->tag);
   }
   group->reshards = cJSON_IsBool(reshards) ? cJSON_IsTrue(reshards) : !group->is_outermost;
   return expect_keys(device, json, group->tag, "modules reshard_after_forward ");
@@ -153,7 +159,8 @@ static shardproof_status read_plan(struct device *device, const cJSON *json, str
   TRY(check_mesh(device, member(member(json, "mesh"), "shape")));
   TRY(read_optimizer(device, member(json, "optimizer"), &model->optimizer));
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
-  for (int g = cJSON_GetArraySize(wrap); g-- > 0;) TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
+  for (int g = cJSON_GetArraySize(wrap); g-- > 0;)
+    TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
   return expect_keys(device, section, "plan.fully_shard", "wrap backward_prefetch ");
 }
@@ -172,12 +179,15 @@ static void find_layers(struct model *model) {
 
 /* To which group does a parameter belong, and which rows are this rank's? */
 static void deal(struct model *model) {
-  for (struct parameter *parameter = model->parameters; parameter != model->parameters + model->parameter_count; ++parameter) {
+  for (struct parameter *parameter = model->parameters; parameter != model->parameters + model->parameter_count;
+       ++parameter) {
     struct group *group = model->groups;
     for (size_t g = 1; g < model->group_count; ++g) {
-      if (is_at_or_under(parameter->name, model->groups[g].tag)) group = &model->groups[g]; /* in the end the innermost */
+      if (is_at_or_under(parameter->name, model->groups[g].tag))
+        group = &model->groups[g]; /* in the end the innermost */
     }
-    const int64_t rows = parameter->shape[0], chunk = (rows + group->ranks - 1) / group->ranks, left = rows - group->rank * chunk;
+    const int64_t rows = parameter->shape[0], chunk = (rows + group->ranks - 1) / group->ranks,
+                  left = rows - group->rank * chunk;
     parameter->chunk = (uint64_t)chunk;
     parameter->offset = group->part;
     parameter->shard_shape[0] = left < 0 ? 0 : left < chunk ? left : chunk;
@@ -189,11 +199,13 @@ static void deal(struct model *model) {
 
 static shardproof_status read_all(struct device *device, const cJSON *json, const cJSON *plan, struct model *model) {
   const cJSON *root = member(json, "root");
-  const size_t modules = count_modules(root), groups = (size_t)cJSON_GetArraySize(member(member(plan, "fully_shard"), "wrap")) + 1;
+  const size_t modules = count_modules(root),
+               groups = (size_t)cJSON_GetArraySize(member(member(plan, "fully_shard"), "wrap")) + 1;
   model->layers = calloc(modules + 1, sizeof *model->layers);
   model->parameters = calloc(2 * modules, sizeof *model->parameters);
   model->groups = calloc(groups, sizeof *model->groups);
-  if (model->layers == NULL || model->parameters == NULL || model->groups == NULL) return complain(device, "out of memory");
+  if (model->layers == NULL || model->parameters == NULL || model->groups == NULL)
+    return complain(device, "out of memory");
   model->init_divisor = (int)number(json, "init_divisor", 8);
   TRY(expect_keys(device, json, "model", "root loss init_divisor "));
   TRY(read_loss(device, member(json, "loss"), &model->loss));
@@ -208,7 +220,8 @@ static shardproof_status read_all(struct device *device, const cJSON *json, cons
   return SHARDPROOF_OK;
 }
 
-shardproof_status read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model) {
+shardproof_status read_model(struct device *device, const char *model_text, const char *plan_text,
+                             struct model *model) {
   cJSON *json = cJSON_Parse(model_text), *plan = cJSON_Parse(plan_text);
   const int failed = read_all(device, json, plan, model);
   cJSON_Delete(json);

@@ -1,5 +1,5 @@
-/* What is trained: layers in the order in which they run, their parameters, and the groups in which these are gathered and reduced. Read
- * off the two documents that an engine is created with. */
+/* What is trained: layers in the order in which they run, their parameters, and the groups in which these are gathered
+ * and reduced. Read off the two documents that an engine is created with. */
 #ifndef MODEL_H
 #define MODEL_H
 

@@ -1,5 +1,5 @@
-// The harness's functions, for code that knows exceptions and destructors. All work is on one stream, in the order of submission: so no work
-// has to wait for other work.
+// The harness's functions, for code that knows exceptions and destructors. All work is on one stream, in the order of
+// submission: so no work has to wait for other work.
 #pragma once
 
 #include <shardproof.h>
@@ -43,7 +43,8 @@ class Device {
 
   /// `compute` is called at once. The device learns what it reads and writes from the lists alone.
   void submit(shardproof_work_kind kind, const std::string& label, const std::vector<shardproof_span>& reads,
-              const std::vector<shardproof_span>& writes, const std::function<void()>& compute, std::int64_t cost_ns = 0) const {
+              const std::vector<shardproof_span>& writes, const std::function<void()>& compute,
+              std::int64_t cost_ns = 0) const {
     struct Job {
       const std::function<void()>& compute;
       const shardproof_harness& harness;
@@ -73,7 +74,8 @@ class Device {
     check(harness_.submit(device_, SHARDPROOF_COMPUTE_STREAM, &work));
   }
 
-  void run(shardproof_collective_kind kind, shardproof_reduce_op op, const Floats& in, const Floats& out, const std::string& tag) const {
+  void run(shardproof_collective_kind kind, shardproof_reduce_op op, const Floats& in, const Floats& out,
+           const std::string& tag) const {
     const shardproof_collective collective{
         .kind = kind, .op = op, .factor = 1, .root = 0, .in = in.all(), .out = out.all(), .tag = tag.c_str()};
     check(harness_.run(world_, SHARDPROOF_COMPUTE_STREAM, &collective));

@@ -50,15 +50,18 @@ class Relu final : public Layer {
   }
 };
 
-/// y = x Wᵀ + b. Its parameters are whole while it computes, and, where the plan says so, from its forward to its backward.
+/// y = x Wᵀ + b. Its parameters are whole while it computes, and, where the plan says so, from its forward to its
+/// backward.
 class Linear final : public Layer {
  public:
-  Linear(const Device& device, std::string path, std::size_t in, std::size_t out, Parameter& weight, Parameter* bias, bool reshards)
+  Linear(const Device& device, std::string path, std::size_t in, std::size_t out, Parameter& weight, Parameter* bias,
+         bool reshards)
       : Layer(device, std::move(path)), in_(in), out_(out), weight_(weight), bias_(bias), reshards_(reshards) {}
 
   Floats forward(const Floats& x) override {
     x_ = x;
-    const Floats w = weight_.gather(), b = bias_ != nullptr ? bias_->gather() : Floats{}, y = activation(x.count / in_ * out_);
+    const Floats w = weight_.gather(), b = bias_ != nullptr ? bias_->gather() : Floats{},
+                 y = activation(x.count / in_ * out_);
     std::vector<shardproof_span> reads{x.all(), w.first(out_ * in_)};
     if (b) reads.push_back(b.first(out_));
     device_.submit(SHARDPROOF_WORK_FORWARD, path_, reads, {y.all()}, [&] {
@@ -73,7 +76,8 @@ class Linear final : public Layer {
 
   Floats backward(const Floats& slope) override {
     const Floats x = std::exchange(x_, {}), below = activation(x.count), w = weight_.gather();
-    const Floats w_gradient = weight_.make_gradient(), b_gradient = bias_ != nullptr ? bias_->make_gradient() : Floats{};
+    const Floats w_gradient = weight_.make_gradient(),
+                 b_gradient = bias_ != nullptr ? bias_->make_gradient() : Floats{};
     std::vector<shardproof_span> writes{below.all(), w_gradient.all()};
     if (b_gradient) writes.push_back(b_gradient.all());
     device_.submit(SHARDPROOF_WORK_BACKWARD, path_, {x.all(), slope.all(), w.first(out_ * in_)}, writes, [&] {

@@ -1,4 +1,5 @@
-// A minimal fully sharded engine, as a program that a rank runs: linear layers and ReLUs, SGD and Adam, one collective for each parameter.
+// A minimal fully sharded engine, as a program that a rank runs: linear layers and ReLUs, SGD and Adam, one collective
+// for each parameter.
 #include <shardproof.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ class Trainer {
   Trainer(const Json& model, const Json& plan, const shardproof_seat& seat)
       : device_(seat), groups_(wrapped_by(plan)), init_divisor_(model.value("init_divisor", 8)) {
     expect_keys(model, "model", {"root", "loss", "init_divisor"});
-    const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}), loss = model.value("loss", Json{{"kind", "sum"}});
+    const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}),
+               loss = model.value("loss", Json{{"kind", "sum"}});
     if (plan.contains("mesh")) check_mesh(plan.at("mesh").at("shape"));
     check_groups(groups_);
     read_optimizer(optimizer);
@@ -95,7 +97,8 @@ class Trainer {
   void check_mesh(const Json& shape) const {
     if (shape.size() > 1) refuse("plan.mesh.shape", shape);
     if (shape.at(0) != device_.ranks())
-      throw std::runtime_error("plan.mesh: " + shape.at(0).dump() + " ranks, in a world of " + std::to_string(device_.ranks()));
+      throw std::runtime_error("plan.mesh: " + shape.at(0).dump() + " ranks, in a world of " +
+                               std::to_string(device_.ranks()));
   }
 
   static void check_groups(const Json& groups) {
@@ -104,7 +107,8 @@ class Trainer {
       expect_keys(group, "plan.fully_shard.wrap", {"modules", "reshard_after_forward"});
       const std::string module = group.at("modules").at(0);
       if (group.at("modules").size() > 1) refuse("plan.fully_shard.wrap", group);
-      if (!wrapped.insert(module).second) throw std::runtime_error("plan.fully_shard.wrap: \"" + module + "\" is wrapped twice");
+      if (!wrapped.insert(module).second)
+        throw std::runtime_error("plan.fully_shard.wrap: \"" + module + "\" is wrapped twice");
     }
   }
 
@@ -155,7 +159,9 @@ class Trainer {
     const Json how = group->value("reshard_after_forward", Json("automatic"));
     if (how.is_number()) refuse("plan.fully_shard.wrap", *group);
     if (how.is_boolean()) return how;
-    const auto is_around = [&](const Json& other) { return &other != group && holds(other, group->at("modules").at(0)); };
+    const auto is_around = [&](const Json& other) {
+      return &other != group && holds(other, group->at("modules").at(0));
+    };
     return std::ranges::any_of(groups_, is_around);  // automatic
   }
 
@@ -179,7 +185,8 @@ class Trainer {
   void backward() {
     Floats slope = device_.allocate(SHARDPROOF_MEMORY_ACTIVATION, "loss slope", out_.count);
     device_.submit(SHARDPROOF_WORK_LOSS, "loss slope", {out_.all()}, {slope.all()}, [&] {
-      for (std::size_t i = 0; i < slope.count; ++i) slope.data[i] = (loss_kind_ == "sum_of_squares" ? 2 : 1) * factor(i);
+      for (std::size_t i = 0; i < slope.count; ++i)
+        slope.data[i] = (loss_kind_ == "sum_of_squares" ? 2 : 1) * factor(i);
     });
     out_ = {};
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) slope = (*layer)->backward(slope);
@@ -233,10 +240,11 @@ shardproof_status answer(const shardproof_harness& harness, shardproof_reply* re
   }
 }
 
-shardproof_status create(void*, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
-                         shardproof_reply* reply) {
-  return answer(*seat->harness, reply,
-                [&] { *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}}; });
+shardproof_status create(void*, const char* model, const char* plan, const shardproof_seat* seat,
+                         shardproof_trainer** trainer, shardproof_reply* reply) {
+  return answer(*seat->harness, reply, [&] {
+    *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}};
+  });
 }
 
 shardproof_status destroy(shardproof_trainer* trainer, shardproof_reply*) {
@@ -244,8 +252,8 @@ shardproof_status destroy(shardproof_trainer* trainer, shardproof_reply*) {
   return SHARDPROOF_OK;
 }
 
-shardproof_status perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input, const shardproof_tensor*,
-                          shardproof_reply* reply) {
+shardproof_status perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input,
+                          const shardproof_tensor*, shardproof_reply* reply) {
   return answer(trainer->harness, reply, [&] { trainer->engine.perform(Json::parse(action), *input); });
 }
 
@@ -254,7 +262,8 @@ shardproof_status loss(shardproof_trainer* trainer, shardproof_tensor* loss, sha
   return SHARDPROOF_OK;
 }
 
-shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count, shardproof_reply*) {
+shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count,
+                             shardproof_reply*) {
   const std::vector<shardproof_parameter>& views = trainer->engine.parameters();
   *parameters = views.data();
   *count = views.size();

@@ -35,7 +35,8 @@ shardproof_tensor tensor(const Floats& floats, Shape& shape) {
 
 /// The values that every engine begins with: small integers over a divisor.
 float by_formula(std::size_t seed, std::size_t index, int divisor) {
-  std::uint32_t u = static_cast<std::uint32_t>(seed) * 2654435761u + static_cast<std::uint32_t>(index) * 40503u + 12345u;
+  std::uint32_t u =
+      static_cast<std::uint32_t>(seed) * 2654435761u + static_cast<std::uint32_t>(index) * 40503u + 12345u;
   u ^= u >> 15;
   u *= 2246822519u;
   u ^= u >> 13;
@@ -48,16 +49,21 @@ struct Sharing {
   int ranks = 1, rank = 0;
 };
 
-/// A parameter is sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad all shards to one
-/// length. So the shards of all ranks, one after the other, are the parameter and some zeros.
+/// A parameter is sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad
+/// all shards to one length. So the shards of all ranks, one after the other, are the parameter and some zeros.
 class Parameter {
  public:
   Parameter(const Device& device, std::string name, Sharing sharing, Shape shape, std::size_t seed, int divisor)
-      : device_(device), name_(std::move(name)), sharing_(std::move(sharing)), shape_(std::move(shape)), shard_shape_(shape_) {
+      : device_(device),
+        name_(std::move(name)),
+        sharing_(std::move(sharing)),
+        shape_(std::move(shape)),
+        shard_shape_(shape_) {
     const std::int64_t rows = (shape_[0] + sharing_.ranks - 1) / sharing_.ranks;
     start_ = std::min(sharing_.rank * rows, shape_[0]);
     shard_shape_[0] = std::min(rows, shape_[0] - start_);
-    const std::size_t width = elements(shape_) / static_cast<std::size_t>(shape_[0]), before = static_cast<std::size_t>(start_) * width;
+    const std::size_t width = elements(shape_) / static_cast<std::size_t>(shape_[0]),
+                      before = static_cast<std::size_t>(start_) * width;
     shard_ = device.allocate(SHARDPROOF_MEMORY_SHARD, name_, static_cast<std::size_t>(rows) * width);
     device.submit(SHARDPROOF_WORK_FILL, name_, {}, {shard_.all()}, [&] {
       for (std::size_t i = 0; i < shard_.count; ++i)
@@ -69,7 +75,8 @@ class Parameter {
     if (whole_) return whole_;
     whole_ = shard_;  // on one rank, where a collective is an error
     if (sharing_.ranks == 1) return whole_;
-    whole_ = device_.allocate(SHARDPROOF_MEMORY_PARAMETER, name_, shard_.count * static_cast<std::size_t>(sharing_.ranks));
+    whole_ =
+        device_.allocate(SHARDPROOF_MEMORY_PARAMETER, name_, shard_.count * static_cast<std::size_t>(sharing_.ranks));
     device_.run(SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, shard_, whole_, sharing_.tag);
     return whole_;
   }
@@ -106,7 +113,8 @@ class Parameter {
     ++steps_;
     device_.submit(SHARDPROOF_WORK_OPTIMIZER, name_, reads, writes, [&] {
       for (std::size_t i = 0; i < shard_.count; ++i) {
-        if (optimizer.is_adam) optimizer.adam(steps_, shard_.data[i], gradient_.data[i], moments_[0].data[i], moments_[1].data[i]);
+        if (optimizer.is_adam)
+          optimizer.adam(steps_, shard_.data[i], gradient_.data[i], moments_[0].data[i], moments_[1].data[i]);
         else shard_.data[i] -= optimizer.rate * gradient_.data[i];
       }
     });
@@ -136,7 +144,8 @@ class Parameter {
   void make_moments() {
     for (Floats& moment : moments_) {
       moment = device_.allocate(SHARDPROOF_MEMORY_OPTIMIZER_STATE, name_, shard_.count);
-      device_.submit(SHARDPROOF_WORK_FILL, name_, {}, {moment.all()}, [&] { std::fill_n(moment.data, moment.count, 0.0f); });
+      device_.submit(SHARDPROOF_WORK_FILL, name_, {}, {moment.all()},
+                     [&] { std::fill_n(moment.data, moment.count, 0.0f); });
     }
   }
 

@@ -49,7 +49,8 @@ std::string closest_or_all(const std::set<std::string>& candidates, std::string_
     if (said++ < most) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", candidate);
   }
   const std::size_t more = candidates.size() - std::min(candidates.size(), most);
-  return fmt::format("there {} {}{}", candidates.size() == 1 ? "is" : "are", names, more > 0 ? fmt::format(" and {} more", more) : "");
+  return fmt::format("there {} {}{}", candidates.size() == 1 ? "is" : "are", names,
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 }  // namespace shardproof

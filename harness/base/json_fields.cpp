@@ -56,7 +56,8 @@ void Fields::expect_only(std::initializer_list<std::string_view> known) const {
     if (std::ranges::find(known, item.key()) != known.end()) continue;
     std::string names;
     for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
-    throw std::invalid_argument(fmt::format("{}: {} is not among its fields: {}", what_, shown(ordered_json(item.key())), names));
+    throw std::invalid_argument(
+        fmt::format("{}: {} is not among its fields: {}", what_, shown(ordered_json(item.key())), names));
   }
 }
 
@@ -68,7 +69,9 @@ const ordered_json& Fields::at(const char* name, std::string_view expected) cons
 
 const std::string& Fields::text(const char* name) const { return read_text(at(name, "a text"), where(name)); }
 
-std::vector<std::string> Fields::texts(const char* name) const { return read_texts(at(name, "an array of texts"), where(name)); }
+std::vector<std::string> Fields::texts(const char* name) const {
+  return read_texts(at(name, "an array of texts"), where(name));
+}
 
 std::map<std::string, std::string> Fields::text_map(const char* name) const {
   return read_text_map(at(name, "an object of texts"), where(name));

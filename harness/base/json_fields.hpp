@@ -24,7 +24,8 @@ std::string shown(const nlohmann::ordered_json& value);
 /// Throws std::invalid_argument: "WHERE: expected EXPECTED, found …".
 [[noreturn]] void refuse(std::string_view where, std::string_view expected, const nlohmann::ordered_json& found);
 
-[[noreturn]] void refuse_integer(std::string_view where, std::int64_t least, std::uint64_t most, const nlohmann::ordered_json& found);
+[[noreturn]] void refuse_integer(std::string_view where, std::int64_t least, std::uint64_t most,
+                                 const nlohmann::ordered_json& found);
 
 /// Reads an integer that fits T. It refuses a number with a fraction or an exponent.
 template <std::integral T>

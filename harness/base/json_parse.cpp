@@ -13,7 +13,9 @@ using nlohmann::ordered_json;
 
 namespace {
 
-[[noreturn]] void refuse_depth() { throw std::invalid_argument(fmt::format("JSON nested deeper than {} levels", deepest_json)); }
+[[noreturn]] void refuse_depth() {
+  throw std::invalid_argument(fmt::format("JSON nested deeper than {} levels", deepest_json));
+}
 
 void require_shallow(std::string_view text) {
   int depth = 0;
@@ -55,6 +57,8 @@ ordered_json parse_json(std::string_view text, const ordered_json::parser_callba
   return ordered_json::parse(text, shallow(take));
 }
 
-ordered_json parse_json(std::istream& in, const ordered_json::parser_callback_t& take) { return ordered_json::parse(in, shallow(take)); }
+ordered_json parse_json(std::istream& in, const ordered_json::parser_callback_t& take) {
+  return ordered_json::parse(in, shallow(take));
+}
 
 }  // namespace shardproof

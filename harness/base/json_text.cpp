@@ -12,6 +12,8 @@ constexpr auto mend = nlohmann::ordered_json::error_handler_t::replace;
 
 std::string dump_line(const nlohmann::ordered_json& json) { return json.dump(-1, ' ', false, mend); }
 
-std::string dump_document(const nlohmann::ordered_json& json, int indent) { return json.dump(indent, ' ', false, mend); }
+std::string dump_document(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, mend);
+}
 
 }  // namespace shardproof

@@ -18,8 +18,10 @@ int take_room(int descriptor, std::size_t bytes) {
 }
 
 std::byte* map_shared(int descriptor, std::size_t bytes, std::string_view name) {
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
-  if (address == MAP_FAILED) throw std::system_error(errno, std::generic_category(), fmt::format("{}: mmap of {} bytes", name, bytes));
+  void* address =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (descriptor < 0 ? MAP_ANONYMOUS : 0), descriptor, 0);
+  if (address == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(), fmt::format("{}: mmap of {} bytes", name, bytes));
   return static_cast<std::byte*>(address);
 }
 

@@ -22,7 +22,8 @@ class UniqueKeys {
     if (event == object_start) open_.emplace_back();
     if (event == object_end) open_.pop_back();
     if (event == key && !open_.back().insert(parsed.get<std::string>()).second)
-      throw std::invalid_argument(fmt::format("{}the key {} is twice in one object: remove one of the two", prefix_, parsed.dump()));
+      throw std::invalid_argument(
+          fmt::format("{}the key {} is twice in one object: remove one of the two", prefix_, parsed.dump()));
     return true;
   }
 

@@ -20,7 +20,9 @@ constexpr std::size_t length_within(std::string_view text, std::size_t most) {
 }
 
 /// The beginning of `text` with that length.
-constexpr std::string_view beginning_within(std::string_view text, std::size_t most) { return text.substr(0, length_within(text, most)); }
+constexpr std::string_view beginning_within(std::string_view text, std::size_t most) {
+  return text.substr(0, length_within(text, most));
+}
 
 /// Removes the first character from `text` and returns it. Returns nothing where `text` does not begin with a character
 /// of UTF-8.
@@ -28,7 +30,12 @@ constexpr std::optional<char32_t> take_character(std::string_view& text) {
   if (text.empty()) return std::nullopt;
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
   const std::uint32_t first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
   if (length == 0 || text.size() < length) return std::nullopt;
   std::uint32_t character = length == 1 ? first : first & (0x7FU >> length);
   for (std::size_t i = 1; i < length; ++i) {
@@ -54,8 +61,9 @@ constexpr bool shows(char32_t character) {
   struct Range {
     char32_t first, last;
   };
-  constexpr Range hidden[] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},   {0x200B, 0x200F},
-                              {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+  constexpr Range hidden[] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0xAD, 0xAD},     {0x61C, 0x61C},
+                              {0x200B, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
+                              {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
   for (const Range& range : hidden) {
     if (character >= range.first && character <= range.last) return false;
   }

@@ -28,41 +28,48 @@ std::string place(const Declaration& declaration) {
   return fmt::format("{}:{}", declaration.file, declaration.line);
 }
 
-std::string suite_of(const CaseDeclaration& declaration) { return declaration.name.substr(0, declaration.name.find('/')); }
+std::string suite_of(const CaseDeclaration& declaration) {
+  return declaration.name.substr(0, declaration.name.find('/'));
+}
 
 /// The kinds of engines of suites, by suite. Appends the mistakes in declarations to `problems`.
-std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> declared, std::span<const CaseDeclaration> cases,
+std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> declared,
+                                              std::span<const CaseDeclaration> cases,
                                               std::vector<std::string>& problems) {
   std::map<std::string, std::string> engines;
   for (const SuiteEngine& declaration : declared) {
     if (declaration.suite.empty() || declaration.engine.empty()) {
-      problems.push_back(fmt::format("{}: SUITE_ENGINE(\"{}\", \"{}\") needs the names of a suite and of an engine kind",
-                                     place(declaration), declaration.suite, declaration.engine));
+      problems.push_back(
+          fmt::format("{}: SUITE_ENGINE(\"{}\", \"{}\") needs the names of a suite and of an engine kind",
+                      place(declaration), declaration.suite, declaration.engine));
       continue;
     }
     // A misspelt suite would leave its cases without a kind.
     if (std::ranges::find(cases, declaration.suite, suite_of) == cases.end())
-      problems.push_back(
-          fmt::format("{}: SUITE_ENGINE is for suite \"{}\", of which there is no case", place(declaration), declaration.suite));
+      problems.push_back(fmt::format("{}: SUITE_ENGINE is for suite \"{}\", of which there is no case",
+                                     place(declaration), declaration.suite));
     const auto [first, is_new] = engines.emplace(declaration.suite, declaration.engine);
     if (!is_new)
-      problems.push_back(fmt::format("{}: suite \"{}\" has an engine kind already, \"{}\": declare one kind in one file of the suite",
-                                     place(declaration), declaration.suite, first->second));
+      problems.push_back(
+          fmt::format("{}: suite \"{}\" has an engine kind already, \"{}\": declare one kind in one file of the suite",
+                      place(declaration), declaration.suite, first->second));
   }
   return engines;
 }
 
 /// By kind of engine. Appends the mistakes in declarations to `problems`.
-std::map<std::string, const EngineClauses*> by_engine(std::span<const EngineClauses> declared, std::vector<std::string>& problems) {
+std::map<std::string, const EngineClauses*> by_engine(std::span<const EngineClauses> declared,
+                                                      std::vector<std::string>& problems) {
   std::map<std::string, const EngineClauses*> clauses;
   for (const EngineClauses& declaration : declared) {
     if (declaration.engine.empty() || declaration.equal_collectives.empty() || declaration.freed_memory.empty())
       problems.push_back(
-          fmt::format("{}: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory", place(declaration)));
+          fmt::format("{}: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory",
+                      place(declaration)));
     const auto [first, is_new] = clauses.emplace(declaration.engine, &declaration);
     if (!is_new)
-      problems.push_back(fmt::format("{}: engine kind \"{}\" has ENGINE_CLAUSES already, at {}", place(declaration), declaration.engine,
-                                     place(*first->second)));
+      problems.push_back(fmt::format("{}: engine kind \"{}\" has ENGINE_CLAUSES already, at {}", place(declaration),
+                                     declaration.engine, place(*first->second)));
   }
   return clauses;
 }
@@ -83,32 +90,40 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   if (declaration.ranks.empty()) return fmt::format("case \"{}\" has ranks() without a world size", declaration.name);
   for (const int size : sizes_of(declaration)) {
     if (size < 1 || size > ControlPage::max_world_size) {
-      return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size, ControlPage::max_world_size);
+      return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size,
+                         ControlPage::max_world_size);
     }
     if (declaration.on_threads && size > max_threads)
-      return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name, size, max_threads);
+      return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name,
+                         size, max_threads);
   }
   for (const int size : declaration.more_ranks) {
     if (std::ranges::find(declaration.ranks, size) != declaration.ranks.end())
       return fmt::format("case \"{}\" has {} in more_ranks() that is in ranks() already", declaration.name, size);
   }
-  if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
+  if (declaration.timeout.count() < 0)
+    return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
   if (declaration.engines && declaration.engines->empty())
     return fmt::format("case \"{}\" has on_engines() without an engine kind", declaration.name);
   if (declaration.engines) {
     std::set<std::string> kinds;
     for (const std::string& kind : *declaration.engines) {
-      if (kind.empty()) return fmt::format("case \"{}\" has an engine kind without a name in on_engines()", declaration.name);
-      if (!kinds.insert(kind).second) return fmt::format("case \"{}\" has \"{}\" twice in on_engines()", declaration.name, kind);
+      if (kind.empty())
+        return fmt::format("case \"{}\" has an engine kind without a name in on_engines()", declaration.name);
+      if (!kinds.insert(kind).second)
+        return fmt::format("case \"{}\" has \"{}\" twice in on_engines()", declaration.name, kind);
     }
   }
   std::set<std::string> keys{"W"};
   for (const auto& [key, values] : declaration.params) {
     if (key == engine_key && (declaration.engines || suite_has_engine))
-      return fmt::format("case \"{}\" has a parameter \"{}\": where a case has an engine kind, only on_engines() gives its id this key",
-                         declaration.name, key);
+      return fmt::format(
+          "case \"{}\" has a parameter \"{}\": where a case has an engine kind, only on_engines() gives its id this "
+          "key",
+          declaration.name, key);
     if (!keys.insert(key).second) {
-      return fmt::format("case \"{}\" has two parameters \"{}\"{}", declaration.name, key, key == "W" ? " (W is the world size)" : "");
+      return fmt::format("case \"{}\" has two parameters \"{}\"{}", declaration.name, key,
+                         key == "W" ? " (W is the world size)" : "");
     }
     if (values.empty()) return fmt::format("case \"{}\": parameter \"{}\" has no values", declaration.name, key);
   }
@@ -117,8 +132,8 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
       return param.first == needs.key && std::ranges::find(param.second, needs.value) != param.second.end();
     });
     if (!has_value)
-      return fmt::format("case \"{}\" has needs_if() for {}={}, but no parameter with this value", declaration.name, needs.key,
-                         needs.value);
+      return fmt::format("case \"{}\" has needs_if() for {}={}, but no parameter with this value", declaration.name,
+                         needs.key, needs.value);
   }
   return {};
 }
@@ -171,7 +186,8 @@ struct Setting {
   std::string suite_engine;
 };
 
-std::vector<Setting> settings_of(const CaseDeclaration& declaration, const std::map<std::string, std::string>& suite_engines) {
+std::vector<Setting> settings_of(const CaseDeclaration& declaration,
+                                 const std::map<std::string, std::string>& suite_engines) {
   const auto suite = suite_engines.find(suite_of(declaration));
   const std::string suite_engine = suite == suite_engines.end() ? std::string() : suite->second;
   const std::vector<std::string> engines = declaration.engines.value_or(std::vector{suite_engine});
@@ -179,7 +195,10 @@ std::vector<Setting> settings_of(const CaseDeclaration& declaration, const std::
   std::vector<Setting> settings;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     for (const std::string& engine : engines)
-      settings.push_back({.size = sizes[i], .on_request = i >= declaration.ranks.size(), .engine = engine, .suite_engine = suite_engine});
+      settings.push_back({.size = sizes[i],
+                          .on_request = i >= declaration.ranks.size(),
+                          .engine = engine,
+                          .suite_engine = suite_engine});
   }
   return settings;
 }
@@ -201,7 +220,8 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
   };
   add_needs(declaration.needs);
   for (const ConditionalNeeds& needs : declaration.conditional_needs) {
-    if (const auto param = params.find(needs.key); param != params.end() && param->second == needs.value) add_needs(needs.features);
+    if (const auto param = params.find(needs.key); param != params.end() && param->second == needs.value)
+      add_needs(needs.features);
   }
   info.params = std::move(params);
   info.timeout_ms = declaration.timeout.count();
@@ -214,7 +234,8 @@ CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map
 }
 
 // The seed tests that a case with these parameters descends from.
-std::vector<std::string> seeds_of(const CaseDeclaration& declaration, const std::map<std::string, std::string>& params) {
+std::vector<std::string> seeds_of(const CaseDeclaration& declaration,
+                                  const std::map<std::string, std::string>& params) {
   std::vector<std::string> seeds;
   for (const SeedTest& seed : declaration.seeds) {
     const auto has = [&](const auto& param) {
@@ -223,7 +244,8 @@ std::vector<std::string> seeds_of(const CaseDeclaration& declaration, const std:
     };
     if (!std::ranges::all_of(seed.params, has) || !std::ranges::all_of(seed.where, has)) continue;
     std::string bindings;
-    for (const auto& [key, values] : seed.params) bindings += fmt::format("{}{}={}", bindings.empty() ? "" : ",", key, params.at(key));
+    for (const auto& [key, values] : seed.params)
+      bindings += fmt::format("{}{}={}", bindings.empty() ? "" : ",", key, params.at(key));
     seeds.push_back(bindings.empty() ? seed.test : fmt::format("{}[{}]", seed.test, bindings));
   }
   return seeds;
@@ -251,12 +273,12 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
         const EngineClauses* const of_engine = found == clauses.end() ? nullptr : found->second;
         for_each_combination(declaration, [&](std::map<std::string, std::string> params) {
           std::vector<std::string> seeds = seeds_of(declaration, params);
-          const BoundCase& made =
-              bound.cases.emplace_back(info_of(declaration, in, std::move(params)), declaration.body, std::move(seeds), of_engine);
+          const BoundCase& made = bound.cases.emplace_back(info_of(declaration, in, std::move(params)),
+                                                           declaration.body, std::move(seeds), of_engine);
           const auto [owner, is_new] = owners.emplace(made.info.id, &declaration);
           if (is_new) return;
-          bound.problems.push_back(
-              fmt::format("{}: case {} exists already, declared at {}", place(declaration), made.info.id, place(*owner->second)));
+          bound.problems.push_back(fmt::format("{}: case {} exists already, declared at {}", place(declaration),
+                                               made.info.id, place(*owner->second)));
           bound.cases.pop_back();
         });
       }
@@ -293,8 +315,9 @@ std::vector<std::string> clauses_outside_scopes(const BoundCase& bound) {
   if (bound.engine_clauses == nullptr) return cited;
   const std::vector<std::string>& in_scopes = bound.engine_clauses->in_scopes;
   std::vector<std::string> others;
-  std::ranges::copy_if(cited, std::back_inserter(others),
-                       [&](const std::string& clause) { return std::ranges::find(in_scopes, clause) == in_scopes.end(); });
+  std::ranges::copy_if(cited, std::back_inserter(others), [&](const std::string& clause) {
+    return std::ranges::find(in_scopes, clause) == in_scopes.end();
+  });
   return others.empty() ? cited : others;
 }
 
@@ -311,7 +334,8 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
   const auto unknown = [&](std::string_view kind) {
     std::vector<std::string_view> names;
     std::ranges::transform(kinds, std::back_inserter(names), &KnownKind::name);
-    return fmt::format("engine kind \"{}\", which this program does not know; there is: {}", kind, fmt::join(names, ", "));
+    return fmt::format("engine kind \"{}\", which this program does not know; there is: {}", kind,
+                       fmt::join(names, ", "));
   };
   for (const SuiteEngine& suite : suite_engines) {
     if (!suite.engine.empty() && find_kind(suite.engine) == kinds.end())
@@ -336,8 +360,8 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
     }
     for (const std::string& feature : info.needs) {
       if (lacks(*kind, feature))
-        complain_of(fmt::format("needs {}, which no engine of the kind {} can have; features of this kind are: {}", feature, kind->name,
-                                fmt::join(kind->features, ", ")));
+        complain_of(fmt::format("needs {}, which no engine of the kind {} can have; features of this kind are: {}",
+                                feature, kind->name, fmt::join(kind->features, ", ")));
     }
   }
   return problems;

@@ -24,7 +24,8 @@ struct BoundCase {
 };
 
 struct BoundCases {
-  std::vector<BoundCase> cases;       ///< in order of declaration; world sizes outermost, then engine kinds, the last parameter fastest
+  std::vector<BoundCase>
+      cases;       ///< in order of declaration; world sizes outermost, then engine kinds, the last parameter fastest
   std::vector<std::string> problems;  ///< each begins with `file:line: `; a program with any must not run
 };
 
@@ -46,8 +47,8 @@ struct KnownKind {
   std::vector<std::string_view> features;
 };
 
-/// Names unknown kinds, and features that engines of the case's kind cannot have: every subject would skip such a case. Each problem begins
-/// with `file:line: `. A case without a kind needs one kind with all its features.
+/// Names unknown kinds, and features that engines of the case's kind cannot have: every subject would skip such a case.
+/// Each problem begins with `file:line: `. A case without a kind needs one kind with all its features.
 std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std::span<const SuiteEngine> suite_engines,
                                            std::span<const KnownKind> kinds);
 

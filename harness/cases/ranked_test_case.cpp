@@ -31,8 +31,11 @@ std::vector<EngineClauses>& engine_clauses() {
 // listing must not depend on it.
 template <class Declaration>
 void insert_in_order(std::vector<Declaration>& declarations, Declaration declaration) {
-  const auto before = [](const Declaration& a, const Declaration& b) { return std::tie(a.file, a.line) < std::tie(b.file, b.line); };
-  declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before), std::move(declaration));
+  const auto before = [](const Declaration& a, const Declaration& b) {
+    return std::tie(a.file, a.line) < std::tie(b.file, b.line);
+  };
+  declarations.insert(std::upper_bound(declarations.begin(), declarations.end(), declaration, before),
+                      std::move(declaration));
 }
 
 template <class T>
@@ -45,11 +48,19 @@ void append(std::vector<T>& to, std::vector<T> from) {
 namespace detail {
 
 void apply(CaseDeclaration& declaration, options::Ranks option) { declaration.ranks = std::move(option.sizes); }
-void apply(CaseDeclaration& declaration, options::MoreRanks option) { declaration.more_ranks = std::move(option.sizes); }
-void apply(CaseDeclaration& declaration, options::Clauses option) { append(declaration.clauses, std::move(option.ids)); }
+void apply(CaseDeclaration& declaration, options::MoreRanks option) {
+  declaration.more_ranks = std::move(option.sizes);
+}
+void apply(CaseDeclaration& declaration, options::Clauses option) {
+  append(declaration.clauses, std::move(option.ids));
+}
 void apply(CaseDeclaration& declaration, options::Tags option) { append(declaration.tags, std::move(option.names)); }
-void apply(CaseDeclaration& declaration, options::Needs option) { append(declaration.needs, std::move(option.features)); }
-void apply(CaseDeclaration& declaration, options::NeedsIf option) { declaration.conditional_needs.push_back(std::move(option.needs)); }
+void apply(CaseDeclaration& declaration, options::Needs option) {
+  append(declaration.needs, std::move(option.features));
+}
+void apply(CaseDeclaration& declaration, options::NeedsIf option) {
+  declaration.conditional_needs.push_back(std::move(option.needs));
+}
 void apply(CaseDeclaration& declaration, options::Engines option) { declaration.engines = std::move(option.kinds); }
 void apply(CaseDeclaration& declaration, options::Each option) {
   declaration.params.emplace_back(std::move(option.key), std::move(option.values));
@@ -78,7 +89,9 @@ std::string spell(const char* value) { return value; }
 
 void Registration::add(CaseDeclaration declaration) { insert_in_order(registry(), std::move(declaration)); }
 
-SuiteEngineRegistration::SuiteEngineRegistration(SuiteEngine declaration) { insert_in_order(suite_engines(), std::move(declaration)); }
+SuiteEngineRegistration::SuiteEngineRegistration(SuiteEngine declaration) {
+  insert_in_order(suite_engines(), std::move(declaration));
+}
 
 EngineClausesRegistration::EngineClausesRegistration(EngineClauses declaration) {
   insert_in_order(engine_clauses(), std::move(declaration));

@@ -19,7 +19,8 @@
 
 namespace shardproof {
 
-/// A seed test, and the parameters that it has in common with the case: `file::test[after=1,strategy=full_shard]` for each combination.
+/// A seed test, and the parameters that it has in common with the case: `file::test[after=1,strategy=full_shard]` for
+/// each combination.
 struct SeedTest {
   std::string test;
   std::vector<std::pair<std::string, std::vector<std::string>>> params;
@@ -66,7 +67,7 @@ struct SuiteEngine {
 struct EngineClauses {
   std::string engine;
   std::string equal_collectives;  ///< The harness judges it: all ranks ask for the same collectives.
-  std::string freed_memory;       ///< The harness judges it: a destroyed engine leaves no memory.
+  std::string freed_memory;  ///< The harness judges it: a destroyed engine leaves no memory.
   /// Clauses that checks shared by many cases judge in their own scopes (Rank::under). A failure outside of all scopes
   /// does not name them, unless its case cites no other clause.
   std::vector<std::string> in_scopes;
@@ -118,15 +119,16 @@ struct OnThreads {};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
-/// World sizes in which the case is played too, but only in runs that ask for them: by `--ranks`, or by the whole id of such a case.
+/// World sizes in which the case is played too, but only in runs that ask for them: by `--ranks`, or by the whole id of
+/// such a case.
 template <class... Sizes> options::MoreRanks more_ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
 template <class... Ids> options::Clauses clauses(Ids... ids) { return {{std::string(ids)...}}; }
 template <class... Names> options::Tags tags(Names... names) { return {{std::string(names)...}}; }
 template <class... Features> options::Needs needs(Features... features) { return {{features...}}; }
 /// Features that only cases with this value of a parameter need: `needs_if("event", true, Feature::post_optim_event)`.
 template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value, Features... features);
-/// The kinds of engines that the case plays on, instead of the kind of its suite. `rank.engine()` returns the kind. A kind that is not the
-/// suite's is in the case's id: `[W=2,engine=flat_shard]`.
+/// The kinds of engines that the case plays on, instead of the kind of its suite. `rank.engine()` returns the kind. A
+/// kind that is not the suite's is in the case's id: `[W=2,engine=flat_shard]`.
 template <class... Kinds> options::Engines on_engines(Kinds... kinds) { return {{std::string(kinds)...}}; }
 /// A case for every value: `each("event", false, true)`. Values are texts, integers, numbers or true and false.
 template <class... Values> options::Each each(std::string key, Values... values);
@@ -134,23 +136,25 @@ template <class... Values> options::Each each(std::string key, Values... values)
 /// `also("last_module", "discarded", Feature::module_groups)`. Cases with the parameter need the features. The body
 /// asks `rank.find_param` whether its case has the parameter.
 template <class Value, class... Features> options::Also also(std::string key, Value value, Features... features);
-/// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater numbers are cases, too, in
-/// runs that ask for them by --generated or by the whole id. Such a case plays a given scenario instead (Rank::given_scenario) if a run has
-/// --scenario.
+/// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater
+/// numbers are cases, too, in runs that ask for them by --generated or by the whole id. Such a case plays a given
+/// scenario instead (Rank::given_scenario) if a run has --scenario.
 inline options::DrawnBy drawn_by(std::string key, int usual) { return {std::move(key), usual}; }
-/// The seed test that the case descends from: `file::test`. `each("strategy", "full_shard")` after it names a parameter of the seed test, with
-/// the values that the seed test has; a case with another value descends from none.
+/// The seed test that the case descends from: `file::test`. `each("strategy", "full_shard")` after it names a parameter
+/// of the seed test, with the values that the seed test has; a case with another value descends from none.
 template <class... Params> options::Seed seed(std::string test, Params... params) {
   return {{std::move(test), {{std::move(params.key), std::move(params.values)}...}}};
 }
-/// A seed test without parameters, from which only cases with these values descend: `seed_where("file::test", each("sync", false))`.
+/// A seed test without parameters, from which only cases with these values descend: `seed_where("file::test",
+/// each("sync", false))`.
 template <class... Params> options::Seed seed_where(std::string test, Params... params) {
   return {{.test = std::move(test), .params = {}, .where = {{std::move(params.key), std::move(params.values)}...}}};
 }
 /// The time that the case may take if every rank has its own core. If n ranks share a core, the time is n times as
 /// long.
 inline options::Timeout timeout(std::chrono::milliseconds time) { return {time}; }
-/// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the case is skipped.
+/// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the
+/// case is skipped.
 inline options::OnThreads on_threads() { return {}; }
 
 namespace detail {
@@ -174,7 +178,8 @@ std::string spell(double value);  ///< the shortest text that reads back as the 
 std::string spell(std::string value);
 std::string spell(const char* value);
 
-/// Adds a declaration to the program's list at start-up. rank_main reports its mistakes, because no caller can catch an error before main.
+/// Adds a declaration to the program's list at start-up. rank_main reports its mistakes, because no caller can catch an
+/// error before main.
 struct Registration {
   template <class... Options>
   Registration(std::string name, const char* file, int line, void (*body)(Rank&), Options... options) {
@@ -194,9 +199,12 @@ struct EngineClausesRegistration {
 };
 }  // namespace detail
 
-template <class... Values> options::Each each(std::string key, Values... values) { return {std::move(key), {detail::spell(values)...}}; }
+template <class... Values> options::Each each(std::string key, Values... values) {
+  return {std::move(key), {detail::spell(values)...}};
+}
 
-template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value, Features... features) {
+template <class Value, class... Features> options::NeedsIf needs_if(std::string key, Value value,
+                                                                    Features... features) {
   return {{std::move(key), detail::spell(value), {features...}}};
 }
 
@@ -215,19 +223,21 @@ const std::vector<EngineClauses>& declared_engine_clauses();
 
 #define SHARDPROOF_CONCAT_(a, b) a##b
 #define SHARDPROOF_CONCAT(a, b) SHARDPROOF_CONCAT_(a, b)
-#define SHARDPROOF_RANKED_TEST_CASE(body, ...)                                                                                        \
-  static void body([[maybe_unused]] ::shardproof::Rank& rank);                                                                        \
-  namespace {                                                                                                                         \
-  const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {                                              \
-    using namespace ::shardproof; /* ranks, clauses, needs */                                                                         \
-    using namespace ::std::chrono_literals; /* timeout(5s) */                                                                         \
-    return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, &body SHARDPROOF_REST(__VA_ARGS__)); \
-  }();                                                                                                                                \
-  }                                                                                                                                   \
+#define SHARDPROOF_RANKED_TEST_CASE(body, ...)                                                   \
+  static void body([[maybe_unused]] ::shardproof::Rank& rank);                                   \
+  namespace {                                                                                    \
+  const ::shardproof::detail::Registration SHARDPROOF_CONCAT(body, _registration) = [] {         \
+    using namespace ::shardproof; /* ranks, clauses, needs */                                    \
+    using namespace ::std::chrono_literals; /* timeout(5s) */                                    \
+    return ::shardproof::detail::Registration(SHARDPROOF_FIRST(__VA_ARGS__), __FILE__, __LINE__, \
+                                              &body SHARDPROOF_REST(__VA_ARGS__));               \
+  }();                                                                                           \
+  }                                                                                              \
   static void body([[maybe_unused]] ::shardproof::Rank& rank)
 #define SHARDPROOF_FIRST(first, ...) first
 #define SHARDPROOF_REST(first, ...) __VA_OPT__(, ) __VA_ARGS__
-#define RANKED_TEST_CASE(...) SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __COUNTER__), __VA_ARGS__)
+#define RANKED_TEST_CASE(...) \
+  SHARDPROOF_RANKED_TEST_CASE(SHARDPROOF_CONCAT(ranked_test_case_, __COUNTER__), __VA_ARGS__)
 
 /// Declares the kind of engine of a suite, once, in one of its files: `SUITE_ENGINE("overlap", "fully_shard");`
 #define SUITE_ENGINE(suite, engine)                                             \
@@ -235,7 +245,8 @@ const std::vector<EngineClauses>& declared_engine_clauses();
       suite_engine_, __COUNTER__)(::shardproof::SuiteEngine{suite, engine, __FILE__, __LINE__})
 
 /// Declares the clauses of a kind of engine, once for all suites:
-/// `ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "OVL-15", .freed_memory = "OVL-13", .in_scopes = {"OVL-4"});`
+/// `ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "OVL-15", .freed_memory = "OVL-13", .in_scopes =
+/// {"OVL-4"});`
 #define ENGINE_CLAUSES(...)                                                       \
   static const ::shardproof::detail::EngineClausesRegistration SHARDPROOF_CONCAT( \
       engine_clauses_, __COUNTER__)(::shardproof::EngineClauses{__VA_ARGS__, .file = __FILE__, .line = __LINE__})

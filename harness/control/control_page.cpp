@@ -31,22 +31,31 @@ struct Word {
   static std::uint64_t pack(std::uint32_t epoch, const Abort& abort, std::size_t slot) {
     std::uint64_t word = 1;
     word = word << 32 | epoch;
-    word = word << culprit_bits | static_cast<std::uint64_t>(std::clamp(abort.culprit, -1, ControlPage::max_world_size - 1) + 1);
+    word = word << culprit_bits |
+           static_cast<std::uint64_t>(std::clamp(abort.culprit, -1, ControlPage::max_world_size - 1) + 1);
     word = word << reason_bits | static_cast<std::uint64_t>(abort.reason);
     return word << slot_bits | slot;
   }
   static bool stands(std::uint64_t word) { return word != 0; }
-  static std::uint32_t epoch(std::uint64_t word) { return static_cast<std::uint32_t>(word >> (slot_bits + reason_bits + culprit_bits)); }
-  static int culprit(std::uint64_t word) { return static_cast<int>(word >> (slot_bits + reason_bits) & ((1U << culprit_bits) - 1)) - 1; }
-  static AbortReason reason(std::uint64_t word) { return static_cast<AbortReason>(word >> slot_bits & ((1U << reason_bits) - 1)); }
+  static std::uint32_t epoch(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> (slot_bits + reason_bits + culprit_bits));
+  }
+  static int culprit(std::uint64_t word) {
+    return static_cast<int>(word >> (slot_bits + reason_bits) & ((1U << culprit_bits) - 1)) - 1;
+  }
+  static AbortReason reason(std::uint64_t word) {
+    return static_cast<AbortReason>(word >> slot_bits & ((1U << reason_bits) - 1));
+  }
   static std::size_t slot(std::uint64_t word) { return word & ((1U << slot_bits) - 1); }
 };
 static_assert(ControlPage::max_world_size <= FlightRing::max_world_size);
-static_assert(ControlPage::max_world_size + 2 <= (1 << Word::slot_bits) && ControlPage::max_world_size < (1 << Word::culprit_bits));
+static_assert(ControlPage::max_world_size + 2 <= (1 << Word::slot_bits) &&
+              ControlPage::max_world_size < (1 << Word::culprit_bits));
 
 FileDescriptor open_page(const std::filesystem::path& path, int flags) {
   FileDescriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0600));
-  if (!descriptor) throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: open", path.native()));
+  if (!descriptor)
+    throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: open", path.native()));
   return descriptor;
 }
 
@@ -56,7 +65,8 @@ void* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view 
 
 void check_world_size(int world_size) {
   if (world_size < 1 || world_size > ControlPage::max_world_size) {
-    throw std::invalid_argument(fmt::format("control page for {} ranks: a world has 1 to {}", world_size, ControlPage::max_world_size));
+    throw std::invalid_argument(
+        fmt::format("control page for {} ranks: a world has 1 to {}", world_size, ControlPage::max_world_size));
   }
 }
 
@@ -87,17 +97,19 @@ std::string_view to_string(AbortReason reason) {
 }
 
 Released::Released(Abort abort)
-    : std::runtime_error(fmt::format("released: {} {}{}{}", abort.culprit < 0 ? "the launcher:" : fmt::format("rank {}:", abort.culprit),
+    : std::runtime_error(fmt::format("released: {} {}{}{}",
+                                     abort.culprit < 0 ? "the launcher:" : fmt::format("rank {}:", abort.culprit),
                                      to_string(abort.reason), abort.text.empty() ? "" : ": ", abort.text)),
       abort_(std::move(abort)) {}
 
-// -- The mapping -------------------------------------------------------------------------------------------------------------------------
+// -- The mapping ------------------------------------------------------------------------------------------------------
 
 struct ControlPage::Mapping {
   Mapping(void* address, int world_size)
       : layout(world_size),
         base(static_cast<std::byte*>(address)),
-        waiting(std::make_shared<Sleeping>(static_cast<unsigned>(world_size) <= std::max(1U, std::thread::hardware_concurrency()))) {}
+        waiting(std::make_shared<Sleeping>(static_cast<unsigned>(world_size) <=
+                                           std::max(1U, std::thread::hardware_concurrency()))) {}
   ~Mapping() { ::munmap(base, layout.bytes); }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -105,10 +117,16 @@ struct ControlPage::Mapping {
   template <class T> T* at(std::size_t offset) const { return std::launder(reinterpret_cast<T*>(base + offset)); }
   page::Header& header() const { return *at<page::Header>(0); }
   page::State& state() const { return *at<page::State>(layout.state); }
-  page::Vote& vote(std::uint64_t round, std::size_t rank) const { return at<page::Vote>(layout.votes)[round % 2 * layout.ranks + rank]; }
+  page::Vote& vote(std::uint64_t round, std::size_t rank) const {
+    return at<page::Vote>(layout.votes)[round % 2 * layout.ranks + rank];
+  }
   // A stray write of a rank may have changed the slot number. The modulo keeps readers inside the page.
-  page::AbortText& abort_text(std::size_t slot) const { return at<page::AbortText>(layout.abort_texts)[slot % layout.abort_slots]; }
-  page::AbortText& doom_text(std::size_t slot) const { return at<page::AbortText>(layout.doom_texts)[slot % layout.abort_slots]; }
+  page::AbortText& abort_text(std::size_t slot) const {
+    return at<page::AbortText>(layout.abort_texts)[slot % layout.abort_slots];
+  }
+  page::AbortText& doom_text(std::size_t slot) const {
+    return at<page::AbortText>(layout.doom_texts)[slot % layout.abort_slots];
+  }
 
   page::RankArea& area(int rank) const {
     if (rank < 0 || static_cast<std::size_t>(rank) >= layout.ranks) {
@@ -146,16 +164,16 @@ ControlPage::~ControlPage() = default;
 ControlPage ControlPage::create(const std::filesystem::path& file, int world_size, std::string_view nonce) {
   check_world_size(world_size);
   if (nonce.size() > sizeof(page::Header::nonce)) {
-    throw std::invalid_argument(
-        fmt::format("control page {}: a nonce of {} bytes, {} fit", file.native(), nonce.size(), sizeof(page::Header::nonce)));
+    throw std::invalid_argument(fmt::format("control page {}: a nonce of {} bytes, {} fit", file.native(), nonce.size(),
+                                            sizeof(page::Header::nonce)));
   }
   const page::Layout layout(world_size);
   const FileDescriptor page = open_page(file, O_RDWR | O_CREAT | O_EXCL);
   try {
     if (const int error = take_room(page.get(), layout.bytes); error != 0) {
-      throw std::system_error(
-          error, std::generic_category(),
-          fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)", file.native(), layout.bytes, world_size));
+      throw std::system_error(error, std::generic_category(),
+                              fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)",
+                                          file.native(), layout.bytes, world_size));
     }
     auto mapping = std::make_unique<Mapping>(map(page, layout.bytes, file.native()), world_size);
     mapping->fill_header(nonce);
@@ -172,7 +190,9 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
   if (::fstat(page.get(), &status) != 0) {
     throw std::system_error(errno, std::generic_category(), fmt::format("control page {}: stat", file.native()));
   }
-  const auto refuse = [&](const std::string& why) { throw std::runtime_error(fmt::format("control page {}: {}", file.native(), why)); };
+  const auto refuse = [&](const std::string& why) {
+    throw std::runtime_error(fmt::format("control page {}: {}", file.native(), why));
+  };
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size < sizeof(page::Header)) refuse(fmt::format("{} bytes are no control page", size));
 
@@ -181,17 +201,19 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
     struct Unmap {
       void operator()(page::Header* mapped) const { ::munmap(mapped, sizeof(page::Header)); }
     };
-    const std::unique_ptr<page::Header, Unmap> header(static_cast<page::Header*>(map(page, sizeof(page::Header), file.native())));
-    if (header->magic.load(std::memory_order_acquire) != page::magic) refuse("no control page, or its launcher has not finished it");
+    const std::unique_ptr<page::Header, Unmap> header(
+        static_cast<page::Header*>(map(page, sizeof(page::Header), file.native())));
+    if (header->magic.load(std::memory_order_acquire) != page::magic)
+      refuse("no control page, or its launcher has not finished it");
     if (header->version != page::version) {
-      refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version", header->version,
-                         page::version));
+      refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version",
+                         header->version, page::version));
     }
     const std::string_view theirs(header->nonce, std::min<std::size_t>(header->nonce_length, sizeof header->nonce));
     if (theirs != nonce) refuse(fmt::format("belongs to the world \"{}\", not to \"{}\"", theirs, nonce));
     world_size = header->world_size;
-    if (world_size < 1 || world_size > max_world_size || header->bytes != page::Layout(static_cast<int>(world_size)).bytes ||
-        header->bytes != size) {
+    if (world_size < 1 || world_size > max_world_size ||
+        header->bytes != page::Layout(static_cast<int>(world_size)).bytes || header->bytes != size) {
       refuse(fmt::format("{} bytes for {} ranks are not this build's layout", size, world_size));
     }
   }
@@ -201,14 +223,15 @@ ControlPage ControlPage::open(const std::filesystem::path& file, std::string_vie
 
 ControlPage ControlPage::anonymous(int world_size) {
   check_world_size(world_size);
-  auto mapping = std::make_unique<Mapping>(map(FileDescriptor(), page::Layout(world_size).bytes, "of threads"), world_size);
+  auto mapping =
+      std::make_unique<Mapping>(map(FileDescriptor(), page::Layout(world_size).bytes, "of threads"), world_size);
   mapping->fill_header({});
   return ControlPage(std::move(mapping));
 }
 
 int ControlPage::world_size() const { return static_cast<int>(mapping_->layout.ranks); }
 
-// -- Abort -------------------------------------------------------------------------------------------------------------------------------
+// -- Abort ------------------------------------------------------------------------------------------------------------
 
 bool ControlPage::raise_abort(std::uint32_t epoch, const Abort& abort) {
   page::State& state = mapping_->state();
@@ -250,7 +273,7 @@ std::optional<Abort> ControlPage::doomed() const {
   return Abort{Word::culprit(word), Word::reason(word), mapping_->doom_text(Word::slot(word)).load()};
 }
 
-// -- Doorbells ---------------------------------------------------------------------------------------------------------------------------
+// -- Doorbells --------------------------------------------------------------------------------------------------------
 
 void ControlPage::ring(int rank) const { mapping_->area(rank).bell.ring(); }
 
@@ -281,8 +304,8 @@ bool is_complete(const ControlPage& page, const Ready& ready, std::optional<std:
 
 }  // namespace
 
-void ControlPage::await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch, Deadline deadline,
-                        const std::function<std::string()>& late) const {
+void ControlPage::await(int rank, const std::function<bool()>& ready, std::optional<std::uint32_t> epoch,
+                        Deadline deadline, const std::function<std::string()>& late) const {
   const auto look = [&] { return is_complete(*this, ready, epoch); };
   if (!mapping_->waiting->wait(mapping_->area(rank).bell, deadline, look)) throw DeadlineExceeded(late());
 }
@@ -291,9 +314,11 @@ void ControlPage::wait_by(std::shared_ptr<Waiting> waiting) { mapping_->waiting 
 
 void ControlPage::pause() const { mapping_->waiting->pause(); }
 
-// -- Turns -------------------------------------------------------------------------------------------------------------------------------
+// -- Turns ------------------------------------------------------------------------------------------------------------
 
-void ControlPage::give_turn(std::optional<int> rank) { mapping_->state().turn.store(rank ? static_cast<std::uint32_t>(*rank) + 1 : 0); }
+void ControlPage::give_turn(std::optional<int> rank) {
+  mapping_->state().turn.store(rank ? static_cast<std::uint32_t>(*rank) + 1 : 0);
+}
 
 std::optional<int> ControlPage::turn() const {
   const std::uint32_t turn = mapping_->state().turn.load();
@@ -301,7 +326,7 @@ std::optional<int> ControlPage::turn() const {
   return turn == 0 || turn > mapping_->layout.ranks ? std::nullopt : std::optional(static_cast<int>(turn) - 1);
 }
 
-// -- Agreement ---------------------------------------------------------------------------------------------------------------------------
+// -- Agreement --------------------------------------------------------------------------------------------------------
 
 std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline deadline) {
   page::State& state = mapping_->state();
@@ -329,7 +354,9 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   } else {
     find_deadlock();
     // Only the end of the world ends the wait early.
-    const auto decided = [&] { return is_complete(*this, [&] { return state.decided.load() >= round; }, std::nullopt); };
+    const auto decided = [&] {
+      return is_complete(*this, [&] { return state.decided.load() >= round; }, std::nullopt);
+    };
     if (!mapping_->waiting->wait(state.agreement, deadline, decided)) {
       std::string missing;
       for (int other = 0; other < world_size(); ++other) {
@@ -338,8 +365,8 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
         fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", other,
                        call.empty() ? "no call yet" : "last call: " + call);
       }
-      throw DeadlineExceeded(
-          fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round, missing.empty() ? " nobody any more" : missing));
+      throw DeadlineExceeded(fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round,
+                                         missing.empty() ? " nobody any more" : missing));
     }
   }
 
@@ -355,7 +382,7 @@ std::vector<ControlPage::Ballot> ControlPage::agree(int rank, const Ballot& mine
   return ballots;
 }
 
-// -- Deadlock ----------------------------------------------------------------------------------------------------------------------------
+// -- Deadlock ---------------------------------------------------------------------------------------------------------
 
 void ControlPage::enter_wait(std::uint32_t epoch) {
   page::State& state = mapping_->state();
@@ -387,26 +414,29 @@ void ControlPage::find_deadlock() {
     const bool in_agreement = wait.entry->what == FlightEntry::What::agreement;
     if (!in_agreement && culprit < 0) culprit = wait.rank;
     fmt::format_to(std::back_inserter(where), "{} rank {} in {}", where.empty() ? "" : ",", wait.rank,
-                   in_agreement ? "the agreement between cases" : describe(*wait.entry, records[static_cast<std::size_t>(wait.rank)]));
-    if (!in_agreement && !wait.missing.empty()) fmt::format_to(std::back_inserter(where), " for {}", rank_list(wait.missing));
+                   in_agreement ? "the agreement between cases"
+                                : describe(*wait.entry, records[static_cast<std::size_t>(wait.rank)]));
+    if (!in_agreement && !wait.missing.empty())
+      fmt::format_to(std::back_inserter(where), " for {}", rank_list(wait.missing));
   }
   raise_abort(epoch, {culprit, AbortReason::deadlock, "every rank waits and none can go on:" + where});
 }
 
-// -- Progress ----------------------------------------------------------------------------------------------------------------------------
+// -- Progress ---------------------------------------------------------------------------------------------------------
 
 void ControlPage::report(int rank, const Progress& progress) {
-  mapping_->area(rank).progress.publish(
-      {progress.pid, progress.cases_ended, progress.cases_failed, progress.position, progress.case_started_ns, progress.left ? 1U : 0U});
+  mapping_->area(rank).progress.publish({progress.pid, progress.cases_ended, progress.cases_failed, progress.position,
+                                         progress.case_started_ns, progress.left ? 1U : 0U});
 }
 
 Progress ControlPage::progress(int rank) const {
   page::ProgressRecord record{};
   if (!mapping_->area(rank).progress.read(record)) return {};
-  return {record.pid, record.cases_ended, record.cases_failed, record.position, record.case_started_ns, record.left != 0};
+  return {record.pid,      record.cases_ended,     record.cases_failed,
+          record.position, record.case_started_ns, record.left != 0};
 }
 
-// -- Flight record -----------------------------------------------------------------------------------------------------------------------
+// -- Flight record ----------------------------------------------------------------------------------------------------
 
 FlightRing& ControlPage::flight(int rank) const { return mapping_->area(rank).flight; }
 

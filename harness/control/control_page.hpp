@@ -81,7 +81,7 @@ class ControlPage {
 
   int world_size() const;
 
-  // -- Abort -------------------------------------------------------------------------------------------------------------------------
+  // -- Abort ----------------------------------------------------------------------------------------------------------
 
   /// Ends the case of this epoch for every rank. Returns true only for the first caller, whose `abort` is the cause
   /// that is shown. Returns false also when a later epoch was aborted already.
@@ -93,7 +93,7 @@ class ControlPage {
   bool doom(const Abort& abort);
   std::optional<Abort> doomed() const;
 
-  // -- Doorbells ---------------------------------------------------------------------------------------------------------------------
+  // -- Doorbells ------------------------------------------------------------------------------------------------------
 
   /// Wakes the threads that sleep on this rank's doorbell. The publisher calls it, after the publication.
   void ring(int rank) const;
@@ -116,7 +116,7 @@ class ControlPage {
   /// The rank is about to begin something that others can see: a call or an agreement.
   void pause() const;
 
-  // -- Turns -------------------------------------------------------------------------------------------------------------------------
+  // -- Turns ----------------------------------------------------------------------------------------------------------
   // Where ranks are threads that take turns, the page holds the rank whose turn it is. After a crash, the launcher
   // reads there which rank ran.
 
@@ -124,7 +124,7 @@ class ControlPage {
   /// nullopt: ranks do not take turns, or no rank has the turn.
   std::optional<int> turn() const;
 
-  // -- Agreement ---------------------------------------------------------------------------------------------------------------------
+  // -- Agreement ------------------------------------------------------------------------------------------------------
 
   struct Ballot {
     std::uint64_t value = 0;
@@ -137,7 +137,7 @@ class ControlPage {
   /// it votes.
   std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline);
 
-  // -- Deadlock ----------------------------------------------------------------------------------------------------------------------
+  // -- Deadlock -------------------------------------------------------------------------------------------------------
   // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an
   // agreement, no rank can make that call. This is sound under two conditions:
   // - Each rank makes its calls from one thread.
@@ -149,12 +149,12 @@ class ControlPage {
   /// A call is complete: `ranks` that entered a wait for it, or are about to enter it, will go on.
   void leave_waits(int ranks);
 
-  // -- Progress ----------------------------------------------------------------------------------------------------------------------
+  // -- Progress -------------------------------------------------------------------------------------------------------
 
   void report(int rank, const Progress& progress);
   Progress progress(int rank) const;
 
-  // -- Flight record -----------------------------------------------------------------------------------------------------------------
+  // -- Flight record --------------------------------------------------------------------------------------------------
 
   /// The ring into which this rank, and no other one, records what it does.
   FlightRing& flight(int rank) const;

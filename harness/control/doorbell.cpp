@@ -12,7 +12,8 @@
 
 namespace shardproof {
 
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+                  sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
               "the kernel compares the word itself");
 
 // FUTEX_PRIVATE_FLAG is not set, because other processes sleep on the same word. FUTEX_WAIT_BITSET takes an absolute
@@ -31,7 +32,8 @@ bool Doorbell::sleep(std::uint32_t heard, Deadline deadline) {
   timespec until{};
   until.tv_sec = static_cast<std::time_t>(whole.count());
   until.tv_nsec = static_cast<long>((since_boot - whole).count());
-  if (::syscall(SYS_futex, &rings_, FUTEX_WAIT_BITSET, heard, &until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0) return true;
+  if (::syscall(SYS_futex, &rings_, FUTEX_WAIT_BITSET, heard, &until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0)
+    return true;
   if (errno == EAGAIN || errno == EINTR) return true;
   if (errno == ETIMEDOUT) return false;
   throw std::system_error(errno, std::generic_category(), "futex wait on a doorbell of the world");

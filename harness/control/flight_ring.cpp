@@ -20,7 +20,7 @@ bool is_known(const Descriptor& call) {
 
 }  // namespace
 
-// -- Writing -----------------------------------------------------------------------------------------------------------------------------
+// -- Writing ----------------------------------------------------------------------------------------------------------
 
 std::size_t FlightRing::join_group(std::uint64_t id, std::string_view name, std::span<const int> members) {
   const std::uint64_t number = joined_.load(std::memory_order_relaxed) + 1;
@@ -31,7 +31,8 @@ std::size_t FlightRing::join_group(std::uint64_t id, std::string_view name, std:
   for (std::size_t word = 0; word < group.members.size(); ++word) {
     std::uint64_t bits = 0;
     for (const int rank : members) {
-      if (static_cast<std::size_t>(rank) / 64 == word) bits |= std::uint64_t{1} << (static_cast<std::size_t>(rank) % 64);
+      if (static_cast<std::size_t>(rank) / 64 == word)
+        bits |= std::uint64_t{1} << (static_cast<std::size_t>(rank) % 64);
     }
     group.members[word].store(bits, std::memory_order_release);
   }
@@ -77,10 +78,11 @@ void FlightRing::enter(FlightEntry::What what, std::uint64_t place, Deadline now
 
 void FlightRing::wait(Deadline now) {
   Entry& entry = newest();
-  if (entry.since_ns.load(std::memory_order_relaxed) == 0) entry.since_ns.store(since_epoch(now), std::memory_order_release);
+  if (entry.since_ns.load(std::memory_order_relaxed) == 0)
+    entry.since_ns.store(since_epoch(now), std::memory_order_release);
 }
 
-// -- Reading -----------------------------------------------------------------------------------------------------------------------------
+// -- Reading ----------------------------------------------------------------------------------------------------------
 
 FlightRecord FlightRing::read() const {
   FlightRecord record;

@@ -23,14 +23,16 @@ class FlightRing {
   static constexpr std::size_t entries_kept = 32, groups_kept = 16;
   static constexpr std::size_t max_world_size = 1024;
 
-  // -- Writing: the rank itself, from one thread --------------------------------------------------------------------------------------------
+  // -- Writing: the rank itself, from one thread ----------------------------------------------------------------------
 
   /// Records that the rank belongs to this group from now on. `id` is the same on all members and differs from the id
   /// of any other group of the world. The first group, the world, stays for ever. The ring keeps the last ones of the
   /// other groups. Returns the group's place, which another group may take later. Before it enters a call, a rank asks
   /// `knows_group` and joins again if another group has taken the place.
   std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);
-  bool knows_group(std::size_t place, std::uint64_t id) const { return groups_[place].id.load(std::memory_order_relaxed) == id; }
+  bool knows_group(std::size_t place, std::uint64_t id) const {
+    return groups_[place].id.load(std::memory_order_relaxed) == id;
+  }
 
   /// Begins an entry. FlightEntry explains `what` and `place`.
   void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
@@ -42,7 +44,7 @@ class FlightRing {
   void wait(Deadline now);  ///< Other ranks are still missing. The first call of an entry counts.
   void end(FlightEntry::State how) { newest().state.store(static_cast<std::uint64_t>(how), std::memory_order_release); }
 
-  // -- Reading ------------------------------------------------------------------------------------------------------------------------------
+  // -- Reading --------------------------------------------------------------------------------------------------------
 
   FlightRecord read() const;
 

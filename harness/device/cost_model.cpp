@@ -14,7 +14,8 @@ Nanoseconds CostModel::of_work(WorkKind kind, const std::string& label) const {
 
 Nanoseconds CostModel::of_collective(CollectiveKind kind, const std::string& tag, std::size_t bytes) const {
   if (!tagged_collectives.empty()) {
-    if (const auto found = tagged_collectives.find({kind, tag}); found != tagged_collectives.end()) return found->second;
+    if (const auto found = tagged_collectives.find({kind, tag}); found != tagged_collectives.end())
+      return found->second;
   }
   const auto found = collectives.find(kind);
   if (found == collectives.end()) return 0;

@@ -13,7 +13,8 @@ namespace {
 
 bool share_bytes(const Tensor& a, const Tensor& b) {
   const std::less<> before;
-  return a.bytes() > 0 && b.bytes() > 0 && before(a.data(), b.data() + b.bytes()) && before(b.data(), a.data() + a.bytes());
+  return a.bytes() > 0 && b.bytes() > 0 && before(a.data(), b.data() + b.bytes()) &&
+         before(b.data(), a.data() + a.bytes());
 }
 
 }  // namespace
@@ -51,9 +52,11 @@ void check(const Collective& collective, int rank, int size, std::string_view wh
     refuse("this kind is not run on a stream; the group itself offers it");
   }
   if (kind != CollectiveKind::barrier) {
-    if (!in.defined() || !out.defined()) refuse(fmt::format("{} is not defined", in.defined() ? "the output" : "the input"));
+    if (!in.defined() || !out.defined())
+      refuse(fmt::format("{} is not defined", in.defined() ? "the output" : "the input"));
     if (in.dtype() != out.dtype()) {
-      refuse(fmt::format("the input is {} and the output {}; they must be alike", to_string(in.dtype()), to_string(out.dtype())));
+      refuse(fmt::format("the input is {} and the output {}; they must be alike", to_string(in.dtype()),
+                         to_string(out.dtype())));
     }
   }
   if (const std::string why = objection(as_call(collective), rank, size); !why.empty()) refuse(why);
@@ -66,11 +69,12 @@ void check_coalesced(std::span<const Collective> collectives, int rank, int size
     const Collective& one = collectives[i];
     check(one, rank, size, fmt::format("{}, collective {}", where, i));
     if (one.kind != collectives.front().kind)
-      refuse(fmt::format("{} and {} cannot be in one call: issue a call for each kind", to_string(collectives.front().kind),
-                         to_string(one.kind)));
+      refuse(fmt::format("{} and {} cannot be in one call: issue a call for each kind",
+                         to_string(collectives.front().kind), to_string(one.kind)));
     for (std::size_t other = 0; other < collectives.size(); ++other) {
       if (other != i && (share_bytes(one.out, collectives[other].out) || share_bytes(one.out, collectives[other].in)))
-        refuse(fmt::format("collective {} writes memory that collective {} uses: issue them one after the other", i, other));
+        refuse(fmt::format("collective {} writes memory that collective {} uses: issue them one after the other", i,
+                           other));
     }
   }
 }

@@ -84,7 +84,8 @@ class Device {
 
   /// Returns memory that work on `stream` may use from here on. The device fills it with a poison pattern if that costs
   /// nothing.
-  virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
+  virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                            std::string_view label) = 0;
   /// Gives the memory back once all work issued so far on `stream` has ended. The caller may not use views of it
   /// afterwards. Storage that is dropped without a release is released on the stream of its allocation.
   virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
@@ -98,14 +99,16 @@ class Device {
   /// memory must stay in its place until it is released. Throws
   /// - std::invalid_argument for memory that overlaps a buffer or does not begin at a multiple of 8 bytes;
   /// - std::logic_error on a GPU, which uses only its own memory.
-  virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) = 0;
+  virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                         std::string_view label) = 0;
   /// Sets the class and label of a buffer that has not been released, as if `allocate` had been given them.
   virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;
 
   /// Records that the host is about to read or write these bytes. It does not wait: the caller synchronizes first. The
   /// race search uses these records to find races between the host and its streams. A device that records nothing does
   /// nothing.
-  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) = 0;
+  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads,
+                           const std::vector<Tensor>& writes) = 0;
 
   /// Returns a copy in host memory. The caller has synchronized with the work that writes the tensor, and has recorded
   /// the read with `host_access`.

@@ -13,15 +13,16 @@ void DeviceMemory::describe(Trace& trace, MemoryClass memory, std::string_view l
   shardproof::describe(trace, fact_, buffer(), memory, label);
 }
 
-DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation, int rank) {
+DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,
+                          int rank) {
   auto* const memory = dynamic_cast<DeviceMemory*>(storage.get());
   if (memory == nullptr || !memory->belongs_to(device)) {
     throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, rank,
                                             storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
   }
   if (memory->is_released()) {
-    throw std::logic_error(
-        fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, rank, memory->buffer(), memory->label()));
+    throw std::logic_error(fmt::format("{} on rank {}: buffer {} \"{}\" was released before", operation, rank,
+                                       memory->buffer(), memory->label()));
   }
   return *memory;
 }

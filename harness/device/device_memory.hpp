@@ -25,8 +25,8 @@ class DeviceMemory : public Storage {
  protected:
   /// `fact` is the index of the allocation in the device's trace. The memory goes back on `stream` unless the caller
   /// names another stream.
-  DeviceMemory(const void* device, std::uint32_t stream, std::byte* data, std::size_t bytes, std::uint64_t buffer, std::string label,
-               std::size_t fact, MemorySpace space)
+  DeviceMemory(const void* device, std::uint32_t stream, std::byte* data, std::size_t bytes, std::uint64_t buffer,
+               std::string label, std::size_t fact, MemorySpace space)
       : Storage(data, bytes, buffer, space), device_(device), stream_(stream), label_(std::move(label)), fact_(fact) {}
 
   std::uint32_t stream() const { return stream_; }
@@ -43,6 +43,7 @@ class DeviceMemory : public Storage {
 /// Returns the memory of the storage, which `device` gave out and which is not released yet. `operation` and `rank` are
 /// for the error text. Throws std::invalid_argument for memory of another device and for no storage, std::logic_error
 /// for released memory.
-DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation, int rank);
+DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,
+                          int rank);
 
 }  // namespace shardproof

@@ -25,7 +25,9 @@ void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass 
   allocated->label = label;
 }
 
-Nanoseconds cost_of(const CostModel& costs, const Collective& collective) { return cost_of(costs, std::span(&collective, 1)); }
+Nanoseconds cost_of(const CostModel& costs, const Collective& collective) {
+  return cost_of(costs, std::span(&collective, 1));
+}
 
 Nanoseconds cost_of(const CostModel& costs, std::span<const Collective> collectives) {
   std::size_t bytes = 0;
@@ -34,7 +36,8 @@ Nanoseconds cost_of(const CostModel& costs, std::span<const Collective> collecti
 }
 
 Nanoseconds cost_of(const CostModel& costs, const Work& work) {
-  const Nanoseconds modelled = work.stands_for ? cost_of(costs, work.stands_for->collectives) : costs.of_work(work.kind, work.label);
+  const Nanoseconds modelled =
+      work.stands_for ? cost_of(costs, work.stands_for->collectives) : costs.of_work(work.kind, work.label);
   return trace::later(modelled, work.cost);
 }
 
@@ -54,8 +57,8 @@ void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds star
                                       .writes = ranges(work.writes)});
 }
 
-fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,
-                         Nanoseconds start, Nanoseconds end) {
+fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members,
+                         std::uint64_t sequence, Nanoseconds start, Nanoseconds end) {
   return {.stream = stream,
           .kind = collective.kind,
           .dtype = collective.in.defined() ? collective.in.dtype() : DType::u8,

@@ -27,7 +27,7 @@ void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass 
 
 /// Appends a fact::Work, or a fact::Collective for each collective that the work replaces.
 void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
-fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members, std::uint64_t sequence,
-                         Nanoseconds start, Nanoseconds end);
+fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members,
+                         std::uint64_t sequence, Nanoseconds start, Nanoseconds end);
 
 }  // namespace shardproof

@@ -44,17 +44,20 @@ void imagine(const Collective& collective, int size, const Kernels& kernels, Nat
 
 }  // namespace
 
-ImaginedCommunicator::ImaginedCommunicator(Device& device, int size) : device_(device), members_(static_cast<std::size_t>(size)) {
+ImaginedCommunicator::ImaginedCommunicator(Device& device, int size)
+    : device_(device), members_(static_cast<std::size_t>(size)) {
   std::iota(members_.begin(), members_.end(), 0);
 }
 
 const FabricCapabilities& ImaginedCommunicator::capabilities() const {
-  static constexpr FabricCapabilities promised{.rank_ordered = true, .pre_checked = true, .survives_abort = true, .multi_host = false};
+  static constexpr FabricCapabilities promised{
+      .rank_ordered = true, .pre_checked = true, .survives_abort = true, .multi_host = false};
   return promised;
 }
 
 void ImaginedCommunicator::run(Stream stream, const Collective& collective) {
-  const std::string where = fmt::format("{} \"{}\" of {} imagined ranks", to_string(collective.kind), collective.tag, size());
+  const std::string where =
+      fmt::format("{} \"{}\" of {} imagined ranks", to_string(collective.kind), collective.tag, size());
   check(collective, rank(), size(), where);
   submit(stream, {&collective, 1}, where);
 }

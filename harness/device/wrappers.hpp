@@ -25,18 +25,23 @@ class DeviceWrapper : public Device {
   void synchronize(Stream stream) override { inner_.synchronize(stream); }
   void synchronize(Event event) override { inner_.synchronize(event); }
   void synchronize() override { inner_.synchronize(); }
-  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                    std::string_view label) override {
     return inner_.allocate(stream, bytes, memory, label);
   }
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
-  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release_to_cache(stream, storage); }
-  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override {
+    inner_.release_to_cache(stream, storage);
+  }
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                 std::string_view label) override {
     return inner_.adopt(stream, data, bytes, memory, label);
   }
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override {
     inner_.describe(storage, memory, label);
   }
-  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override {
+  void host_access(std::string_view label, const std::vector<Tensor>& reads,
+                   const std::vector<Tensor>& writes) override {
     inner_.host_access(label, reads, writes);
   }
   Tensor to_host(const Tensor& tensor) override { return inner_.to_host(tensor); }
@@ -59,26 +64,34 @@ class KernelsWrapper : public Kernels {
   void divide(NativeStream stream, const Tensor& out, const Tensor& in, double divisor) const override {
     inner_.divide(stream, out, in, divisor);
   }
-  void accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const override { inner_.accumulate(stream, out, in); }
+  void accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const override {
+    inner_.accumulate(stream, out, in);
+  }
   void matmul(NativeStream stream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const override {
     inner_.matmul(stream, out, a, b, how);
   }
-  void add_row(NativeStream stream, const Tensor& out, const Tensor& row) const override { inner_.add_row(stream, out, row); }
+  void add_row(NativeStream stream, const Tensor& out, const Tensor& row) const override {
+    inner_.add_row(stream, out, row);
+  }
   void sum_rows(NativeStream stream, const Tensor& out, const Tensor& in, bool add) const override {
     inner_.sum_rows(stream, out, in, add);
   }
   void relu(NativeStream stream, const Tensor& out, const Tensor& in) const override { inner_.relu(stream, out, in); }
-  void relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const override {
+  void relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out,
+                     const Tensor& out) const override {
     inner_.relu_backward(stream, grad_in, grad_out, out);
   }
   void scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const override {
     inner_.scale_by(stream, out, in, factor);
   }
-  void dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const override { inner_.dot(stream, total, a, b); }
+  void dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const override {
+    inner_.dot(stream, total, a, b);
+  }
   void embedding(NativeStream stream, const Tensor& out, const Tensor& weight, const Tensor& ids) const override {
     inner_.embedding(stream, out, weight, ids);
   }
-  void embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const override {
+  void embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out,
+                          const Tensor& ids) const override {
     inner_.embedding_backward(stream, weight, grad_out, ids);
   }
   void add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const override {
@@ -87,27 +100,34 @@ class KernelsWrapper : public Kernels {
   void add_positions_backward(NativeStream stream, const Gradient& positions, const Tensor& grad_out) const override {
     inner_.add_positions_backward(stream, positions, grad_out);
   }
-  void layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const override {
+  void layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight,
+                  const Tensor& bias) const override {
     inner_.layer_norm(stream, out, in, weight, bias);
   }
-  void layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
-                           const Tensor& weight) const override {
+  void layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out,
+                           const Tensor& in, const Tensor& weight) const override {
     inner_.layer_norm_backward(stream, gradients, grad_out, in, weight);
   }
-  void attention(NativeStream stream, const Tensor& out, const Attention& of) const override { inner_.attention(stream, out, of); }
+  void attention(NativeStream stream, const Tensor& out, const Attention& of) const override {
+    inner_.attention(stream, out, of);
+  }
   void attention_backward(NativeStream stream, const AttentionGradients& gradients, const Tensor& grad_out,
                           const Attention& of) const override {
     inner_.attention_backward(stream, gradients, grad_out, of);
   }
   void sum(NativeStream stream, const Tensor& out, const Tensor& in) const override { inner_.sum(stream, out, in); }
-  void sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const override { inner_.sum_of_squares(stream, out, in); }
+  void sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const override {
+    inner_.sum_of_squares(stream, out, in);
+  }
   void dot_rows(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& row) const override {
     inner_.dot_rows(stream, out, in, row);
   }
-  void cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits, const Tensor& targets) const override {
+  void cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits,
+                     const Tensor& targets) const override {
     inner_.cross_entropy(stream, out, logits, targets);
   }
-  void cross_entropy_backward(NativeStream stream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const override {
+  void cross_entropy_backward(NativeStream stream, const Tensor& grad_logits, const Tensor& logits,
+                              const Tensor& targets) const override {
     inner_.cross_entropy_backward(stream, grad_logits, logits, targets);
   }
   void power_sum(NativeStream stream, const Tensor& out, const Tensor& in, double power, bool add) const override {
@@ -122,12 +142,12 @@ class KernelsWrapper : public Kernels {
   void sgd(NativeStream stream, const Tensor& parameter, const Tensor& gradient, double rate) const override {
     inner_.sgd(stream, parameter, gradient, rate);
   }
-  void adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-            const Adam& how) const override {
+  void adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+            const Tensor& moment2, const Adam& how) const override {
     inner_.adam(stream, parameter, gradient, moment1, moment2, how);
   }
-  void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-             const Adam& how) const override {
+  void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+             const Tensor& moment2, const Adam& how) const override {
     inner_.adamw(stream, parameter, gradient, moment1, moment2, how);
   }
 
@@ -143,8 +163,12 @@ class CommunicatorWrapper : public Communicator {
   std::span<const int> members() const override { return inner_.members(); }
   const FabricCapabilities& capabilities() const override { return inner_.capabilities(); }
   void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
-  void run_coalesced(Stream stream, std::span<const Collective> collectives) override { inner_.run_coalesced(stream, collectives); }
-  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override { return inner_.split(color, key, name); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    inner_.run_coalesced(stream, collectives);
+  }
+  std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
+    return inner_.split(color, key, name);
+  }
 
  protected:
   Communicator& inner_;

@@ -119,9 +119,9 @@ DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) con
   for (auto& [rank, asked] : requests) {
     asked.enforces_tag = enforces_tag;
     if (same_request(requests.front().second, asked)) continue;
-    comparison.difference =
-        fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence, of_world(requests.front().first),
-                    describe_request(requests.front().second), of_world(rank), describe_request(asked));
+    comparison.difference = fmt::format("group {}, call #{}: rank {} asks for {}, rank {} for {}", name_, sequence,
+                                        of_world(requests.front().first), describe_request(requests.front().second),
+                                        of_world(rank), describe_request(asked));
     break;
   }
   return comparison;

@@ -25,8 +25,8 @@ Call call_on(CollectiveKind kind, const Tensor& mine, std::string_view tag) {
 Shape with_divided_rows(CollectiveKind kind, const Tensor& mine, int size) {
   Shape shape = mine.shape();
   if (shape.empty() || shape[0] % size != 0) {
-    throw std::invalid_argument(
-        fmt::format("{}: dim 0 of {} does not divide by the {} ranks of the group", to_string(kind), to_string(shape), size));
+    throw std::invalid_argument(fmt::format("{}: dim 0 of {} does not divide by the {} ranks of the group",
+                                            to_string(kind), to_string(shape), size));
   }
   shape[0] /= size;
   return shape;

@@ -18,8 +18,8 @@ namespace shardproof {
 
 /// The promises of a fabric.
 struct FabricCapabilities {
-  bool rank_ordered = false;    ///< reductions add in rank order: the same bits on every rank and in every run
-  bool pre_checked = false;     ///< descriptors are compared before data moves
+  bool rank_ordered = false;  ///< reductions add in rank order: the same bits on every rank and in every run
+  bool pre_checked = false;  ///< descriptors are compared before data moves
   bool survives_abort = false;  ///< groups can be used after an aborted call
   bool multi_host = false;
 };

@@ -13,7 +13,9 @@ namespace shardproof {
 
 namespace {
 
-bool reduces(CollectiveKind kind) { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
 
 std::string objection_to_factor(DType dtype, double factor) {
   return elements::visit(dtype, [&](auto type) -> std::string {
@@ -35,7 +37,8 @@ std::string objection_to_operation(const Descriptor& asked, int size) {
   const auto op = asked.op;
   const int root = asked.root;
   if (reduces(kind) && op == ReduceOp::none) return "a reduction needs an operation";
-  if (!reduces(kind) && op != ReduceOp::none) return fmt::format("nothing is reduced here, yet the operation is {}", to_string(op));
+  if (!reduces(kind) && op != ReduceOp::none)
+    return fmt::format("nothing is reduced here, yet the operation is {}", to_string(op));
   if (kind == CollectiveKind::broadcast && (root < 0 || root >= size))
     return fmt::format("root {} is no rank of a group of {}", root, size);
   if (kind != CollectiveKind::broadcast && root != -1) return fmt::format("it has no root, yet {} is given", root);
@@ -70,16 +73,19 @@ Sizes sizes_of(const Call& call, std::uint64_t bytes, int rank, std::uint64_t ra
   return {};
 }
 
-std::string objection_to_size(const char* what, std::size_t has, std::uint64_t wanted, bool may_be_empty, const Descriptor& asked) {
+std::string objection_to_size(const char* what, std::size_t has, std::uint64_t wanted, bool may_be_empty,
+                              const Descriptor& asked) {
   if (has == wanted || (has == 0 && may_be_empty)) return {};
-  return fmt::format("`{}` has {} bytes, not the {} of {} {}", what, has, wanted, wanted / size_of(asked.dtype), to_string(asked.dtype));
+  return fmt::format("`{}` has {} bytes, not the {} of {} {}", what, has, wanted, wanted / size_of(asked.dtype),
+                     to_string(asked.dtype));
 }
 
 bool are_well_placed(const Call& call, int rank) {
   const std::byte* const in = call.in.data();
   const std::byte* const out = call.out.data();
   const std::less<> before;
-  if (call.in.empty() || call.out.empty() || !before(in, out + call.out.size()) || !before(out, in + call.in.size())) return true;
+  if (call.in.empty() || call.out.empty() || !before(in, out + call.out.size()) || !before(out, in + call.in.size()))
+    return true;
   const auto part = static_cast<std::size_t>(rank);
   switch (call.descriptor.kind) {
     case CollectiveKind::all_gather: return in == out + part * call.in.size();
@@ -113,7 +119,8 @@ std::string objection(const Call& call, int rank, int size) {
   if (why.empty()) why = objection_to_size("in", call.in.size(), sizes.in, sizes.may_lack_in, asked);
   if (why.empty()) why = objection_to_size("out", call.out.size(), sizes.out, sizes.may_lack_out, asked);
   if (why.empty() && !are_well_placed(call, rank)) {
-    why = "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same";
+    why =
+        "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same";
   }
   return why;
 }

@@ -21,7 +21,8 @@ detail::FaultRegistration::FaultRegistration(std::string name, std::vector<std::
                                              std::unique_ptr<Subject> (*apply)(std::unique_ptr<Subject>)) {
   Fault fault{{std::move(name), std::move(clauses), std::move(what)}, apply};
   auto& faults = registry();
-  const auto place = std::ranges::upper_bound(faults, fault.info.name, {}, [](const Fault& other) { return other.info.name; });
+  const auto place =
+      std::ranges::upper_bound(faults, fault.info.name, {}, [](const Fault& other) { return other.info.name; });
   faults.insert(place, std::move(fault));
 }
 

@@ -34,9 +34,10 @@ struct FaultRegistration {
 }  // namespace shardproof
 
 /// FAULT(identifier, breaks("OVL-5"), "what is wrong") { return …(std::move(subject)); }
-#define FAULT(name, clauses, what)                                                                                              \
-  static std::unique_ptr<::shardproof::Subject> fault_##name(std::unique_ptr<::shardproof::Subject> subject);                   \
-  namespace {                                                                                                                   \
-  const ::shardproof::detail::FaultRegistration fault_##name##_registration(#name, ::shardproof::clauses, what, &fault_##name); \
-  }                                                                                                                             \
+#define FAULT(name, clauses, what)                                                                              \
+  static std::unique_ptr<::shardproof::Subject> fault_##name(std::unique_ptr<::shardproof::Subject> subject);   \
+  namespace {                                                                                                   \
+  const ::shardproof::detail::FaultRegistration fault_##name##_registration(#name, ::shardproof::clauses, what, \
+                                                                            &fault_##name);                     \
+  }                                                                                                             \
   static std::unique_ptr<::shardproof::Subject> fault_##name(std::unique_ptr<::shardproof::Subject> subject)

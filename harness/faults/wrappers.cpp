@@ -19,7 +19,9 @@ class AlteredCommunicator final : public Communicator {
   std::span<const int> members() const override { return acting_->members(); }
   const FabricCapabilities& capabilities() const override { return acting_->capabilities(); }
   void run(Stream stream, const Collective& collective) override { acting_->run(stream, collective); }
-  void run_coalesced(Stream stream, std::span<const Collective> collectives) override { acting_->run_coalesced(stream, collectives); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
+    acting_->run_coalesced(stream, collectives);
+  }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Communicator> part = inner_->split(color, key, name);
     return part ? std::make_unique<AlteredCommunicator>(std::move(part), factory_, device_) : nullptr;
@@ -35,7 +37,8 @@ class AlteredCommunicator final : public Communicator {
 // A trainer with its altered device and communicator, which must outlive it.
 class AlteredTrainer final : public TrainerWrapper {
  public:
-  AlteredTrainer(std::unique_ptr<Trainer> inner, std::unique_ptr<Device> device, std::unique_ptr<Communicator> communicator)
+  AlteredTrainer(std::unique_ptr<Trainer> inner, std::unique_ptr<Device> device,
+                 std::unique_ptr<Communicator> communicator)
       : TrainerWrapper(std::move(inner)), device_(std::move(device)), communicator_(std::move(communicator)) {}
   ~AlteredTrainer() override { inner_.reset(); }
 
@@ -46,14 +49,16 @@ class AlteredTrainer final : public TrainerWrapper {
 
 class AlteredSubject final : public Subject {
  public:
-  AlteredSubject(std::unique_ptr<Subject> inner, Alteration alteration) : inner_(std::move(inner)), alteration_(std::move(alteration)) {}
+  AlteredSubject(std::unique_ptr<Subject> inner, Alteration alteration)
+      : inner_(std::move(inner)), alteration_(std::move(alteration)) {}
 
   std::string_view name() const override { return inner_->name(); }
   std::string_view version() const override { return inner_->version(); }
   Claims claims() const override { return inner_->claims(); }
   Reply take_teardown_failure() override { return inner_->take_teardown_failure(); }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+               std::unique_ptr<Trainer>& out) override {
     scenario::Model altered_model = model;
     if (alteration_.model) alteration_.model(altered_model);
     scenario::Plan altered_plan = plan;
@@ -80,7 +85,8 @@ class AlteredSubject final : public Subject {
 // Remembers the last work on every stream, so that a wait can be identified by the work that it waits for.
 class WaitDroppingDevice final : public DeviceWrapper {
  public:
-  WaitDroppingDevice(Device& inner, std::function<bool(const Wait&)> drop) : DeviceWrapper(inner), drop_(std::move(drop)) {}
+  WaitDroppingDevice(Device& inner, std::function<bool(const Wait&)> drop)
+      : DeviceWrapper(inner), drop_(std::move(drop)) {}
 
   using DeviceWrapper::wait;
 
@@ -142,12 +148,14 @@ std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration al
 }
 
 std::unique_ptr<Subject> drop_waits(std::unique_ptr<Subject> subject, std::function<bool(const Wait&)> drop) {
-  return altered(std::move(subject),
-                 {.device = [drop = std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
-                  .communicator =
-                      [](Communicator& communicator, Device& device) {
-                        return std::make_unique<NotingCommunicator>(communicator, dynamic_cast<WaitDroppingDevice&>(device));
-                      }});
+  return altered(
+      std::move(subject),
+      {.device = [drop =
+                      std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
+       .communicator =
+           [](Communicator& communicator, Device& device) {
+             return std::make_unique<NotingCommunicator>(communicator, dynamic_cast<WaitDroppingDevice&>(device));
+           }});
 }
 
 }  // namespace shardproof

@@ -52,7 +52,9 @@ void Communicators::end(int id) {
   if (found != by_handle_.end() && found->second == id) by_handle_.erase(found);
 }
 
-std::uint64_t Communicators::next_of_kind(int id, CallKind kind) { return counts(id).of_kind[static_cast<std::size_t>(kind)]++; }
+std::uint64_t Communicators::next_of_kind(int id, CallKind kind) {
+  return counts(id).of_kind[static_cast<std::size_t>(kind)]++;
+}
 
 std::int64_t Communicators::next_place(int id, CallKind kind, int peer) {
   Counts& of_communicator = counts(id);

@@ -13,7 +13,8 @@
 extern "C" {
 #if NCCL_VERSION_CODE >= 22800
 // NCCL declares these for device code only, with structures that the tap never reads.
-ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* device_comm) __attribute__((visibility("default")));
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* device_comm)
+    __attribute__((visibility("default")));
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* device_comm) __attribute__((visibility("default")));
 #endif
 }
@@ -28,7 +29,8 @@ namespace shardproof::nccl_tap {
 #define SHARDPROOF_NCCL_FUNCTIONS_OF_2_27(X)
 #endif
 #if NCCL_VERSION_CODE >= 22800
-#define SHARDPROOF_NCCL_FUNCTIONS_OF_2_28(X) X(AlltoAll) X(Gather) X(Scatter) X(CommRevoke) X(DevCommCreate) X(DevCommDestroy)
+#define SHARDPROOF_NCCL_FUNCTIONS_OF_2_28(X) \
+  X(AlltoAll) X(Gather) X(Scatter) X(CommRevoke) X(DevCommCreate) X(DevCommDestroy)
 #else
 #define SHARDPROOF_NCCL_FUNCTIONS_OF_2_28(X)
 #endif

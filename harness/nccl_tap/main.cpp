@@ -16,10 +16,13 @@ constexpr char help[] =
     "Prints records of NCCL calls, and the first call in which their ranks differ.\n"
     "usage: shardproof-nccl-tap FILE...\n"
     "\n"
-    "FILE: a record that the tap has left, by SHARDPROOF_NCCL_TAP (calls/nccl-PID.tap) or by `shardproof run --nccl-tap`\n"
-    "(RUN/worlds/K/nccl/rank-N.tap). The files should be of the processes of one job, each once. A process may still be writing its own.\n"
+    "FILE: a record that the tap has left, by SHARDPROOF_NCCL_TAP (calls/nccl-PID.tap) or by `shardproof run "
+    "--nccl-tap`\n"
+    "(RUN/worlds/K/nccl/rank-N.tap). The files should be of the processes of one job, each once. A process may still "
+    "be writing its own.\n"
     "\n"
-    "Exit codes: 0 the ranks agree; 1 they differ; 2 usage, or a file that cannot be read: what can be is shown all the same.\n";
+    "Exit codes: 0 the ranks agree; 1 they differ; 2 usage, or a file that cannot be read: what can be is shown all "
+    "the same.\n";
 
 bool is_option(std::string_view argument) { return argument.starts_with('-'); }
 
@@ -33,12 +36,15 @@ int main(int count, char** arguments) {
   }
   for (const std::string& argument : given) {
     if (!is_option(argument)) continue;
-    std::fprintf(stderr, "shardproof-nccl-tap: unknown option %s (`shardproof-nccl-tap --help` explains it; a file: ./%s)\n",
+    std::fprintf(stderr,
+                 "shardproof-nccl-tap: unknown option %s (`shardproof-nccl-tap --help` explains it; a file: ./%s)\n",
                  argument.c_str(), argument.c_str());
     return 2;
   }
   if (given.empty()) {
-    std::fputs("shardproof-nccl-tap: which records? shardproof-nccl-tap FILE... (`shardproof-nccl-tap --help` explains it)\n", stderr);
+    std::fputs(
+        "shardproof-nccl-tap: which records? shardproof-nccl-tap FILE... (`shardproof-nccl-tap --help` explains it)\n",
+        stderr);
     return 2;
   }
   std::vector<TapRecord> records;

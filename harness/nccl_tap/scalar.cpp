@@ -20,7 +20,8 @@ double value_of_half(std::uint16_t bits) {
   const int exponent = bits >> 10U & 0x1f;
   const int fraction = bits & 0x3ff;
   const double sign = bits >> 15U == 0 ? 1.0 : -1.0;
-  if (exponent == 0x1f) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  if (exponent == 0x1f)
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(0x400 + fraction, exponent - 25));
 }
 

@@ -25,7 +25,8 @@ LaunchHostFunction launch_host_function() {
 /// Runs in a thread of the driver and may not call CUDA. The argument is the duration itself, so there is no memory to
 /// free.
 void sleep_on_stream(void* duration) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(duration))));
+  std::this_thread::sleep_for(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(duration))));
 }
 
 void say_once(const char* why, int status) {

@@ -39,8 +39,10 @@ void say_that_another_copy_is_not_seen(const void* function) {
   if (is_said.exchange(true)) return;
   Dl_info where{};
   const char* const path = ::dladdr(function, &where) == 0 ? "of an unknown path" : where.dli_fname;
-  std::fprintf(stderr, "shardproof: a second copy of NCCL, %s, is in this process; calls that were looked up in it are not recorded\n",
-               path);
+  std::fprintf(
+      stderr,
+      "shardproof: a second copy of NCCL, %s, is in this process; calls that were looked up in it are not recorded\n",
+      path);
 }
 
 /// Chooses between `found`, the system's function of this name in a library, and the tap's function.

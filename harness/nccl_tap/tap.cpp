@@ -21,7 +21,8 @@ namespace shardproof::nccl_tap {
 
 static_assert(static_cast<int>(ElementType::bf16) == ncclBfloat16 && static_cast<int>(ElementType::u64) == ncclUint64);
 static_assert(static_cast<int>(Reduction::avg) == ncclAvg && static_cast<int>(Reduction::first_made) == ncclNumOps);
-static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError && static_cast<int>(Result::in_progress) == ncclInProgress);
+static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError &&
+              static_cast<int>(Result::in_progress) == ncclInProgress);
 
 namespace {
 
@@ -58,7 +59,8 @@ void say(const char* what, const char* why) {
 
 std::optional<int> rank_of_process() {
   try {
-    const std::optional<Identity> identity = shardproof::identity([](const char* name) -> const char* { return std::getenv(name); });
+    const std::optional<Identity> identity =
+        shardproof::identity([](const char* name) -> const char* { return std::getenv(name); });
     if (identity) return identity->rank;
   } catch (const std::exception&) {
     return std::nullopt;  // the environment holds no valid rank; the record goes without one
@@ -68,7 +70,7 @@ std::optional<int> rank_of_process() {
 
 }  // namespace
 
-// -- The tap of this process -------------------------------------------------------------------------------------------------------------
+// -- The tap of this process ------------------------------------------------------------------------------------------
 
 Tap* Tap::active() {
   if (of_thread.nccl_scopes > 0) return nullptr;
@@ -111,10 +113,12 @@ void Tap::open_record() {
   const char* const place = std::getenv(environment::nccl_tap);
   const char* const faults = std::getenv(environment::nccl_faults);
   if (place == nullptr || *place == '\0') {
-    if (faults != nullptr && *faults != '\0') say(environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
+    if (faults != nullptr && *faults != '\0')
+      say(environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
     return;
   }
-  process_ = {.pid = ::getpid(), .rank = rank_of_process(), .started_ns = now_ns(), .faults = faults == nullptr ? "" : faults};
+  process_ = {
+      .pid = ::getpid(), .rank = rank_of_process(), .started_ns = now_ns(), .faults = faults == nullptr ? "" : faults};
   try {
     faults_ = parse_faults(process_.faults);
   } catch (const std::exception& error) {
@@ -122,13 +126,14 @@ void Tap::open_record() {
     return;
   }
   writer_.emplace(place, process_);
-  if (const NcclLibrary* const library = nccl_library()) writer_->write(TapLibrary{.version = library->version, .path = library->path});
+  if (const NcclLibrary* const library = nccl_library())
+    writer_->write(TapLibrary{.version = library->version, .path = library->path});
 }
 
 Tap::NcclScope::NcclScope() { ++of_thread.nccl_scopes; }
 Tap::NcclScope::~NcclScope() { --of_thread.nccl_scopes; }
 
-// -- A call ------------------------------------------------------------------------------------------------------------------------------
+// -- A call -----------------------------------------------------------------------------------------------------------
 
 Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
   Begun begun;
@@ -162,8 +167,10 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
       decide_fate(begun, asked, communicator);
       const bool is_passed = begun.fate == Fate::untouched;
       if (making != nullptr) make_communicators(begun, *making);
-      if (is_passed && moves_data(asked.kind)) call.place = communicators_.next_place(call.comm, asked.kind, asked.root);
-      if (is_passed && communicator != nullptr && (asked.kind == CallKind::comm_destroy || asked.kind == CallKind::comm_abort)) {
+      if (is_passed && moves_data(asked.kind))
+        call.place = communicators_.next_place(call.comm, asked.kind, asked.root);
+      if (is_passed && communicator != nullptr &&
+          (asked.kind == CallKind::comm_destroy || asked.kind == CallKind::comm_abort)) {
         forget_coming(call.comm);
         communicators_.end(call.comm);
         writer_->write(communicators_[call.comm]);
@@ -233,9 +240,11 @@ void Tap::finish(Begun& begun, ncclResult_t result) noexcept {
   }
 }
 
-int Tap::stream_index(cudaStream_t stream) { return streams_.insert({stream, static_cast<int>(streams_.size())}).first->second; }
+int Tap::stream_index(cudaStream_t stream) {
+  return streams_.insert({stream, static_cast<int>(streams_.size())}).first->second;
+}
 
-// -- Calls that are held back ------------------------------------------------------------------------------------------------------------
+// -- Calls that are held back -----------------------------------------------------------------------------------------
 
 bool Tap::is_held(ncclComm_t comm) const {
   return std::ranges::any_of(held_, [comm](const Held& held) { return held.begun.comm == comm; });
@@ -267,7 +276,8 @@ ncclResult_t Tap::issue_held(Chosen chosen) noexcept {
           ++held;
           continue;
         }
-        held->begun.call.place = communicators_.next_place(held->begun.call.comm, held->begun.call.kind, held->begun.call.root);
+        held->begun.call.place =
+            communicators_.next_place(held->begun.call.comm, held->begun.call.kind, held->begun.call.root);
         now.push_back(std::move(*held));
         held = held_.erase(held);
       }
@@ -289,8 +299,9 @@ ncclResult_t Tap::issue_held(Chosen chosen) noexcept {
 
 ncclResult_t Tap::issue_held_before(const Asked& asked) noexcept {
   if (asked.kind == CallKind::group_end || asked.kind == CallKind::group_simulate_end) {
-    return issue_held(
-        [thread = this_thread()](const Held& held) { return held.begun.call.thread == thread && held.begun.call.group_depth > 0; });
+    return issue_held([thread = this_thread()](const Held& held) {
+      return held.begun.call.thread == thread && held.begun.call.group_depth > 0;
+    });
   }
   if (moves_data(asked.kind) || asked.comm == nullptr) return ncclSuccess;
   return issue_held([comm = asked.comm](const Held& held) { return held.begun.comm == comm; });
@@ -300,7 +311,7 @@ ncclResult_t Tap::issue_held_after(ncclComm_t comm) noexcept {
   return issue_held([comm](const Held& held) { return held.begun.comm == comm; });
 }
 
-// -- Communicators -----------------------------------------------------------------------------------------------------------------------
+// -- Communicators ----------------------------------------------------------------------------------------------------
 
 void Tap::make_communicators(Begun& begun, const Making& making) {
   begun.where = making.where;
@@ -317,11 +328,13 @@ void Tap::make_communicators(Begun& begun, const Making& making) {
     made.parent = parent;
     made.key = is_part ? key_of_part : making.key;
     if (begun.call.kind == CallKind::comm_init_all) {
-      const std::array<std::int64_t, 3> own = {process_.pid, process_.started_ns, static_cast<std::int64_t>(begun.call.of_kind)};
+      const std::array<std::int64_t, 3> own = {process_.pid, process_.started_ns,
+                                               static_cast<std::int64_t>(begun.call.of_kind)};
       made.key = key_of_unique_id({reinterpret_cast<const char*>(own.data()), sizeof own});
     }
     const ncclConfig_t* const config = making.config;
-    const bool has_name = config != nullptr && config->size >= offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    const bool has_name =
+        config != nullptr && config->size >= offsetof(ncclConfig_t, commName) + sizeof config->commName;
     if (has_name && config->commName != nullptr) made.name = config->commName;
     writer_->write(made);
   }
@@ -398,7 +411,9 @@ void Tap::learn_size(Communicator& communicator, ncclComm_t handle) {
   }
   int size = -1, rank = -1;
   const NcclScope scope;
-  if (library->functions.CommCount(handle, &size) != ncclSuccess || library->functions.CommUserRank(handle, &rank) != ncclSuccess) return;
+  if (library->functions.CommCount(handle, &size) != ncclSuccess ||
+      library->functions.CommUserRank(handle, &rank) != ncclSuccess)
+    return;
   communicator.size = size;
   communicator.rank = rank;
   writer_->write(communicator);

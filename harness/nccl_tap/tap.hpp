@@ -63,7 +63,8 @@ class Tap {
     if (begun.fate == Fate::untouched) result = within_nccl(issue);
     finish(begun, result);
     const bool has_passed = begun.fate == Fate::untouched && moves_data(asked.kind);
-    const ncclResult_t after = has_passed && holds_.load(std::memory_order_acquire) != 0 ? issue_held_after(asked.comm) : ncclSuccess;
+    const ncclResult_t after =
+        has_passed && holds_.load(std::memory_order_acquire) != 0 ? issue_held_after(asked.comm) : ncclSuccess;
     return worse(worse(before, result), after);
   }
 

@@ -11,11 +11,14 @@ namespace shardproof::scenario {
 namespace {
 
 template <CallbackKind kind, class Detail>
-constexpr bool has_detail = std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(kind), decltype(Callback::detail)>, Detail>;
+constexpr bool has_detail =
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(kind), decltype(Callback::detail)>, Detail>;
 
-static_assert(has_detail<CallbackKind::pre_all_gather, PreAllGather> && has_detail<CallbackKind::post_all_gather, PostAllGather> &&
+static_assert(has_detail<CallbackKind::pre_all_gather, PreAllGather> &&
+              has_detail<CallbackKind::post_all_gather, PostAllGather> &&
               has_detail<CallbackKind::gradient_hook, GradientHookCall>);
-static_assert(std::variant_size_v<decltype(Callback::detail)> == static_cast<std::size_t>(CallbackKind::gradient_hook) + 1);
+static_assert(std::variant_size_v<decltype(Callback::detail)> ==
+              static_cast<std::size_t>(CallbackKind::gradient_hook) + 1);
 
 }  // namespace
 

@@ -23,7 +23,8 @@ template <class... Arguments>
 }
 
 std::string described(const Tensor& tensor) {
-  return tensor.defined() ? fmt::format("{} {}", to_string(tensor.dtype()), shardproof::to_string(tensor.shape())) : "an undefined tensor";
+  return tensor.defined() ? fmt::format("{} {}", to_string(tensor.dtype()), shardproof::to_string(tensor.shape()))
+                          : "an undefined tensor";
 }
 
 bool is_pair(const Model& model, const Extension& extension) {
@@ -35,22 +36,27 @@ bool is_pair(const Model& model, const Extension& extension) {
 
 std::vector<Tensor> rows_of(const std::vector<Tensor>& components, std::int64_t rows) {
   std::vector<Tensor> narrowed;
-  std::ranges::transform(components, std::back_inserter(narrowed), [rows](const Tensor& component) { return component.narrow(0, rows); });
+  std::ranges::transform(components, std::back_inserter(narrowed),
+                         [rows](const Tensor& component) { return component.narrow(0, rows); });
   return narrowed;
 }
 
 // The work of an extension. All of it runs on the stream that its hook is given.
 class Workbench {
  public:
-  Workbench(Device& device, Stream stream, std::string parameter) : device_(device), stream_(stream), parameter_(std::move(parameter)) {}
+  Workbench(Device& device, Stream stream, std::string parameter)
+      : device_(device), stream_(stream), parameter_(std::move(parameter)) {}
 
   Tensor empty(DType dtype, const Shape& shape, MemoryClass memory = MemoryClass::other) const {
     return device_.empty(stream_, dtype, shape, memory, parameter_);
   }
-  void submit(std::vector<Tensor> reads, std::vector<Tensor> writes, std::function<void(const Kernels&, NativeStream)> run) const {
-    device_.submit(
-        stream_,
-        {.kind = WorkKind::other, .label = parameter_, .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)});
+  void submit(std::vector<Tensor> reads, std::vector<Tensor> writes,
+              std::function<void(const Kernels&, NativeStream)> run) const {
+    device_.submit(stream_, {.kind = WorkKind::other,
+                             .label = parameter_,
+                             .reads = std::move(reads),
+                             .writes = std::move(writes),
+                             .run = std::move(run)});
   }
   void copy(const Tensor& out, const Tensor& in) const {
     submit({in}, {out}, [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, out, in); });
@@ -114,7 +120,11 @@ class Extensions::Tickets {
 class Extensions::Named {
  public:
   Named(const Extension& extension, bool is_pair, std::shared_ptr<Notebook> notebook, std::shared_ptr<Tickets> tickets)
-      : kind_(extension.kind), form_(extension.form), is_pair_(is_pair), notebook_(std::move(notebook)), tickets_(std::move(tickets)) {}
+      : kind_(extension.kind),
+        form_(extension.form),
+        is_pair_(is_pair),
+        notebook_(std::move(notebook)),
+        tickets_(std::move(tickets)) {}
 
   Reply pre(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
     return answer("pre", shard.parameter, [&] {
@@ -136,7 +146,8 @@ class Extensions::Named {
 
   Reply post(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) {
     return answer("post", all.parameter, [&] {
-      const PostAllGather detail{.ticket = tickets_->number(all.metadata.get()), .out = out, .param_dtype = all.param_dtype};
+      const PostAllGather detail{
+          .ticket = tickets_->number(all.metadata.get()), .out = out, .param_dtype = all.param_dtype};
       Callback& call = notebook_->note({.name = all.parameter, .stream = stream.id, .detail = detail});
       notebook_->note_tensors(call, stream, all.tensors);
       require_contributions(all);
@@ -158,7 +169,9 @@ class Extensions::Named {
  private:
   // Calls the body. No exception crosses the boundary to the engine, and no hook works on a device that may be gone.
   template <class Body> Reply answer(const char* hook, const std::string& parameter, Body&& body) {
-    const auto error = [&](std::string_view what) { return Reply::failed(fmt::format("{} hook of \"{}\": {}", hook, parameter, what)); };
+    const auto error = [&](std::string_view what) {
+      return Reply::failed(fmt::format("{} hook of \"{}\": {}", hook, parameter, what));
+    };
     if (!notebook_->is_open()) return error("called after the end of the play that it belongs to");
     try {
       body();
@@ -185,7 +198,8 @@ class Extensions::Named {
 
   void require_context(const ShardContext* context) const {
     if (form_ == ExtensionForm::full && context == nullptr) refuse("it is of the full form, and was given no context");
-    if (form_ == ExtensionForm::minimal && context != nullptr) refuse("it is of the minimal form, and was given a context");
+    if (form_ == ExtensionForm::minimal && context != nullptr)
+      refuse("it is of the minimal form, and was given a context");
   }
 
   void require_components(const ShardView& shard) const {
@@ -196,7 +210,8 @@ class Extensions::Named {
       if (!fits) refuse("expected a shard of f32 rows, found {}", described(component));
       if (component.shape() != shard.components.front().shape())
         refuse("the tensors of its shard are {} and {}", described(shard.components.front()), described(component));
-      if (shard.rows < 0 || shard.rows > component.shape()[0]) refuse("{} rows of its own in a shard {}", shard.rows, described(component));
+      if (shard.rows < 0 || shard.rows > component.shape()[0])
+        refuse("{} rows of its own in a shard {}", shard.rows, described(component));
     }
   }
 
@@ -218,7 +233,8 @@ class Extensions::Named {
                shardproof::to_string(contributed->second[i]));
       if (numel(contributed->second[i]) > 0) ranks = found;
     }
-    const bool is_known = all.param_dtype == DType::f32 || all.param_dtype == DType::bf16 || all.param_dtype == DType::f16;
+    const bool is_known =
+        all.param_dtype == DType::f32 || all.param_dtype == DType::bf16 || all.param_dtype == DType::f16;
     if (!is_known) refuse("layers are to compute in {}; expected f32, bf16 or f16", to_string(all.param_dtype));
   }
 
@@ -233,11 +249,13 @@ class Extensions::Named {
   static void require_made_before(const Unsharded& out, const Contributions& all, bool is_alias) {
     const Tensor& first = all.tensors.front();
     const bool fits = out.value.defined() && out.value.dtype() == all.param_dtype && out.value.numel() == first.numel();
-    if (!fits) refuse("it is to write {} of {} to {}", to_string(all.param_dtype), described(first), described(out.value));
+    if (!fits)
+      refuse("it is to write {} of {} to {}", to_string(all.param_dtype), described(first), described(out.value));
     if (is_alias && (out.value.storage() != first.storage() || out.value.data() != first.data()))
       refuse("what it is to write is not the view of these contributions that it was of the first ones");
     const auto shares = [&](const Tensor& tensor) { return tensor.storage() == out.value.storage(); };
-    if (!is_alias && std::ranges::any_of(all.tensors, shares)) refuse("what it is to write to lies in the memory of the contributions");
+    if (!is_alias && std::ranges::any_of(all.tensors, shares))
+      refuse("what it is to write to lies in the memory of the contributions");
   }
 
   // -- The results of the hooks

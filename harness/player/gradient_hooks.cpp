@@ -33,13 +33,17 @@ class NamedHook {
   }
 
  private:
-  static const Tensor& result(const HookedGradient& operands) { return operands.output.defined() ? operands.output : operands.gradient; }
+  static const Tensor& result(const HookedGradient& operands) {
+    return operands.output.defined() ? operands.output : operands.gradient;
+  }
 
   std::size_t note(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
-    if (!operands.gradient.defined()) throw std::invalid_argument(fmt::format("the gradient of \"{}\" is undefined", operands.label));
-    Callback& call = notebook_->note({.name = operands.label,
-                                      .stream = stream.id,
-                                      .detail = GradientHookCall{.hook = hook_.kind, .point = hook_.point, .state = state}});
+    if (!operands.gradient.defined())
+      throw std::invalid_argument(fmt::format("the gradient of \"{}\" is undefined", operands.label));
+    Callback& call =
+        notebook_->note({.name = operands.label,
+                         .stream = stream.id,
+                         .detail = GradientHookCall{.hook = hook_.kind, .point = hook_.point, .state = state}});
     std::vector<Tensor> tensors{operands.gradient};
     if (operands.output.defined()) tensors.push_back(operands.output);
     notebook_->note_tensors(call, stream, tensors);
@@ -51,8 +55,9 @@ class NamedHook {
     const Tensor& gradient = operands.gradient;
     const Tensor& output = operands.output;
     if (output.defined() && output.numel() * world_.size() != gradient.numel())
-      throw std::invalid_argument(fmt::format("the gradient of \"{}\" has {} elements, and the output {}; {} ranks share the gradient",
-                                              operands.label, gradient.numel(), output.numel(), world_.size()));
+      throw std::invalid_argument(
+          fmt::format("the gradient of \"{}\" has {} elements, and the output {}; {} ranks share the gradient",
+                      operands.label, gradient.numel(), output.numel(), world_.size()));
     if (world_.size() == 1) {
       if (output.defined()) copy(output, gradient, operands.label, stream);
     } else {
@@ -68,22 +73,27 @@ class NamedHook {
   }
 
   void copy(const Tensor& out, const Tensor& in, const std::string& label, Stream stream) const {
-    notebook_->device().submit(
-        stream,
-        {.kind = WorkKind::other, .label = label, .reads = {in}, .writes = {out}, .run = [=](const Kernels& kernels, NativeStream on) {
-           kernels.copy(on, out, in);
-         }});
+    notebook_->device().submit(stream,
+                               {.kind = WorkKind::other,
+                                .label = label,
+                                .reads = {in},
+                                .writes = {out},
+                                .run = [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, out, in); }});
   }
 
   void divide(const Tensor& values, double divisor, const std::string& label, Stream stream) const {
-    change(values, label, stream, [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, values, values, divisor); });
+    change(values, label, stream,
+           [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, values, values, divisor); });
   }
   void scale(const Tensor& values, double factor, const std::string& label, Stream stream) const {
-    change(values, label, stream, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, values, values, factor); });
+    change(values, label, stream,
+           [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, values, values, factor); });
   }
-  void change(const Tensor& values, const std::string& label, Stream stream, std::function<void(const Kernels&, NativeStream)> run) const {
-    notebook_->device().submit(stream,
-                               {.kind = WorkKind::other, .label = label, .reads = {values}, .writes = {values}, .run = std::move(run)});
+  void change(const Tensor& values, const std::string& label, Stream stream,
+              std::function<void(const Kernels&, NativeStream)> run) const {
+    notebook_->device().submit(
+        stream,
+        {.kind = WorkKind::other, .label = label, .reads = {values}, .writes = {values}, .run = std::move(run)});
   }
 
   Hook hook_;
@@ -100,7 +110,8 @@ GradientHooks::GradientHooks(Communicator& world, int rank, std::shared_ptr<Note
 GradientHook GradientHooks::make(const Hook& hook) const {
   GradientHook made{.state = static_cast<std::uint64_t>(hook.state)};
   if (hook.kind == HookKind::not_callable) return made;
-  made.call = [named = NamedHook(hook, world_, rank_, notebook_)](std::uint64_t state, const HookedGradient& operands, Stream stream) {
+  made.call = [named = NamedHook(hook, world_, rank_, notebook_)](std::uint64_t state, const HookedGradient& operands,
+                                                                  Stream stream) {
     return named.call(state, operands, stream);
   };
   return made;

@@ -9,7 +9,8 @@
 
 namespace shardproof::scenario {
 
-/// The hooks of one play on one rank. An engine may hold a hook longer than the play: a hook whose notebook is closed fails.
+/// The hooks of one play on one rank. An engine may hold a hook longer than the play: a hook whose notebook is closed
+/// fails.
 class GradientHooks {
  public:
   /// Hooks communicate over `world`, which must outlive the play. `rank` is this rank.

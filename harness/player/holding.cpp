@@ -127,7 +127,8 @@ class HeldPlatform::HeldDevice final : public DeviceWrapper {
 
 class HeldPlatform::HeldCommunicator final : public CommunicatorWrapper {
  public:
-  HeldCommunicator(Communicator& inner, std::shared_ptr<Watch> watch) : CommunicatorWrapper(inner), watch_(std::move(watch)) {}
+  HeldCommunicator(Communicator& inner, std::shared_ptr<Watch> watch)
+      : CommunicatorWrapper(inner), watch_(std::move(watch)) {}
 
   void run(Stream stream, const Collective& collective) override {
     watch_->issue(collective.kind, collective.tag, stream, [&] { inner_.run(stream, collective); });

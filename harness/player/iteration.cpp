@@ -39,10 +39,13 @@ std::string mark(int iteration, std::string_view call, bool end, int occurrence)
   return fmt::format("{}{} {}{}{}", prefix, iteration, call, number, end ? " end" : "");
 }
 
-std::string mark(int iteration, ActionKind action, bool end, int occurrence) { return mark(iteration, to_string(action), end, occurrence); }
+std::string mark(int iteration, ActionKind action, bool end, int occurrence) {
+  return mark(iteration, to_string(action), end, occurrence);
+}
 
 std::string_view Iteration::first_mark() const {
-  if (facts_.empty()) throw std::out_of_range(fmt::format("no mark of iteration {} in the trace of rank {}", index_, trace_->rank));
+  if (facts_.empty())
+    throw std::out_of_range(fmt::format("no mark of iteration {} in the trace of rank {}", index_, trace_->rank));
   return std::get<fact::Mark>(facts_.front()).text;
 }
 
@@ -65,7 +68,9 @@ Nanoseconds Iteration::exposed() const {
   return trace::exposed(*trace_, mark(index_, ActionKind::forward), mark(index_, ActionKind::backward, true));
 }
 
-std::vector<fact::Collective> Iteration::collectives() const { return trace::collectives(*trace_, first_mark(), last_mark()); }
+std::vector<fact::Collective> Iteration::collectives() const {
+  return trace::collectives(*trace_, first_mark(), last_mark());
+}
 
 std::vector<fact::Collective> Iteration::collectives(ActionKind call) const {
   return trace::collectives(*trace_, mark(index_, call), mark(index_, call, true));
@@ -75,20 +80,25 @@ std::size_t Iteration::count(CollectiveKind kind) const { return count_of(collec
 
 std::size_t Iteration::count(CollectiveKind kind, ActionKind call) const { return count_of(collectives(call), kind); }
 
-trace::Live Iteration::live_before(MemoryClass memory, ActionKind call) const { return trace::at(*trace_, memory, mark(index_, call)); }
+trace::Live Iteration::live_before(MemoryClass memory, ActionKind call) const {
+  return trace::at(*trace_, memory, mark(index_, call));
+}
 
 trace::Live Iteration::live_after(MemoryClass memory, ActionKind call) const {
   return trace::at(*trace_, memory, mark(index_, call, true));
 }
 
-trace::Live Iteration::peak(MemoryClass memory) const { return trace::peak(*trace_, memory, first_mark(), last_mark()); }
+trace::Live Iteration::peak(MemoryClass memory) const {
+  return trace::peak(*trace_, memory, first_mark(), last_mark());
+}
 
 std::vector<Iteration> iterations(const Trace& trace, const Script& script) {
   struct Range {
     std::size_t begin = 0, end = 0;  // of facts
   };
   std::size_t count = 0;
-  for (const Script::Segment& segment : script.segments) count += static_cast<std::size_t>(std::max(0, segment.iterations));
+  for (const Script::Segment& segment : script.segments)
+    count += static_cast<std::size_t>(std::max(0, segment.iterations));
   std::vector<Range> ranges(count);
   for (std::size_t i = 0; i < trace.facts.size(); ++i) {
     const auto index = iteration_of(trace.facts[i]);

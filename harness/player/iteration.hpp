@@ -14,8 +14,9 @@
 
 namespace shardproof::scenario {
 
-/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when the iteration makes
-/// the call a second time. Forwards that the script makes fail have their own count: `iter 0 failing forward`.
+/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when
+/// the iteration makes the call a second time. Forwards that the script makes fail have their own count: `iter 0
+/// failing forward`.
 std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
 std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
@@ -24,7 +25,8 @@ std::string mark(int iteration, ActionKind action, bool end = false, int occurre
 class Iteration {
  public:
   /// `facts` are the iteration's facts in `trace`, which must outlive the view.
-  Iteration(const Trace& trace, int index, std::span<const Fact> facts) : trace_(&trace), index_(index), facts_(facts) {}
+  Iteration(const Trace& trace, int index, std::span<const Fact> facts)
+      : trace_(&trace), index_(index), facts_(facts) {}
 
   int index() const { return index_; }
   /// From the mark of its first call to the mark that ends its last call.

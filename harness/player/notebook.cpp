@@ -45,7 +45,8 @@ void Notebook::note_tensors(Callback& callback, Stream stream, const std::vector
 }
 
 void Notebook::note_result(std::size_t callback, Stream stream, const Tensor& result) {
-  if (keeps_tensors_) std::get<GradientHookCall>(callbacks_.at(callback).detail).result = snapshot(*device_, stream, result);
+  if (keeps_tensors_)
+    std::get<GradientHookCall>(callbacks_.at(callback).detail).result = snapshot(*device_, stream, result);
 }
 
 void Notebook::note_operand(Stream stream, const Collective& collective, std::span<const int> group) {

@@ -110,8 +110,10 @@ class ScenarioPlayer {
     std::vector<StepGraph> graphs;
     const Reply reply = trainer_->compiled_plan(graphs);
     if (reply.status() == CallStatus::unsupported)
-      refuse(call, fmt::format("the plan has a compiled step, but the engine does not say what it compiled: {}", reply.error()),
-             reply.status());
+      refuse(
+          call,
+          fmt::format("the plan has a compiled step, but the engine does not say what it compiled: {}", reply.error()),
+          reply.status());
     check(reply, call);
     for (std::size_t i = 0; i < graphs.size(); ++i) {
       if (const std::string why = objection_to(graphs[i]); !why.empty())
@@ -121,7 +123,9 @@ class ScenarioPlayer {
     const auto same = std::ranges::find_if(steps, [&](const CompiledStep& step) { return *step.graphs == graphs; });
     steps.push_back({.iteration = iteration_,
                      .backward = backward,
-                     .graphs = same != steps.end() ? same->graphs : std::make_shared<const std::vector<StepGraph>>(std::move(graphs))});
+                     .graphs = same != steps.end()
+                                   ? same->graphs
+                                   : std::make_shared<const std::vector<StepGraph>>(std::move(graphs))});
   }
 
   // Removes the parts of an action that a subject must not see: the ranks it is for, and the expected reply. A subject
@@ -137,12 +141,14 @@ class ScenarioPlayer {
     note_warnings(reply, call);
     if (communicator_.thrown()) std::rethrow_exception(communicator_.thrown());
     if (reply.status() == CallStatus::planned_failure) return;
-    const std::string found = reply.ok() ? "it succeeded" : fmt::format("it failed for another reason: {}", reply.error());
+    const std::string found =
+        reply.ok() ? "it succeeded" : fmt::format("it failed for another reason: {}", reply.error());
     refuse(call, fmt::format("module \"{}\" has to fail in this call, but {}", module, found), reply.status());
   }
 
   void extend(const Extension& extension) {
-    check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)), "extend");
+    check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)),
+          "extend");
   }
 
   // The engine's own hook comes with the call. After a planned refusal, the script goes on.
@@ -150,17 +156,21 @@ class ScenarioPlayer {
     const Hook& hook = *action.hook;
     const bool is_own = registers_compression(action);
     const HookTarget target{.point = hook.point, .module = action.module, .direct = hook.direct};
-    const Reply reply = is_own ? trainer_->perform(for_this_rank(action), {}) : trainer_->register_gradient_hook(target, hooks_.make(hook));
+    const Reply reply = is_own ? trainer_->perform(for_this_rank(action), {})
+                               : trainer_->register_gradient_hook(target, hooks_.make(hook));
     if (!hook.refused) return check(reply, call);
     note_warnings(reply, call);
     if (reply.status() == CallStatus::unsupported) refuse(call, reply.error(), reply.status());
     if (reply.ok())
-      refuse(call, fmt::format("the engine has to refuse the hook \"{}\" at \"{}\", but it took it", to_string(hook.kind), action.module));
+      refuse(call, fmt::format("the engine has to refuse the hook \"{}\" at \"{}\", but it took it",
+                               to_string(hook.kind), action.module));
     notes_.refusals.push_back({iteration_, call, reply.error()});
   }
 
   Batch batch() {
-    const auto seed = [this](int base) { return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_)); };
+    const auto seed = [this](int base) {
+      return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_));
+    };
     const Script& script = scenario_.script;
     const std::int64_t tokens = vocabulary(scenario_.model);
     Batch made;
@@ -186,11 +196,13 @@ class ScenarioPlayer {
   }
 
   Tensor filled(const char* label, const Tensor& values) {
-    const Tensor filled = device_.empty(Device::compute, values.dtype(), values.shape(), MemoryClass::activation, label);
+    const Tensor filled =
+        device_.empty(Device::compute, values.dtype(), values.shape(), MemoryClass::activation, label);
     device_.submit(Device::compute,
-                   {.kind = WorkKind::fill, .label = label, .writes = {filled}, .run = [=](const Kernels& kernels, NativeStream stream) {
-                      kernels.copy(stream, filled, values);
-                    }});
+                   {.kind = WorkKind::fill,
+                    .label = label,
+                    .writes = {filled},
+                    .run = [=](const Kernels& kernels, NativeStream stream) { kernels.copy(stream, filled, values); }});
     return filled;
   }
 
@@ -201,8 +213,9 @@ class ScenarioPlayer {
     Tensor loss;
     check(trainer_->loss(loss), "loss");
     if (loss.numel() != 1) {
-      const std::string found =
-          loss.defined() ? fmt::format("{} {}", to_string(loss.dtype()), shardproof::to_string(loss.shape())) : "an undefined tensor";
+      const std::string found = loss.defined()
+                                    ? fmt::format("{} {}", to_string(loss.dtype()), shardproof::to_string(loss.shape()))
+                                    : "an undefined tensor";
       refuse("loss", found + " instead of one element");
     }
     taken.loss = copy(loss);
@@ -210,7 +223,8 @@ class ScenarioPlayer {
     check(trainer_->parameters(views), "parameters");
     for (const ParameterView& view : views) {
       require_values(view);
-      taken.parameters.push_back({view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
+      taken.parameters.push_back(
+          {view.name, view.shape, view.dim, view.start, copy(view.shard), copy(view.second), copy(view.gradient)});
     }
     taken.iteration = iteration_;
     snapshots_.push_back(std::move(taken));
@@ -219,13 +233,16 @@ class ScenarioPlayer {
   void require_values(const ParameterView& view) const {
     if (!view.shard.defined()) {
       const bool may_be_meta = scenario_.plan.initialisation == Initialisation::meta;
-      refuse("parameters", fmt::format("\"{}\" has no shard{}", view.name, may_be_meta ? ": it is meta until materialize" : ""));
+      refuse("parameters",
+             fmt::format("\"{}\" has no shard{}", view.name, may_be_meta ? ": it is meta until materialize" : ""));
     }
     if (!pairs_.contains(view.name)) return;
-    if (!view.second.defined()) refuse("parameters", fmt::format("\"{}\" has no second tensor, though it is a pair", view.name));
+    if (!view.second.defined())
+      refuse("parameters", fmt::format("\"{}\" has no second tensor, though it is a pair", view.name));
     if (view.second.shape() != view.shard.shape())
-      refuse("parameters", fmt::format("\"{}\" is a pair of {} and {} on this rank", view.name, shardproof::to_string(view.shard.shape()),
-                                       shardproof::to_string(view.second.shape())));
+      refuse("parameters",
+             fmt::format("\"{}\" is a pair of {} and {} on this rank", view.name,
+                         shardproof::to_string(view.shard.shape()), shardproof::to_string(view.second.shape())));
   }
 
   // The caller has synchronized the compute stream, which made the snapshots.
@@ -237,14 +254,16 @@ class ScenarioPlayer {
         for (Tensor* tensor : {&parameter.shard, &parameter.second, &parameter.gradient}) tensors.push_back(tensor);
       }
       bring_home(device_, tensors);
-      captures.push_back(
-          {.loss = snapshot.loss.to_doubles().at(0), .parameters = std::move(snapshot.parameters), .iteration = snapshot.iteration});
+      captures.push_back({.loss = snapshot.loss.to_doubles().at(0),
+                          .parameters = std::move(snapshot.parameters),
+                          .iteration = snapshot.iteration});
     }
     return captures;
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why, CallStatus status = CallStatus::failed) const {
-    throw SubjectError(std::string(call), trainer_ ? std::optional(iteration_) : std::nullopt, rank_, std::string(why), status);
+    throw SubjectError(std::string(call), trainer_ ? std::optional(iteration_) : std::nullopt, rank_, std::string(why),
+                       status);
   }
 
   void check(const Reply& reply, std::string_view call) {
@@ -255,7 +274,8 @@ class ScenarioPlayer {
   }
 
   void note_warnings(const Reply& reply, std::string_view call) {
-    for (const std::string& warning : reply.warnings) notes_.warnings.push_back({iteration_, std::string(call), warning});
+    for (const std::string& warning : reply.warnings)
+      notes_.warnings.push_back({iteration_, std::string(call), warning});
   }
 
   const Scenario& scenario_;
@@ -282,14 +302,17 @@ std::string failed_call(const std::string& call, std::optional<int> iteration, C
 
 }  // namespace
 
-SubjectError::SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason, CallStatus status)
+SubjectError::SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason,
+                           CallStatus status)
     : std::runtime_error(fmt::format("subject: {} on rank {}: {}", failed_call(call, iteration, status), rank, reason)),
       call_(std::move(call)),
       iteration_(iteration),
       reason_(std::move(reason)),
       status_(status) {}
 
-std::string SubjectError::on_any_rank() const { return fmt::format("{}: {}", failed_call(call_, iteration_, status_), reason_); }
+std::string SubjectError::on_any_rank() const {
+  return fmt::format("{}: {}", failed_call(call_, iteration_, status_), reason_);
+}
 
 Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
   validate(scenario);

@@ -15,7 +15,8 @@ namespace shardproof::scenario {
 class SubjectError : public std::runtime_error {
  public:
   /// Without an iteration, the call came before the first iteration.
-  SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason, CallStatus status = CallStatus::failed);
+  SubjectError(std::string call, std::optional<int> iteration, int rank, std::string reason,
+               CallStatus status = CallStatus::failed);
   const std::string& call() const { return call_; }  ///< `create`, `forward`, …
   /// Why the call did not succeed. `unsupported` is not a refusal: the engine lacks a feature that the call needs.
   CallStatus status() const { return status_; }

@@ -5,14 +5,19 @@
 
 namespace shardproof::scenario {
 
-RememberingCommunicator::RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook, bool enforces_tags)
+RememberingCommunicator::RememberingCommunicator(Communicator& inner, std::shared_ptr<Notebook> notebook,
+                                                 bool enforces_tags)
     : inner_(std::shared_ptr<void>(), &inner),
       notebook_(std::move(notebook)),
       enforces_tags_(enforces_tags),
       thrown_(std::make_shared<std::exception_ptr>()) {}
 
-RememberingCommunicator::RememberingCommunicator(std::shared_ptr<Communicator> inner, const RememberingCommunicator& whole)
-    : inner_(std::move(inner)), notebook_(whole.notebook_), enforces_tags_(whole.enforces_tags_), thrown_(whole.thrown_) {}
+RememberingCommunicator::RememberingCommunicator(std::shared_ptr<Communicator> inner,
+                                                 const RememberingCommunicator& whole)
+    : inner_(std::move(inner)),
+      notebook_(whole.notebook_),
+      enforces_tags_(whole.enforces_tags_),
+      thrown_(whole.thrown_) {}
 
 template <class Call> void RememberingCommunicator::remembering(Call&& call) {
   try {

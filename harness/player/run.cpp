@@ -8,10 +8,15 @@
 
 namespace shardproof::scenario {
 
-std::string to_string(const Warning& warning) { return fmt::format("iter {} {}: {}", warning.iteration, warning.call, warning.text); }
+std::string to_string(const Warning& warning) {
+  return fmt::format("iter {} {}: {}", warning.iteration, warning.call, warning.text);
+}
 
 Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
-    : scenario_(std::move(scenario)), recording_(std::move(recording)), notes_(std::move(notes)), left_alive_(left_alive) {}
+    : scenario_(std::move(scenario)),
+      recording_(std::move(recording)),
+      notes_(std::move(notes)),
+      left_alive_(left_alive) {}
 
 trace::Resource Run::resource() const {
   return scenario_.costs.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;

@@ -40,7 +40,9 @@ bool glob(std::string_view pattern, std::string_view text) {
 
 }  // namespace
 
-bool matches_id(std::string_view id, std::string_view pattern) { return glob(pattern, id) || glob(pattern, id.substr(0, id.find('['))); }
+bool matches_id(std::string_view id, std::string_view pattern) {
+  return glob(pattern, id) || glob(pattern, id.substr(0, id.find('[')));
+}
 
 bool matches(const CaseInfo& info, std::string_view filter) {
   if (is_tag(filter)) {
@@ -57,7 +59,8 @@ std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const st
       std::set<std::string> suites;
       for (const auto& info : cases) suites.insert(info.suite);
       throw std::invalid_argument(
-          fmt::format("filter \"{}\" matches none of {} cases (suites: {}); a filter is a suite, an id, a glob over ids, or a [tag]",
+          fmt::format("filter \"{}\" matches none of {} cases (suites: {}); a filter is a suite, an id, a glob over "
+                      "ids, or a [tag]",
                       filter, cases.size(), suites.empty() ? "none" : fmt::format("{}", fmt::join(suites, ", "))));
     }
   }

@@ -17,10 +17,12 @@ namespace {
 /// A character of the id's own syntax within a part could give two different cases the same id.
 void check_part(const std::string& name, std::string_view what, const std::string& part, std::string_view forbidden) {
   const auto bad = part.find_first_of(forbidden);
-  const bool control = std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  const bool control =
+      std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (part.empty() || bad != std::string::npos || control) {
-    throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name,
-                                            what, control ? std::string() : part, forbidden));
+    throw std::invalid_argument(
+        fmt::format("case \"{}\": {} \"{}\" must not be empty nor contain control characters or any of {}", name, what,
+                    control ? std::string() : part, forbidden));
   }
   // A plan would repair text that is not UTF-8, and the repaired id would match no case.
   if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is no UTF-8", name, what, part));
@@ -59,9 +61,11 @@ std::optional<int> drawn_number(const CaseInfo& like, std::string_view id) {
   const std::string& own = like.params.at(like.drawn_by);
   // Finds `seed=`, and not the end of another key. Both ids have the same beginning.
   std::size_t begin = like.id.find(like.drawn_by + "=" + own, like.id.find('['));
-  while (like.id[begin - 1] != '[' && like.id[begin - 1] != ',') begin = like.id.find(like.drawn_by + "=" + own, begin + 1);
+  while (like.id[begin - 1] != '[' && like.id[begin - 1] != ',')
+    begin = like.id.find(like.drawn_by + "=" + own, begin + 1);
   begin += like.drawn_by.size() + 1;
-  const std::string_view before = std::string_view(like.id).substr(0, begin), after = std::string_view(like.id).substr(begin + own.size());
+  const std::string_view before = std::string_view(like.id).substr(0, begin),
+                         after = std::string_view(like.id).substr(begin + own.size());
   if (id.size() <= before.size() + after.size() || !id.starts_with(before) || !id.ends_with(after)) return std::nullopt;
   const std::string_view digits = id.substr(begin, id.size() - before.size() - after.size());
   int number = 0;
@@ -72,9 +76,10 @@ std::optional<int> drawn_number(const CaseInfo& like, std::string_view id) {
 }
 
 void to_json(ordered_json& json, const CaseInfo& info) {
-  json = ordered_json{{"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
-                      {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
-                      {"line", info.line}};
+  json = ordered_json{
+      {"id", info.id},           {"suite", info.suite}, {"params", info.params}, {"world_size", info.world_size},
+      {"clauses", info.clauses}, {"tags", info.tags},   {"needs", info.needs},   {"file", info.file},
+      {"line", info.line}};
   if (!info.engine.empty()) json["engine"] = info.engine;
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
   if (info.on_request) json["on_request"] = true;
@@ -103,7 +108,8 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
   if (fields.has("drawn_by")) {
     info.drawn_by = fields.text("drawn_by");
-    if (!info.params.contains(info.drawn_by)) refuse(fields.where("drawn_by"), "a parameter of the case", json["drawn_by"]);
+    if (!info.params.contains(info.drawn_by))
+      refuse(fields.where("drawn_by"), "a parameter of the case", json["drawn_by"]);
   }
 }
 
@@ -173,7 +179,9 @@ void from_json(const ordered_json& json, ProfileInfo& info) {
   if (fields.has("without_needs")) info.without_needs = fields.texts("without_needs");
 }
 
-void to_json(ordered_json& json, const SeedInfo& info) { json = ordered_json{{"seed", info.seed}, {"cases", info.cases}}; }
+void to_json(ordered_json& json, const SeedInfo& info) {
+  json = ordered_json{{"seed", info.seed}, {"cases", info.cases}};
+}
 
 void from_json(const ordered_json& json, SeedInfo& info) {
   const Fields fields(json, "seed");
@@ -213,8 +221,9 @@ void from_json(const ordered_json& json, Listing& listing) {
   listing.protocol = fields.integer<int>("protocol");
   // Read the protocol first and alone, because the other fields may have another meaning in another protocol.
   if (listing.protocol != Listing::current_protocol) {
-    throw std::invalid_argument(fmt::format("listing: the worker speaks protocol {}, this launcher speaks {}; build both from one source",
-                                            listing.protocol, Listing::current_protocol));
+    throw std::invalid_argument(
+        fmt::format("listing: the worker speaks protocol {}, this launcher speaks {}; build both from one source",
+                    listing.protocol, Listing::current_protocol));
   }
   listing.suite_version = fields.text("suite_version");
   listing.build = fields.text("build");
@@ -243,7 +252,8 @@ bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& list
     return clause != listing.clauses.end() && !clause->required;
   };
   return info.world_size >= profile.least_ranks && info.world_size <= profile.most_ranks.value_or(info.world_size) &&
-         is_among(profile.tags, profile.without_tags, info.tags) && is_among(profile.needs, profile.without_needs, info.needs) &&
+         is_among(profile.tags, profile.without_tags, info.tags) &&
+         is_among(profile.needs, profile.without_needs, info.needs) &&
          !(profile.required_only && std::ranges::any_of(info.clauses, is_reference));
 }
 

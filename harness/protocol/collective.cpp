@@ -58,7 +58,9 @@ void Descriptor::set_tag(std::string_view text) {
   std::fill(std::copy_n(text.begin(), length, tag), tag + tag_capacity, '\0');
 }
 
-std::string_view Descriptor::tag_view() const { return {tag, static_cast<std::size_t>(std::find(tag, tag + tag_capacity, '\0') - tag)}; }
+std::string_view Descriptor::tag_view() const {
+  return {tag, static_cast<std::size_t>(std::find(tag, tag + tag_capacity, '\0') - tag)};
+}
 
 namespace {
 
@@ -85,11 +87,13 @@ std::string describe(const Descriptor& descriptor) {
   return describe_as(descriptor, fmt::format("{} #{}", to_string(descriptor.kind), descriptor.sequence));
 }
 
-std::string describe_request(const Descriptor& descriptor) { return describe_as(descriptor, std::string(to_string(descriptor.kind))); }
+std::string describe_request(const Descriptor& descriptor) {
+  return describe_as(descriptor, std::string(to_string(descriptor.kind)));
+}
 
 bool same_request(const Descriptor& a, const Descriptor& b) {
-  return a.sequence == b.sequence && a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.op == b.op && a.root == b.root &&
-         std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor) &&
+  return a.sequence == b.sequence && a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.op == b.op &&
+         a.root == b.root && std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor) &&
          (!(a.enforces_tag || b.enforces_tag) || a.tag_view() == b.tag_view());
 }
 

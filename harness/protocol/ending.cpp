@@ -44,8 +44,11 @@ std::string_view hint_for_no_process(int error) {
 }
 
 void to_json(nlohmann::ordered_json& json, const Ending& ending) {
-  json = nlohmann::ordered_json{
-      {"rank", ending.rank}, {"how", to_string(ending.how)}, {"code", ending.code}, {"position", ending.position}, {"text", ending.text}};
+  json = nlohmann::ordered_json{{"rank", ending.rank},
+                                {"how", to_string(ending.how)},
+                                {"code", ending.code},
+                                {"position", ending.position},
+                                {"text", ending.text}};
   if (ending.is_cause) json["is_cause"] = true;
   if (!ending.last_words.empty()) json["last_words"] = ending.last_words;
 }
@@ -54,9 +57,11 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   const Fields fields(json, "ending");
   ending.rank = fields.integer<int>("rank");
   const auto& how = fields.text("how");
-  const auto* found = std::find_if(way_names.begin(), way_names.end(), [&](const auto& entry) { return entry.second == how; });
+  const auto* found =
+      std::find_if(way_names.begin(), way_names.end(), [&](const auto& entry) { return entry.second == how; });
   if (found == way_names.end())
-    refuse(fields.where("how"), "exited, signalled, overran, stopped, interrupted, not_started or foreign", json["how"]);
+    refuse(fields.where("how"), "exited, signalled, overran, stopped, interrupted, not_started or foreign",
+           json["how"]);
   ending.how = found->first;
   ending.code = fields.integer<int>("code");
   ending.position = fields.integer<std::int64_t>("position");

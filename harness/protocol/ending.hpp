@@ -43,7 +43,8 @@ enum RankExit : int {
 
 /// True for a rank that refused its arguments or its world and took part in no case, by its launcher's record.
 constexpr bool is_refusal(const Ending& ending) {
-  return ending.how == Ending::How::exited && ending.position < 0 && (ending.code == rank_usage || ending.code == rank_could_not_join);
+  return ending.how == Ending::How::exited && ending.position < 0 &&
+         (ending.code == rank_usage || ending.code == rank_could_not_join);
 }
 
 /// `signal 9 (SIGKILL)`

@@ -19,7 +19,8 @@ int number(const char* name, std::string_view text, int least, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw std::invalid_argument(fmt::format("environment variable {}=\"{}\" is no integer from {} to {}", name, text, least, most));
+    throw std::invalid_argument(
+        fmt::format("environment variable {}=\"{}\" is no integer from {} to {}", name, text, least, most));
   }
   return value;
 }
@@ -43,7 +44,8 @@ constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun"},
 }  // namespace
 
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get) {
-  if (const char* own = get(environment::rank)) return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof"};
+  if (const char* own = get(environment::rank))
+    return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof"};
   const Variables* half = nullptr;
   for (const auto& names : foreign) {
     const char* rank = get(names.rank);
@@ -56,8 +58,8 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
   }
   // Rank 3 of 4 would hang its peers if it took itself for the only process.
   if (half) {
-    throw std::invalid_argument(
-        fmt::format("environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
+    throw std::invalid_argument(fmt::format(
+        "environment variable {} is set but {} is not: cannot tell how many ranks there are", half->rank, half->size));
   }
   return std::nullopt;
 }

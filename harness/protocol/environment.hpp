@@ -20,8 +20,8 @@ inline constexpr char nccl_faults[] = "SHARDPROOF_NCCL_FAULTS";  ///< Faults for
 
 struct Identity {
   int rank = 0;
-  int world_size = 0;     ///< 0 where the plan holds it
-  std::string launcher;   ///< `shardproof`, `torchrun`, `mpirun`, `srun`
+  int world_size = 0;  ///< 0 where the plan holds it
+  std::string launcher;  ///< `shardproof`, `torchrun`, `mpirun`, `srun`
 };
 
 /// Reads an environment through `get`, which maps a name to its value or nullptr. The first match wins, in this order:

@@ -29,7 +29,9 @@ constexpr std::array<std::pair<Outcome, std::string_view>, 8> outcomes{{{Outcome
                                                                         {Outcome::missing, "missing"}}};
 
 /// A rank cannot know that it hung, crashed or is missing. So no rank wrote a line that claims it.
-bool is_own_word(Outcome outcome) { return outcome != Outcome::hung && outcome != Outcome::crashed && outcome != Outcome::missing; }
+bool is_own_word(Outcome outcome) {
+  return outcome != Outcome::hung && outcome != Outcome::crashed && outcome != Outcome::missing;
+}
 
 std::string cut(const std::string& text) {
   if (text.size() <= event::text_limit) return text;
@@ -68,7 +70,9 @@ ordered_json json_of(const event::AssertionFailed& e) {
           {"monotonic_ns", e.monotonic_ns}};
 }
 
-ordered_json json_of(const event::Measured& e) { return {{"event", "measured"}, {"name", e.name}, {"value", e.value}, {"unit", e.unit}}; }
+ordered_json json_of(const event::Measured& e) {
+  return {{"event", "measured"}, {"name", e.name}, {"value", e.value}, {"unit", e.unit}};
+}
 
 ordered_json json_of(const event::CaseEnded& e) {
   ordered_json json{{"event", "case_ended"},      {"id", e.id},
@@ -121,7 +125,8 @@ event::Measured measured(const Fields& fields) {
 event::CaseEnded case_ended(const Fields& fields) {
   const auto& word = fields.text("outcome");
   const auto outcome = outcome_from_string(word);
-  if (!outcome || !is_own_word(*outcome)) refuse(fields.where("outcome"), "passed, failed, error, released or skipped", word);
+  if (!outcome || !is_own_word(*outcome))
+    refuse(fields.where("outcome"), "passed, failed, error, released or skipped", word);
   return {.id = fields.text("id"),
           .position = fields.integer<std::uint64_t>("position"),
           .outcome = *outcome,
@@ -134,7 +139,8 @@ event::CaseEnded case_ended(const Fields& fields) {
 }
 
 event::RankEnded rank_ended(const Fields& fields) {
-  return {.rank = fields.integer<int>("rank"), .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string()};
+  return {.rank = fields.integer<int>("rank"),
+          .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string()};
 }
 
 /// Reads the lines that every case has, in exactly the form that `to_line` writes. A merge of a thousand ranks reads
@@ -165,9 +171,11 @@ class WrittenForm {
   std::optional<RankEvent> case_ended() {
     event::CaseEnded e;
     std::string word;
-    const bool read = literal(R"("id":)") && text(e.id) && literal(R"(,"position":)") && integer(e.position) && literal(R"(,"outcome":)") &&
-                      text(word) && literal(R"(,"assertions":)") && integer(e.assertions) && literal(R"(,"reason":)") && text(e.reason) &&
-                      literal(R"(,"culprit":)") && integer(e.culprit) && literal(R"(,"duration_ns":)") && integer(e.duration_ns) && end();
+    const bool read = literal(R"("id":)") && text(e.id) && literal(R"(,"position":)") && integer(e.position) &&
+                      literal(R"(,"outcome":)") && text(word) && literal(R"(,"assertions":)") &&
+                      integer(e.assertions) && literal(R"(,"reason":)") && text(e.reason) &&
+                      literal(R"(,"culprit":)") && integer(e.culprit) && literal(R"(,"duration_ns":)") &&
+                      integer(e.duration_ns) && end();
     const auto outcome = outcome_from_string(word);
     if (!read || !outcome || !is_own_word(*outcome)) return std::nullopt;
     e.outcome = *outcome;
@@ -176,8 +184,8 @@ class WrittenForm {
 
   std::optional<RankEvent> measured() {
     event::Measured e;
-    const bool read = literal(R"("name":)") && text(e.name) && literal(R"(,"value":)") && number(e.value) && literal(R"(,"unit":)") &&
-                      text(e.unit) && end();
+    const bool read = literal(R"("name":)") && text(e.name) && literal(R"(,"value":)") && number(e.value) &&
+                      literal(R"(,"unit":)") && text(e.unit) && end();
     return read ? std::optional<RankEvent>(std::move(e)) : std::nullopt;
   }
 
@@ -294,7 +302,8 @@ RankEvent parse_line(std::string_view line) {
   if (name == "measured") return measured(fields);
   if (name == "case_ended") return case_ended(fields);
   if (name == "rank_ended") return rank_ended(fields);
-  refuse("event line: \"event\"", "rank_started, case_started, assertion_failed, measured, case_ended or rank_ended", name);
+  refuse("event line: \"event\"", "rank_started, case_started, assertion_failed, measured, case_ended or rank_ended",
+         name);
 }
 
 }  // namespace shardproof

@@ -90,8 +90,8 @@ struct RankEnded {
 
 }  // namespace event
 
-using RankEvent =
-    std::variant<event::RankStarted, event::CaseStarted, event::AssertionFailed, event::Measured, event::CaseEnded, event::RankEnded>;
+using RankEvent = std::variant<event::RankStarted, event::CaseStarted, event::AssertionFailed, event::Measured,
+                               event::CaseEnded, event::RankEnded>;
 
 /// Makes one line without its newline.
 std::string to_line(const RankEvent& event);

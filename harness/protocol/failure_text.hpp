@@ -1,4 +1,5 @@
-// The texts that a failure shares with the reasons of the ranks that it ended. Reports compare them, so that they show each text once.
+// The texts that a failure shares with the reasons of the ranks that it ended. Reports compare them, so that they show
+// each text once.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,9 @@ namespace shardproof {
 inline constexpr std::size_t abort_text_limit = 512;
 
 /// The expansion of a failure that an exception made. The exception's text is also the reason of the rank's error.
-inline std::string unexpected_exception(std::string_view text) { return std::string("unexpected exception: ").append(text); }
+inline std::string unexpected_exception(std::string_view text) {
+  return std::string("unexpected exception: ").append(text);
+}
 
 /// How the line of a race begins that says which wait is missing. Races that lack the same wait have one cause.
 inline constexpr std::string_view missing_wait = "missing: ";

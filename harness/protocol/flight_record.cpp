@@ -17,7 +17,8 @@ const FlightGroup* FlightRecord::find_group(std::uint64_t id) const {
 }
 
 std::optional<std::uint64_t> FlightRecord::last_case() const {
-  const auto last = std::find_if(entries.rbegin(), entries.rend(), [](const FlightEntry& entry) { return entry.what == What::case_begun; });
+  const auto last = std::find_if(entries.rbegin(), entries.rend(),
+                                 [](const FlightEntry& entry) { return entry.what == What::case_begun; });
   return last == entries.rend() ? case_begun : last->place;
 }
 
@@ -58,7 +59,8 @@ bool has_given_up(const FlightRecord& record) {
   const bool left_body = entry != record.entries.rend() && entry->what == What::body_ended;
   if (left_body) ++entry;
   if (entry == record.entries.rend() || entry->what != What::call) return false;
-  return entry->state == State::released || (left_body && (entry->state == State::given_up || entry->state == State::refused));
+  return entry->state == State::released ||
+         (left_body && (entry->state == State::given_up || entry->state == State::refused));
 }
 
 /// True once the rank has reached the wanted call or agreement. The rank may be further. Its record still proves that,
@@ -88,11 +90,13 @@ std::vector<PeerWait> waits(const std::vector<FlightRecord>& ranks) {
     wait.entry = entry;
     const FlightGroup* const group = entry->what == What::call ? ranks[rank].find_group(entry->group) : nullptr;
     wait.is_of_unknown = entry->what == What::call && group == nullptr;
-    wait.ends_case = entry->what == What::agreement && entry != &ranks[rank].entries.front() && std::prev(entry)->what == What::body_ended;
+    wait.ends_case = entry->what == What::agreement && entry != &ranks[rank].entries.front() &&
+                     std::prev(entry)->what == What::body_ended;
     if (wait.is_of_unknown) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
       const bool takes_part = group == nullptr || std::ranges::binary_search(group->members, static_cast<int>(other));
-      if (other != rank && takes_part && !has_come(ranks[other], *entry)) wait.missing.push_back(static_cast<int>(other));
+      if (other != rank && takes_part && !has_come(ranks[other], *entry))
+        wait.missing.push_back(static_cast<int>(other));
     }
   }
   return result;
@@ -102,7 +106,7 @@ bool is_held_up(const std::vector<PeerWait>& waits, int rank) {
   return std::ranges::any_of(waits, [rank](const PeerWait& wait) { return wait.rank == rank && wait.is_for_others(); });
 }
 
-// -- JSON --------------------------------------------------------------------------------------------------------------------------------
+// -- JSON -------------------------------------------------------------------------------------------------------------
 
 std::string_view to_string(What what) {
   switch (what) {
@@ -174,7 +178,8 @@ FlightGroup read_group(const Json& json) {
   FlightGroup group;
   group.id = fields.integer<std::uint64_t>("id");
   group.name = fields.text("name");
-  for (const Json& member : fields.array("members")) group.members.push_back(read_integer<int>(member, fields.where("members")));
+  for (const Json& member : fields.array("members"))
+    group.members.push_back(read_integer<int>(member, fields.where("members")));
   std::ranges::sort(group.members);
   return group;
 }
@@ -186,7 +191,8 @@ void to_json(Json& json, const FlightSnapshot& snapshot) {
   for (const FlightRecord& record : snapshot.ranks) {
     Json entries = Json::array(), groups = Json::array();
     for (const FlightEntry& entry : record.entries) entries.push_back(write(entry));
-    for (const FlightGroup& group : record.groups) groups.push_back({{"id", group.id}, {"name", group.name}, {"members", group.members}});
+    for (const FlightGroup& group : record.groups)
+      groups.push_back({{"id", group.id}, {"name", group.name}, {"members", group.members}});
     Json& rank = ranks.emplace_back(Json{{"begun", record.begun}, {"is_writing", record.is_writing}});
     if (record.case_begun) rank["case_begun"] = *record.case_begun;
     rank["groups"] = std::move(groups);

@@ -23,7 +23,8 @@ int read_natural(const Fields& fields, const char* name) {
 const std::string& read_uuid(const Fields& fields) {
   const std::string& uuid = fields.text("uuid");
   const auto is_plain = [](char c) { return c > ' ' && c <= '~' && c != ','; };
-  if (uuid.empty() || !std::ranges::all_of(uuid, is_plain)) refuse(fields.where("uuid"), "a name without blanks and commas", uuid);
+  if (uuid.empty() || !std::ranges::all_of(uuid, is_plain))
+    refuse(fields.where("uuid"), "a name without blanks and commas", uuid);
   return uuid;
 }
 
@@ -60,7 +61,8 @@ void from_json(const nlohmann::ordered_json& json, GpuPeer& peer) {
   if (!fields.has("pci")) return;
   constexpr std::array<std::string_view, 5> known{"PIX", "PXB", "PHB", "NODE", "SYS"};
   peer.pci = fields.text("pci");
-  if (std::ranges::find(known, peer.pci) == known.end()) refuse(fields.where("pci"), "PIX, PXB, PHB, NODE or SYS", peer.pci);
+  if (std::ranges::find(known, peer.pci) == known.end())
+    refuse(fields.where("pci"), "PIX, PXB, PHB, NODE or SYS", peer.pci);
 }
 
 void to_json(nlohmann::ordered_json& json, const GpuInfo& gpu) {
@@ -117,7 +119,8 @@ void to_json(nlohmann::ordered_json& json, const GpuListing& listing) {
 void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
   const Fields fields(json, "list of GPUs");
   const int protocol = fields.integer<int>("protocol");
-  if (protocol != GpuListing::current_protocol) refuse(fields.where("protocol"), fmt::format("{}", GpuListing::current_protocol), protocol);
+  if (protocol != GpuListing::current_protocol)
+    refuse(fields.where("protocol"), fmt::format("{}", GpuListing::current_protocol), protocol);
   listing.backend = fields.text("backend");
   listing.is_exact = fields.boolean("is_exact");
   listing.driver = read_natural(fields, "driver");
@@ -130,15 +133,16 @@ void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
     throw std::invalid_argument("list of GPUs: expected GPUs in \"gpus\", or why there are none in \"why_none\"");
   std::set<std::string> uuids;
   for (const GpuInfo& gpu : listing.gpus) {
-    if (!uuids.insert(gpu.uuid).second) throw std::invalid_argument(fmt::format("list of GPUs: two of them are {}", gpu.uuid));
+    if (!uuids.insert(gpu.uuid).second)
+      throw std::invalid_argument(fmt::format("list of GPUs: two of them are {}", gpu.uuid));
   }
   for (const GpuInfo& gpu : listing.gpus) {
     std::set<std::string> others = uuids;
     others.erase(gpu.uuid);
     for (const GpuPeer& peer : gpu.peers) {
       if (others.erase(peer.uuid) == 0)
-        throw std::invalid_argument(
-            fmt::format("list of GPUs: expected each peer of {} to be another of them, and once, found {}", gpu.uuid, peer.uuid));
+        throw std::invalid_argument(fmt::format(
+            "list of GPUs: expected each peer of {} to be another of them, and once, found {}", gpu.uuid, peer.uuid));
     }
   }
 }
@@ -167,6 +171,8 @@ std::string pairs_text(std::span<const std::pair<std::size_t, std::size_t>> pair
 
 std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-std::string nccl_version_text(int version) { return fmt::format("{}.{}.{}", version / 10'000, version % 10'000 / 100, version % 100); }
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10'000, version % 10'000 / 100, version % 100);
+}
 
 }  // namespace shardproof

@@ -48,10 +48,10 @@ void from_json(const nlohmann::ordered_json& json, GpuInfo& gpu);
 
 struct GpuListing {
   static constexpr int current_protocol = 1;
-  std::string backend;    ///< The backend's own name. Empty: it could not be loaded.
+  std::string backend;  ///< The backend's own name. Empty: it could not be loaded.
   bool is_exact = false;  ///< The backend's time is virtual.
   int driver = 0, runtime = 0;  ///< CUDA's versions, 13000 for 13.0. 0: unknown; for `driver` also: no driver.
-  int nccl = 0;                 ///< 22809 for 2.28.9. 0: unknown.
+  int nccl = 0;  ///< 22809 for 2.28.9. 0: unknown.
   std::vector<GpuInfo> gpus;
   std::string why_none;  ///< Not empty exactly where `gpus` is empty.
   /// The reason why CUPTI cannot record GPU work. Empty: no obstacle is known before the run.

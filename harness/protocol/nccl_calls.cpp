@@ -11,8 +11,9 @@ namespace shardproof::nccl_tap {
 
 namespace {
 
-constexpr std::array result_names = {"ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-                                     "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+constexpr std::array result_names = {"ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+                                     "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+                                     "ncclRemoteError",   "ncclInProgress"};
 
 }  // namespace
 
@@ -99,7 +100,8 @@ std::string to_string(Reduction op) {
 
 std::string to_string(Result result) {
   const auto number = static_cast<std::int32_t>(result);
-  if (number < 0 || number >= static_cast<std::int32_t>(result_names.size())) return fmt::format("ncclResult_t {}", number);
+  if (number < 0 || number >= static_cast<std::int32_t>(result_names.size()))
+    return fmt::format("ncclResult_t {}", number);
   return result_names[static_cast<std::size_t>(number)];
 }
 
@@ -137,7 +139,8 @@ std::string_view words_before_root(CallKind kind) {
 std::string describe_move(const Call& call) {
   std::string text = fmt::format(" of {} {}", call.count, to_string(call.dtype));
   if (call.op >= Reduction::first_made) {
-    text += std::isnan(call.factor) ? " (premul_sum, factor unknown)" : fmt::format(" (premul_sum, factor {})", call.factor);
+    text += std::isnan(call.factor) ? " (premul_sum, factor unknown)"
+                                    : fmt::format(" (premul_sum, factor {})", call.factor);
   } else if (call.op != Reduction::none) {
     text += fmt::format(" ({})", to_string(call.op));
   }
@@ -149,7 +152,8 @@ std::string describe_making(const Call& call) {
   std::string text;
   if (call.kind == CallKind::comm_split || call.kind == CallKind::comm_shrink) {
     text = call.comm < 0 ? " of no communicator" : fmt::format(" of comm {}", call.comm);
-    if (call.kind == CallKind::comm_split) text += call.root < 0 ? ", of no color" : fmt::format(", color {}", call.root);
+    if (call.kind == CallKind::comm_split)
+      text += call.root < 0 ? ", of no color" : fmt::format(", color {}", call.root);
   } else if (call.kind == CallKind::comm_init_all) {
     text = fmt::format(" of {} ranks", call.count);
   } else {
@@ -162,7 +166,9 @@ bool has_bytes(CallKind kind) {
   return kind == CallKind::comm_register || kind == CallKind::window_register || kind == CallKind::mem_alloc;
 }
 
-bool has_communicator(CallKind kind) { return moves_data(kind) || (kind >= CallKind::comm_finalize && kind < CallKind::mem_alloc); }
+bool has_communicator(CallKind kind) {
+  return moves_data(kind) || (kind >= CallKind::comm_finalize && kind < CallKind::mem_alloc);
+}
 
 }  // namespace
 
@@ -170,9 +176,11 @@ std::string describe(const Call& call) {
   std::string text = fmt::format("{} #{}", to_string(call.kind), call.of_kind);
   if (moves_data(call.kind)) text += describe_move(call);
   if (makes_communicators(call.kind)) text += describe_making(call);
-  if (call.kind == CallKind::red_op_create_premul_sum) text += fmt::format(" of {}, factor {}", to_string(call.dtype), call.factor);
+  if (call.kind == CallKind::red_op_create_premul_sum)
+    text += fmt::format(" of {}, factor {}", to_string(call.dtype), call.factor);
   if (has_bytes(call.kind)) text += fmt::format(" of {} bytes", call.count);
-  if (has_communicator(call.kind)) text += call.comm < 0 ? " on no communicator" : fmt::format(" on comm {}", call.comm);
+  if (has_communicator(call.kind))
+    text += call.comm < 0 ? " on no communicator" : fmt::format(" on comm {}", call.comm);
   if (call.stream_index >= 0) text += fmt::format(", stream {}", call.stream_index);
   return text;
 }
@@ -180,7 +188,8 @@ std::string describe(const Call& call) {
 std::string describe_outcome(const Call& call) {
   std::string text;
   if (call.delay_ns != 0) text += fmt::format(", delayed by {} ms", static_cast<double>(call.delay_ns) / 1e6);
-  if (call.stall_ns != 0) text += fmt::format(", its stream stalled for {} ms", static_cast<double>(call.stall_ns) / 1e6);
+  if (call.stall_ns != 0)
+    text += fmt::format(", its stream stalled for {} ms", static_cast<double>(call.stall_ns) / 1e6);
   switch (call.fate) {
     case Fate::untouched: break;
     case Fate::dropped: text += ", dropped"; break;

@@ -59,7 +59,9 @@ constexpr bool moves_data(CallKind kind) { return kind <= CallKind::recv; }
 /// Every rank of the communicator must make the same call.
 constexpr bool is_collective(CallKind kind) { return kind <= CallKind::scatter; }
 /// The call makes one communicator or several.
-constexpr bool makes_communicators(CallKind kind) { return kind >= CallKind::comm_init_rank && kind <= CallKind::comm_shrink; }
+constexpr bool makes_communicators(CallKind kind) {
+  return kind >= CallKind::comm_init_rank && kind <= CallKind::comm_shrink;
+}
 
 /// Numbers of ncclDataType_t.
 enum class ElementType : std::int32_t { none = -1, i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, f8e4m3, f8e5m2 };

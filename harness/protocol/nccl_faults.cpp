@@ -15,8 +15,11 @@ namespace {
 using Action = CallFault::Action;
 using std::chrono::nanoseconds;
 
-constexpr std::array<std::pair<std::string_view, Action>, 5> actions = {
-    {{"delay", Action::delay}, {"stall", Action::stall}, {"drop", Action::drop}, {"fail", Action::fail}, {"swap", Action::swap}}};
+constexpr std::array<std::pair<std::string_view, Action>, 5> actions = {{{"delay", Action::delay},
+                                                                         {"stall", Action::stall},
+                                                                         {"drop", Action::drop},
+                                                                         {"fail", Action::fail},
+                                                                         {"swap", Action::swap}}};
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units = {
     {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}}};
 constexpr std::string_view blanks = " \t\r";
@@ -87,24 +90,28 @@ class FaultParser {
       std::string known;
       for (int number = 0; number <= static_cast<int>(last_call_kind); ++number) {
         const auto each = static_cast<CallKind>(number);
-        if (each != CallKind::comm_get_async_error) known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(each));
+        if (each != CallKind::comm_get_async_error)
+          known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(each));
       }
       refuse(fmt::format("`{}` is no kind of call; write one of {}", name, known));
     }
     fault.kind = *kind;
     if (hash == std::string_view::npos) return;
     fault.number = number_of<std::uint64_t>(word.substr(hash + 1));
-    if (!fault.number) refuse(fmt::format("`{}` is no number of a call; write digits after #, from 0", word.substr(hash + 1)));
+    if (!fault.number)
+      refuse(fmt::format("`{}` is no number of a call; write digits after #, from 0", word.substr(hash + 1)));
   }
 
   void parse_duration(CallFault& fault) {
     const std::string_view word = take_word(rest_);
     const std::size_t end = std::min(word.find_first_not_of("0123456789"), word.size());
     const auto number = number_of<std::int64_t>(word.substr(0, end));
-    const auto* const unit = std::ranges::find(units, word.substr(end), &std::pair<std::string_view, std::int64_t>::first);
+    const auto* const unit =
+        std::ranges::find(units, word.substr(end), &std::pair<std::string_view, std::int64_t>::first);
     constexpr std::int64_t most = 86'400'000'000'000;  // a day
     if (!number || unit == units.end() || *number > most / unit->second) {
-      refuse(fmt::format("`{}` is no duration; write a whole number and ns, us, ms or s, like 20ms, a day at most", word));
+      refuse(
+          fmt::format("`{}` is no duration; write a whole number and ns, us, ms or s, like 20ms, a day at most", word));
     }
     fault.duration = nanoseconds(*number * unit->second);
   }
@@ -144,7 +151,8 @@ class FaultParser {
 
   void check(const CallFault& fault) const {
     const std::string_view kind = to_string(fault.kind);
-    if (fault.kind == CallKind::comm_get_async_error) refuse("an engine asks for errors again and again; fail one of its calls instead");
+    if (fault.kind == CallKind::comm_get_async_error)
+      refuse("an engine asks for errors again and again; fail one of its calls instead");
     if (fault.action == Action::swap && !moves_data(fault.kind)) {
       refuse(fmt::format("{} moves no data, and only calls that do can be swapped; drop, fail or delay it", kind));
     }

@@ -15,7 +15,8 @@
 // Example of a list:
 //
 //
-//   delay all_reduce#3 20ms; fail reduce_scatter#0 ncclSystemError on comm 1; drop broadcast#2 rank 0; swap all_gather#1
+//   delay all_reduce#3 20ms; fail reduce_scatter#0 ncclSystemError on comm 1; drop broadcast#2 rank 0; swap
+//   all_gather#1
 #pragma once
 
 #include <chrono>

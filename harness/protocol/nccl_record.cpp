@@ -93,7 +93,9 @@ const T& part(const std::byte* memory, std::size_t offset, std::size_t index = 0
 }
 
 /// The first communicator, mostly the world, is kept for ever.
-std::size_t slot_of_communicator(std::uint64_t id, std::uint32_t slots) { return id == 0 ? 0 : 1 + (id - 1) % (slots - 1); }
+std::size_t slot_of_communicator(std::uint64_t id, std::uint32_t slots) {
+  return id == 0 ? 0 : 1 + (id - 1) % (slots - 1);
+}
 
 }  // namespace
 
@@ -112,7 +114,7 @@ const Communicator* TapRecord::find(int id) const {
   return found == communicators.end() ? nullptr : &*found;
 }
 
-// -- Writing -----------------------------------------------------------------------------------------------------------------------------
+// -- Writing ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -124,7 +126,8 @@ std::system_error record_error(int error, const char* operation, const std::file
 FileDescriptor create_record(std::filesystem::path& where, std::int64_t pid) {
   const bool is_directory = std::filesystem::is_directory(where);
   const std::string first = is_directory ? (where / fmt::format("nccl-{}.tap", pid)).string() : where.string();
-  const std::string later = is_directory ? (where / fmt::format("nccl-{}", pid)).string() : fmt::format("{}.{}", first, pid);
+  const std::string later =
+      is_directory ? (where / fmt::format("nccl-{}", pid)).string() : fmt::format("{}.{}", first, pid);
   for (int attempt = 0; attempt < 1000; ++attempt) {
     if (attempt == 0) {
       where = first;
@@ -157,14 +160,17 @@ std::byte* map_record(std::filesystem::path& where, std::int64_t pid, std::size_
 Mapping::~Mapping() { ::munmap(memory_, bytes_); }
 
 TapWriter::TapWriter(std::filesystem::path where, const TapProcess& process, Room room)
-    : file_(std::move(where)), room_(room), memory_(map_record(file_, process.pid, RecordLayout(room).bytes), RecordLayout(room).bytes) {
+    : file_(std::move(where)),
+      room_(room),
+      memory_(map_record(file_, process.pid, RecordLayout(room).bytes), RecordLayout(room).bytes) {
   auto& header = part<FileHeader>(memory_.get(), 0);
   header.version = record_version;
   header.call_bytes = sizeof(Slot<Call>);
   header.calls = room.calls;
   header.communicators = room.communicators;
   header.bytes = RecordLayout(room).bytes;
-  ProcessWords words{.pid = process.pid, .rank = process.rank.value_or(-1), .started_ns = process.started_ns, .faults = {}};
+  ProcessWords words{
+      .pid = process.pid, .rank = process.rank.value_or(-1), .started_ns = process.started_ns, .faults = {}};
   set_text(words.faults, process.faults);
   part<Slot<ProcessWords>>(memory_.get(), RecordLayout::process).write(0, words);
   header.magic.store(record_magic, std::memory_order_release);
@@ -192,7 +198,8 @@ void TapWriter::write(const Communicator& communicator) {
                           .name = {}};
   set_text(words.name, communicator.name);
   const auto id = static_cast<std::uint64_t>(communicator.id);
-  part<Slot<CommunicatorWords>>(memory_.get(), RecordLayout(room_).communicators, slot_of_communicator(id, room_.communicators))
+  part<Slot<CommunicatorWords>>(memory_.get(), RecordLayout(room_).communicators,
+                                slot_of_communicator(id, room_.communicators))
       .write(id, words);
 }
 
@@ -202,7 +209,7 @@ void TapWriter::write(const TapLibrary& library) {
   part<Slot<LibraryWords>>(memory_.get(), RecordLayout::library).write(0, words);
 }
 
-// -- Reading -----------------------------------------------------------------------------------------------------------------------------
+// -- Reading ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -237,7 +244,8 @@ class Reader {
 
   template <class... Parts>
   [[noreturn]] void damaged(fmt::format_string<Parts...> what, Parts&&... parts) const {
-    refuse(fmt::format("{}; the file is damaged, and nothing in it can be relied on", fmt::format(what, std::forward<Parts>(parts)...)));
+    refuse(fmt::format("{}; the file is damaged, and nothing in it can be relied on",
+                       fmt::format(what, std::forward<Parts>(parts)...)));
   }
 
   TapWriter::Room check_header() const {
@@ -249,7 +257,8 @@ class Reader {
     if (magic != record_magic) refuse("it is no such record: its first bytes are of something else");
     if (header.version != record_version || header.call_bytes != sizeof(Slot<Call>)) {
       refuse(
-          fmt::format("it has format {} with {} bytes for a call, and this program reads format {} with {}; read it with the version of "
+          fmt::format("it has format {} with {} bytes for a call, and this program reads format {} with {}; read it "
+                      "with the version of "
                       "shardproof that wrote it",
                       header.version, header.call_bytes, record_version, sizeof(Slot<Call>)));
     }
@@ -264,15 +273,16 @@ class Reader {
   }
 
   bool is_being_written(std::size_t offset, std::size_t bytes) const {
-    return earlier_.size() == bytes_ &&
-           !std::equal(memory_ + offset, memory_ + offset + bytes, earlier_.begin() + static_cast<std::ptrdiff_t>(offset));
+    return earlier_.size() == bytes_ && !std::equal(memory_ + offset, memory_ + offset + bytes,
+                                                    earlier_.begin() + static_cast<std::ptrdiff_t>(offset));
   }
 
   void read_process(TapProcess& process) const {
     ProcessWords words;
     std::uint64_t number = 0;
     const SlotState state = part<Slot<ProcessWords>>(memory_, RecordLayout::process).read(number, words);
-    if (state != SlotState::readable || number != 0) damaged("what it says of its process does not agree with its digest");
+    if (state != SlotState::readable || number != 0)
+      damaged("what it says of its process does not agree with its digest");
     if (words.rank > std::numeric_limits<int>::max()) damaged("its process is rank {}", words.rank);
     process.pid = words.pid;
     if (words.rank >= 0) process.rank = static_cast<int>(words.rank);
@@ -290,16 +300,21 @@ class Reader {
     library.path = text_of(words.path);
   }
 
-  void read_communicator(TapWriter::Room room, const RecordLayout& layout, std::uint32_t slot, TapRecord& record) const {
+  void read_communicator(TapWriter::Room room, const RecordLayout& layout, std::uint32_t slot,
+                         TapRecord& record) const {
     CommunicatorWords words;
     std::uint64_t number = 0;
     const SlotState state = part<Slot<CommunicatorWords>>(memory_, layout.communicators, slot).read(number, words);
     if (state == SlotState::empty || state == SlotState::being_written) return;
     if (state == SlotState::damaged || slot_of_communicator(number, room.communicators) != slot || words.id < 0 ||
-        static_cast<std::uint64_t>(words.id) != number || words.origin < -1 || words.origin > static_cast<int>(last_call_kind) ||
-        words.state < 0 || words.state > static_cast<int>(Communicator::State::ended)) {
-      if (is_being_written(layout.communicators + slot * sizeof(Slot<CommunicatorWords>), sizeof(Slot<CommunicatorWords>))) return;
-      damaged("what it says of a communicator, the one in slot {}, does not agree with its digest or with itself", slot);
+        static_cast<std::uint64_t>(words.id) != number || words.origin < -1 ||
+        words.origin > static_cast<int>(last_call_kind) || words.state < 0 ||
+        words.state > static_cast<int>(Communicator::State::ended)) {
+      if (is_being_written(layout.communicators + slot * sizeof(Slot<CommunicatorWords>),
+                           sizeof(Slot<CommunicatorWords>)))
+        return;
+      damaged("what it says of a communicator, the one in slot {}, does not agree with its digest or with itself",
+              slot);
     }
     Communicator& communicator = record.communicators.emplace_back();
     communicator.id = words.id;
@@ -318,7 +333,8 @@ class Reader {
     std::uint64_t number = 0;
     const SlotState state = part<Slot<Call>>(memory_, layout.calls, slot).read(number, call);
     if (state == SlotState::empty) return;
-    const bool is_placed = number % room.calls == slot && number < record.begun && number + most_laps * room.calls >= record.begun;
+    const bool is_placed =
+        number % room.calls == slot && number < record.begun && number + most_laps * room.calls >= record.begun;
     if (state == SlotState::damaged || !is_placed) {
       if (is_being_written(layout.calls + slot * sizeof(Slot<Call>), sizeof(Slot<Call>))) return;
       if (state == SlotState::damaged) damaged("the call in slot {} does not agree with its digest", slot);
@@ -326,7 +342,8 @@ class Reader {
     }
     // Not written yet, or about to be overwritten.
     if (state == SlotState::being_written || number + room.calls < record.begun) return;
-    if (call.number != number || call.kind > last_call_kind || call.fate > Fate::swapped) damaged("call {} is of no known kind", number);
+    if (call.number != number || call.kind > last_call_kind || call.fate > Fate::swapped)
+      damaged("call {} is of no known kind", number);
     if (call.place < -1 || (call.place >= 0 && static_cast<std::uint64_t>(call.place) >= record.begun))
       damaged("call {} stands in place {}, and {} calls were begun", number, call.place, record.begun);
     record.calls.push_back(call);

@@ -39,7 +39,8 @@ class Slot {
         continue;
       }
       steps = seen >> steps_bits == number + 1 ? seen & steps_mask : 0;
-      if (state_.compare_exchange_weak(seen, mine | (steps + 1), std::memory_order_acq_rel, std::memory_order_acquire)) break;
+      if (state_.compare_exchange_weak(seen, mine | (steps + 1), std::memory_order_acq_rel, std::memory_order_acquire))
+        break;
     }
     Words words;
     std::memcpy(words.data(), &value, sizeof value);

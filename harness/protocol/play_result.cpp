@@ -17,7 +17,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json write(const PlayedTensor& tensor) {
-  return {{"name", tensor.name}, {"shape", tensor.shape}, {"dim", tensor.dim}, {"start", tensor.start}, {"dtype", to_string(tensor.dtype)},
+  return {{"name", tensor.name},
+          {"shape", tensor.shape},
+          {"dim", tensor.dim},
+          {"start", tensor.start},
+          {"dtype", to_string(tensor.dtype)},
           {"bits", tensor.bits}};
 }
 
@@ -33,7 +37,8 @@ std::vector<PlayedTensor> read_tensors(const Fields& fields, const char* name) {
     const Fields tensor(element, "played tensor");
     PlayedTensor& read = tensors.emplace_back();
     read.name = tensor.text("name");
-    for (const Json& extent : tensor.array("shape")) read.shape.push_back(read_integer<std::int64_t>(extent, tensor.where("shape")));
+    for (const Json& extent : tensor.array("shape"))
+      read.shape.push_back(read_integer<std::int64_t>(extent, tensor.where("shape")));
     read.dim = tensor.integer<int>("dim");
     read.start = tensor.integer<std::int64_t>("start");
     read.dtype = read_enum(tensor, "dtype", DType::u8);
@@ -61,7 +66,9 @@ Json write(const PhaseTimes& times) {
 
 PhaseTimes read_phases(const Json& json) {
   const Fields fields(json, "phases");
-  const auto time = [&](const char* name) { return fields.has(name) ? std::optional(fields.integer<Nanoseconds>(name)) : std::nullopt; };
+  const auto time = [&](const char* name) {
+    return fields.has(name) ? std::optional(fields.integer<Nanoseconds>(name)) : std::nullopt;
+  };
   return {time("forward"), time("forward_backward"), time("exposed")};
 }
 
@@ -80,8 +87,9 @@ PlayTimes read_times(const Json& json) {
 }
 
 Json write(const PlayedHookCall& call) {
-  Json json{{"iteration", call.iteration}, {"call", call.during}, {"hook", call.hook},   {"point", call.point},
-            {"state", call.state},         {"label", call.label}, {"count", call.count}, {"dtype", to_string(call.dtype)}};
+  Json json{{"iteration", call.iteration}, {"call", call.during},           {"hook", call.hook},
+            {"point", call.point},         {"state", call.state},           {"label", call.label},
+            {"count", call.count},         {"dtype", to_string(call.dtype)}};
   if (call.collective) json["collective"] = *call.collective;
   return json;
 }
@@ -105,7 +113,8 @@ PlayedStep read_step(const Json& json, std::size_t plans) {
   PlayedStep read{.iteration = fields.integer<int>("iteration"),
                   .backward = fields.integer<int>("backward"),
                   .plan = fields.integer<std::size_t>("plan")};
-  if (read.plan >= plans) refuse(fields.where("plan"), fmt::format("one of {} plans", plans), fields.at("plan", "an integer"));
+  if (read.plan >= plans)
+    refuse(fields.where("plan"), fmt::format("one of {} plans", plans), fields.at("plan", "an integer"));
   return read;
 }
 
@@ -149,7 +158,8 @@ void from_json(const Json& json, PlayResult& result) {
   read.refusals = fields.texts("refusals");
   if (fields.has("compiled_steps")) {
     for (const Json& plan : fields.array("plans")) read.plans.push_back(plan.get<std::vector<StepGraph>>());
-    for (const Json& step : fields.array("compiled_steps")) read.compiled_steps.push_back(read_step(step, read.plans.size()));
+    for (const Json& step : fields.array("compiled_steps"))
+      read.compiled_steps.push_back(read_step(step, read.plans.size()));
   }
   result = std::move(read);
 }

@@ -19,8 +19,8 @@ namespace shardproof {
 struct PlayedTensor {
   std::string name;
   std::vector<std::int64_t> shape;  ///< Shape of the part.
-  int dim = 0;                      ///< Dimension along which the tensor is divided.
-  std::int64_t start = 0;           ///< First index of the part in the whole tensor.
+  int dim = 0;  ///< Dimension along which the tensor is divided.
+  std::int64_t start = 0;  ///< First index of the part in the whole tensor.
   DType dtype = DType::f32;
   std::string bits;
 };
@@ -53,8 +53,8 @@ struct PlayedHookCall {
   std::string during;  ///< call of the script
   std::string hook, point;
   std::uint64_t state = 0;  ///< state that the engine passed to the hook
-  std::string label;        ///< label of the group or parameter
-  std::int64_t count = 0;   ///< elements of the gradient
+  std::string label;  ///< label of the group or parameter
+  std::int64_t count = 0;  ///< elements of the gradient
   DType dtype = DType::f32;
   /// Number of the collective that the hook issued, among the collectives of the rank, from 0.
   std::optional<std::size_t> collective;
@@ -62,21 +62,21 @@ struct PlayedHookCall {
 
 /// The plan that an engine played at one backward.
 struct PlayedStep {
-  int iteration = 0;     ///< number in the script
-  int backward = 1;      ///< number within this iteration; 1 is its first
+  int iteration = 0;  ///< number in the script
+  int backward = 1;  ///< number within this iteration; 1 is its first
   std::size_t plan = 0;  ///< place in the rank's `plans`
   friend bool operator==(const PlayedStep&, const PlayedStep&) = default;
 };
 
 struct PlayResult {
   int rank = 0;
-  PlayTimes times;                          ///< Virtual times.
-  std::optional<PlayTimes> measured;        ///< Real times, where there was anything to measure.
+  PlayTimes times;  ///< Virtual times.
+  std::optional<PlayTimes> measured;  ///< Real times, where there was anything to measure.
   std::vector<PlayedIteration> iterations;  ///< The captured iterations.
-  std::vector<std::string> warnings;        ///< Warnings of the subject.
-  std::vector<PlayedHookCall> hook_calls;   ///< In the order of the host.
-  std::vector<std::string> refusals;        ///< Refused registrations, as the script planned.
-  std::vector<PlayedStep> compiled_steps;   ///< Only from an engine that compiles its step.
+  std::vector<std::string> warnings;  ///< Warnings of the subject.
+  std::vector<PlayedHookCall> hook_calls;  ///< In the order of the host.
+  std::vector<std::string> refusals;  ///< Refused registrations, as the script planned.
+  std::vector<PlayedStep> compiled_steps;  ///< Only from an engine that compiles its step.
   std::vector<std::vector<StepGraph>> plans;  ///< The compiled plans, each once.
 };
 

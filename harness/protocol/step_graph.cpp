@@ -15,7 +15,10 @@ namespace {
 class StepGraphCheck {
  public:
   explicit StepGraphCheck(const StepGraph& graph)
-      : graph_(graph), is_written_(graph.values.size()), reduced_by_(graph.values.size()), is_waited_for_(graph.values.size()) {}
+      : graph_(graph),
+        is_written_(graph.values.size()),
+        reduced_by_(graph.values.size()),
+        is_waited_for_(graph.values.size()) {}
 
   std::string take() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
@@ -43,7 +46,8 @@ class StepGraphCheck {
     const StepNode& node = graph_.nodes[index];
     for (const std::vector<std::size_t>* const indices : {&node.inputs, &node.outputs}) {
       for (const std::size_t value : *indices) {
-        if (value >= graph_.values.size()) return fmt::format("it has value {} of {} values", value, graph_.values.size());
+        if (value >= graph_.values.size())
+          return fmt::format("it has value {} of {} values", value, graph_.values.size());
       }
     }
     for (const std::string& why : {own(node), operands(node), reads(node)}) {
@@ -56,10 +60,12 @@ class StepGraphCheck {
   static std::string own(const StepNode& node) {
     const bool computes = node.kind == StepNodeKind::compute, reduces = node.kind == StepNodeKind::all_reduce;
     const bool divides = computes && node.operation == "divide";
-    if (computes == node.operation.empty()) return computes ? "it has no operation" : "only compute nodes have an operation";
+    if (computes == node.operation.empty())
+      return computes ? "it has no operation" : "only compute nodes have an operation";
     if (divides ? node.divisor == 0 || !std::isfinite(node.divisor) : node.divisor != 1)
       return divides ? "its divisor is zero or not finite" : "only the operation divide has a divisor";
-    if (reduces == (node.op == ReduceOp::none)) return reduces ? "it has no reduction op" : "only all-reduces have a reduction op";
+    if (reduces == (node.op == ReduceOp::none))
+      return reduces ? "it has no reduction op" : "only all-reduces have a reduction op";
     if (reduces == node.group.empty()) return reduces ? "its group has no rank" : "only all-reduces have a group";
     if (std::set(node.group.begin(), node.group.end()).size() != node.group.size()) return "its group has a rank twice";
     if (std::ranges::any_of(node.group, [](int rank) { return rank < 0; })) return "its group has a negative rank";
@@ -69,8 +75,8 @@ class StepGraphCheck {
   std::string operands(const StepNode& node) const {
     if (node.kind == StepNodeKind::compute) return {};
     if (node.inputs.empty() || node.inputs.size() != node.outputs.size())
-      return fmt::format("it has {} inputs and {} outputs; there has to be one output for each input", node.inputs.size(),
-                         node.outputs.size());
+      return fmt::format("it has {} inputs and {} outputs; there has to be one output for each input",
+                         node.inputs.size(), node.outputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const StepValue &in = graph_.values[node.inputs[i]], &out = graph_.values[node.outputs[i]];
       const bool may_cast = node.kind == StepNodeKind::copy;
@@ -88,7 +94,8 @@ class StepGraphCheck {
       if (graph_.values[value].kind == StepValueKind::computed && !is_written_[value])
         return fmt::format("it reads value {}, which no earlier node writes", value);
       if (node.kind != StepNodeKind::wait && reduced_by_[value])
-        return fmt::format("it reads value {}, the output of {}; only waits may read that", value, place(*reduced_by_[value]));
+        return fmt::format("it reads value {}, the output of {}; only waits may read that", value,
+                           place(*reduced_by_[value]));
       if (node.kind != StepNodeKind::wait) continue;
       if (!reduced_by_[value]) return fmt::format("it waits for value {}, which no earlier all-reduce writes", value);
       is_waited_for_[value] = true;

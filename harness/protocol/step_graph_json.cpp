@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json write(const StepValue& value) {
-  return {{"name", value.name}, {"kind", to_string(value.kind)}, {"dtype", to_string(value.dtype)}, {"shape", value.shape}};
+  return {
+      {"name", value.name}, {"kind", to_string(value.kind)}, {"dtype", to_string(value.dtype)}, {"shape", value.shape}};
 }
 
 Json write(const StepNode& node) {
@@ -104,7 +105,8 @@ std::vector<StepGraph> read_compiled_plan(std::string_view text) {
   const Json json = parsed(text);
   if (!json.is_array()) refuse("compiled plan", "an array of passes", json);
   std::vector<StepGraph> graphs;
-  for (const Json& pass : json) graphs.push_back(read_graph(pass, fmt::format("compiled plan, pass {}", graphs.size())));
+  for (const Json& pass : json)
+    graphs.push_back(read_graph(pass, fmt::format("compiled plan, pass {}", graphs.size())));
   return graphs;
 }
 

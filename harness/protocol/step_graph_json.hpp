@@ -12,7 +12,8 @@
 namespace shardproof {
 
 /// `{pass, values: [{name, kind, dtype, shape}],
-///   nodes: [{kind, operation?, label, inputs, outputs, divisor?, op?, group?}]}`. A key is left out where the node does not
+///   nodes: [{kind, operation?, label, inputs, outputs, divisor?, op?, group?}]}`. A key is left out where the node
+///   does not
 /// have it.
 void to_json(nlohmann::ordered_json& json, const StepGraph& graph);
 /// Refuses unknown keys. Throws std::invalid_argument, which names the place, such as

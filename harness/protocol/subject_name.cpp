@@ -8,12 +8,14 @@ namespace shardproof {
 
 std::string objection_to_subject_text(std::string_view text) {
   if (text.empty()) return "it is empty";
-  if (text.size() > longest_subject_text) return fmt::format("it has {} bytes, and may have {}", text.size(), longest_subject_text);
+  if (text.size() > longest_subject_text)
+    return fmt::format("it has {} bytes, and may have {}", text.size(), longest_subject_text);
   if (text.front() == ' ' || text.back() == ' ') return "it has a blank at an end";
   while (!text.empty()) {
     const auto character = take_character(text);
     if (!character) return "it is no UTF-8";
-    if (!shows(*character)) return fmt::format("it has a character that does not show, U+{:04X}", static_cast<std::uint32_t>(*character));
+    if (!shows(*character))
+      return fmt::format("it has a character that does not show, U+{:04X}", static_cast<std::uint32_t>(*character));
   }
   return {};
 }
@@ -23,7 +25,8 @@ std::string objection_to_subject_name(std::string_view name, std::string_view ow
   if (is_shared_object(name) || name.find_first_of(",+") != std::string_view::npos)
     return "without a comma, a plus and a slash, and not ending in .so, --subject can ask for it";
   if (name == own) return {};
-  if (name == reference_subject) return "so --subject calls the engine that ships with shardproof: it takes a name of its own";
+  if (name == reference_subject)
+    return "so --subject calls the engine that ships with shardproof: it takes a name of its own";
   if (name == pytorch_subject) return "so --subject calls PyTorch as shardproof brings it: it takes a name of its own";
   return {};
 }

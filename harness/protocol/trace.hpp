@@ -164,7 +164,8 @@ struct Mark {
 }  // namespace fact
 
 using Fact = std::variant<fact::StreamCreated, fact::Work, fact::Collective, fact::EventRecorded, fact::EventWaited,
-                          fact::StreamSynchronized, fact::EventSynchronized, fact::Allocated, fact::Released, fact::HostAccess, fact::Mark>;
+                          fact::StreamSynchronized, fact::EventSynchronized, fact::Allocated, fact::Released,
+                          fact::HostAccess, fact::Mark>;
 
 /// One rank's facts of one case, in host order. Stream 0 is the compute stream.
 struct Trace {

@@ -34,47 +34,52 @@ void put_touched(Json& json, const std::vector<ByteRange>& reads, const std::vec
 }
 
 Json write(const Fact& fact) {
-  return std::visit(Overloaded{
-                        [](const fact::StreamCreated& f) {
-                          return Json{{"fact", "stream"}, {"stream", f.stream}, {"role", to_string(f.role)}, {"name", f.name}};
-                        },
-                        [](const fact::Work& f) {
-                          Json json{{"fact", "work"},   {"stream", f.stream}, {"kind", to_string(f.kind)},
-                                    {"label", f.label}, {"start", f.start},   {"end", f.end}};
-                          put_touched(json, f.reads, f.writes);
-                          return json;
-                        },
-                        [](const fact::Collective& f) {
-                          Json json{
-                              {"fact", "collective"},  {"stream", f.stream}, {"kind", to_string(f.kind)}, {"dtype", to_string(f.dtype)},
-                              {"op", to_string(f.op)}, {"in", f.in_count},   {"out", f.out_count},        {"sequence", f.sequence},
-                              {"group", f.group},      {"tag", f.tag},       {"start", f.start},          {"end", f.end}};
-                          put_touched(json, f.reads, f.writes);
-                          return json;
-                        },
-                        [](const fact::EventRecorded& f) { return Json{{"fact", "record"}, {"stream", f.stream}, {"event", f.event}}; },
-                        [](const fact::EventWaited& f) { return Json{{"fact", "wait"}, {"stream", f.stream}, {"event", f.event}}; },
-                        [](const fact::StreamSynchronized& f) { return Json{{"fact", "stream_sync"}, {"stream", f.stream}}; },
-                        [](const fact::EventSynchronized& f) { return Json{{"fact", "event_sync"}, {"event", f.event}}; },
-                        [](const fact::Allocated& f) {
-                          Json json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
-                                    {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
-                          if (f.adopted) json["adopted"] = true;
-                          return json;
-                        },
-                        [](const fact::Released& f) {
-                          Json json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}};
-                          if (f.to_cache) json["to_cache"] = true;
-                          return json;
-                        },
-                        [](const fact::HostAccess& f) {
-                          Json json{{"fact", "host_access"}, {"label", f.label}};
-                          put_touched(json, f.reads, f.writes);
-                          return json;
-                        },
-                        [](const fact::Mark& f) { return Json{{"fact", "mark"}, {"text", f.text}, {"time", f.time}}; },
-                    },
-                    fact);
+  return std::visit(
+      Overloaded{
+          [](const fact::StreamCreated& f) {
+            return Json{{"fact", "stream"}, {"stream", f.stream}, {"role", to_string(f.role)}, {"name", f.name}};
+          },
+          [](const fact::Work& f) {
+            Json json{{"fact", "work"},   {"stream", f.stream}, {"kind", to_string(f.kind)},
+                      {"label", f.label}, {"start", f.start},   {"end", f.end}};
+            put_touched(json, f.reads, f.writes);
+            return json;
+          },
+          [](const fact::Collective& f) {
+            Json json{{"fact", "collective"},      {"stream", f.stream},
+                      {"kind", to_string(f.kind)}, {"dtype", to_string(f.dtype)},
+                      {"op", to_string(f.op)},     {"in", f.in_count},
+                      {"out", f.out_count},        {"sequence", f.sequence},
+                      {"group", f.group},          {"tag", f.tag},
+                      {"start", f.start},          {"end", f.end}};
+            put_touched(json, f.reads, f.writes);
+            return json;
+          },
+          [](const fact::EventRecorded& f) {
+            return Json{{"fact", "record"}, {"stream", f.stream}, {"event", f.event}};
+          },
+          [](const fact::EventWaited& f) { return Json{{"fact", "wait"}, {"stream", f.stream}, {"event", f.event}}; },
+          [](const fact::StreamSynchronized& f) { return Json{{"fact", "stream_sync"}, {"stream", f.stream}}; },
+          [](const fact::EventSynchronized& f) { return Json{{"fact", "event_sync"}, {"event", f.event}}; },
+          [](const fact::Allocated& f) {
+            Json json{{"fact", "allocate"}, {"stream", f.stream},           {"buffer", f.buffer},
+                      {"bytes", f.bytes},   {"class", to_string(f.memory)}, {"label", f.label}};
+            if (f.adopted) json["adopted"] = true;
+            return json;
+          },
+          [](const fact::Released& f) {
+            Json json{{"fact", "release"}, {"stream", f.stream}, {"buffer", f.buffer}};
+            if (f.to_cache) json["to_cache"] = true;
+            return json;
+          },
+          [](const fact::HostAccess& f) {
+            Json json{{"fact", "host_access"}, {"label", f.label}};
+            put_touched(json, f.reads, f.writes);
+            return json;
+          },
+          [](const fact::Mark& f) { return Json{{"fact", "mark"}, {"text", f.text}, {"time", f.time}}; },
+      },
+      fact);
 }
 
 std::vector<ByteRange> read_ranges(const Fields& fields, const char* name) {
@@ -82,7 +87,8 @@ std::vector<ByteRange> read_ranges(const Fields& fields, const char* name) {
   if (!fields.has(name)) return ranges;
   const std::string where = fields.where(name);
   for (const Json& range : fields.array(name)) {
-    if (!range.is_array() || range.size() != 3) refuse(where, "ranges of three numbers, [buffer, offset, length]", range);
+    if (!range.is_array() || range.size() != 3)
+      refuse(where, "ranges of three numbers, [buffer, offset, length]", range);
     ranges.push_back({read_integer<std::uint64_t>(range[0], where), read_integer<std::uint64_t>(range[1], where),
                       read_integer<std::uint64_t>(range[2], where)});
   }
@@ -134,7 +140,8 @@ Fact read(const Fields& f, const std::string& kind, const std::string& where) {
                            .adopted = f.has("adopted") && f.boolean("adopted")};
   }
   if (kind == "release") return fact::Released{stream(), buffer(), f.has("to_cache") && f.boolean("to_cache")};
-  if (kind == "host_access") return fact::HostAccess{f.text("label"), read_ranges(f, "reads"), read_ranges(f, "writes")};
+  if (kind == "host_access")
+    return fact::HostAccess{f.text("label"), read_ranges(f, "reads"), read_ranges(f, "writes")};
   if (kind == "mark") return fact::Mark{f.text("text"), time("time")};
   throw std::invalid_argument(fmt::format("{}: no fact is called \"{}\"", where, kind));
 }

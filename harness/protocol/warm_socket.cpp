@@ -90,9 +90,11 @@ std::vector<FileDescriptor> descriptors_of(msghdr& message) {
 }
 
 void require_whole(const msghdr& message, std::size_t capacity) {
-  if ((message.msg_flags & MSG_TRUNC) != 0) throw std::invalid_argument(fmt::format("a message of more than {} bytes", capacity));
+  if ((message.msg_flags & MSG_TRUNC) != 0)
+    throw std::invalid_argument(fmt::format("a message of more than {} bytes", capacity));
   if ((message.msg_flags & MSG_CTRUNC) != 0)
-    throw std::invalid_argument("a message of which not all descriptors have arrived: too many, or too many open files here (ulimit -n)");
+    throw std::invalid_argument(
+        "a message of which not all descriptors have arrived: too many, or too many open files here (ulimit -n)");
 }
 
 void send(int socket, std::string text, const Ancillary* ancillary) {
@@ -142,8 +144,10 @@ std::optional<CopyRequest> receive_request(int socket) {
   if (!receive(socket, longest_request, message)) return std::nullopt;
   std::vector<FileDescriptor> descriptors = descriptors_of(message);
   require_whole(message, longest_request);
-  if (descriptors.size() != descriptors_of_request) throw std::invalid_argument("a request without its three descriptors");
-  CopyRequest request{.environment = {}, .standard_output = std::move(descriptors[1]), .standard_error = std::move(descriptors[2])};
+  if (descriptors.size() != descriptors_of_request)
+    throw std::invalid_argument("a request without its three descriptors");
+  CopyRequest request{
+      .environment = {}, .standard_output = std::move(descriptors[1]), .standard_error = std::move(descriptors[2])};
   const std::string text = whole(descriptors[0]);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\0', begin);
@@ -176,7 +180,8 @@ std::string to_text(const CopyAnswer& answer) {
     left -= part.size();
     told.push_back(std::string(part) + (part.size() < warning.size() ? "…" : ""));
   }
-  if (const std::size_t more = answer.warnings.size() - told.size(); more > 0) told.push_back(fmt::format("{} more", more));
+  if (const std::size_t more = answer.warnings.size() - told.size(); more > 0)
+    told.push_back(fmt::format("{} more", more));
   json["warnings"] = told;
   return dump_line(json);
 }

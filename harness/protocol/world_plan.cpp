@@ -78,7 +78,8 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   };
   plan.case_timeout = read_time(fields.at("case_timeout_ms", "an integer"), "case_timeout_ms");
   if (fields.has("timeouts_ms")) {
-    for (const auto& [id, time] : fields.object("timeouts_ms").items()) plan.timeouts[id] = read_time(time, "timeouts_ms");
+    for (const auto& [id, time] : fields.object("timeouts_ms").items())
+      plan.timeouts[id] = read_time(time, "timeouts_ms");
   }
   plan.trace = fields.boolean("trace");
   if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
@@ -104,7 +105,8 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
   if (fields.has("given")) {
     for (const std::string& scenario : fields.texts("given")) plan.given.emplace_back(scenario);
-    if (plan.given.size() != plan.cases.size()) refuse(fields.where("given"), "a document for each of the cases", json["given"]);
+    if (plan.given.size() != plan.cases.size())
+      refuse(fields.where("given"), "a document for each of the cases", json["given"]);
   }
 }
 

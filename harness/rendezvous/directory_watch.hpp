@@ -30,7 +30,7 @@ class DirectoryWatch {
   void arm();
 
   std::filesystem::path directory_;
-  bool notify_;              ///< inotify is still to be tried
+  bool notify_;  ///< inotify is still to be tried
   FileDescriptor inotify_;  ///< empty: only look at intervals
   std::chrono::microseconds pause_ = shortest;
 };

@@ -120,7 +120,8 @@ FileStore FileStore::with_prefix(std::string_view prefix) const {
 std::filesystem::path FileStore::file_of(std::string_view key) const {
   const std::string name = "key." + rendezvous::percent_encode(prefix_) + rendezvous::percent_encode(key);
   if (name.size() > 255) {
-    throw std::invalid_argument(fmt::format("file store: key \"{}{}\" needs a file name of {} bytes; 255 fit", prefix_, key, name.size()));
+    throw std::invalid_argument(
+        fmt::format("file store: key \"{}{}\" needs a file name of {} bytes; 255 fit", prefix_, key, name.size()));
   }
   return directory_ / values / name;
 }
@@ -135,8 +136,8 @@ void FileStore::put(std::string_view key, std::string_view value) {
   const auto file = file_of(key);
   if (write_once(file, value)) return;
   const auto first = read_value(file, nonce_);
-  throw KeyExists(fmt::format("file store: rank {} writes key \"{}{}\", which {} has written already", rank_, prefix_, key,
-                              first ? fmt::format("rank {}", first->writer) : "somebody"));
+  throw KeyExists(fmt::format("file store: rank {} writes key \"{}{}\", which {} has written already", rank_, prefix_,
+                              key, first ? fmt::format("rank {}", first->writer) : "somebody"));
 }
 
 std::optional<std::string> FileStore::get(std::string_view key) const {
@@ -170,7 +171,8 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, Dead
     if (++missing <= 8) fmt::format_to(std::back_inserter(names), " \"{}{}\"", prefix_, keys[i]);
   }
   if (missing > 8) fmt::format_to(std::back_inserter(names), " and {} more", missing - 8);
-  throw DeadlineExceeded(fmt::format("rank {}: file store {}: nobody wrote{} before the deadline", rank_, directory_.native(), names));
+  throw DeadlineExceeded(
+      fmt::format("rank {}: file store {}: nobody wrote{} before the deadline", rank_, directory_.native(), names));
 }
 
 std::string FileStore::wait(std::string_view key, Deadline deadline) const {
@@ -184,7 +186,8 @@ void FileStore::poison(std::string_view reason) {
 }
 
 void FileStore::throw_if_poisoned() const {
-  if (const auto poison = read_value(directory_ / values / poison_file, nonce_)) throw StorePoisoned(poison->writer, poison->bytes);
+  if (const auto poison = read_value(directory_ / values / poison_file, nonce_))
+    throw StorePoisoned(poison->writer, poison->bytes);
 }
 
 }  // namespace shardproof

@@ -35,7 +35,8 @@ bool is_abandoned(const std::filesystem::path& directory) {
   // Any user may put any file there. Only a plain file of this user counts, and a pipe must not block this process.
   const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
-  if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) return false;
+  if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+    return false;
   return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -52,7 +53,8 @@ std::filesystem::path place_for(int world_size) {
 bool is_roomy_memory(const std::filesystem::path& directory, std::uint64_t bytes) {
   struct statfs facts{};
   if (statfs(directory.c_str(), &facts) != 0 || facts.f_type != TMPFS_MAGIC) return false;
-  return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize) >= bytes && access(directory.c_str(), W_OK | X_OK) == 0;
+  return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize) >= bytes &&
+         access(directory.c_str(), W_OK | X_OK) == 0;
 }
 
 RendezvousDirectory RendezvousDirectory::make(int world_size) {
@@ -60,8 +62,9 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
   remove_abandoned(place);
   std::string name = (place / prefix).string() + "XXXXXX";
   if (!mkdtemp(name.data())) {
-    throw std::system_error(errno, std::generic_category(),
-                            fmt::format("cannot make a directory {} for ranks to meet in (TMPDIR names another place)", name));
+    throw std::system_error(
+        errno, std::generic_category(),
+        fmt::format("cannot make a directory {} for ranks to meet in (TMPDIR names another place)", name));
   }
   return RendezvousDirectory(name);
 }

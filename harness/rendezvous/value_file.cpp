@@ -53,18 +53,21 @@ Value decode(std::string_view content, std::string_view nonce) {
   if (std::memcmp(head.magic, magic, sizeof magic) != 0) throw std::runtime_error("not a value of this store");
   const std::size_t rest = content.size() - sizeof head;
   if (head.nonce_length > rest || head.length != rest - head.nonce_length) {
-    throw std::runtime_error(fmt::format("torn: {} bytes after the head, which promises {} + {}", rest, head.nonce_length, head.length));
+    throw std::runtime_error(
+        fmt::format("torn: {} bytes after the head, which promises {} + {}", rest, head.nonce_length, head.length));
   }
   if (head.checksum != checksum(content)) throw std::runtime_error("corrupt: the checksum is wrong");
   const std::string_view theirs = content.substr(sizeof head, head.nonce_length);
-  if (theirs != nonce) throw std::runtime_error(fmt::format("stale: it belongs to the world \"{}\", not to \"{}\"", theirs, nonce));
+  if (theirs != nonce)
+    throw std::runtime_error(fmt::format("stale: it belongs to the world \"{}\", not to \"{}\"", theirs, nonce));
   return {head.writer, std::string(content.substr(sizeof head + head.nonce_length))};
 }
 
 std::string percent_encode(std::string_view key) {
   std::string name;
   for (const char c : key) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     if (plain) {
       name += c;
     } else {

@@ -46,7 +46,8 @@ event::AssertionFailed failure(const Catch::AssertionResult& result, const std::
   switch (result.getResultType()) {
     case Catch::ResultWas::ThrewException: event.expansion = unexpected_exception(text(result.getMessage())); break;
     case Catch::ResultWas::DidntThrowException: event.expansion = "no exception was thrown"; break;
-    default: event.expansion = result.hasExpandedExpression() ? result.getExpandedExpression() : text(result.getMessage());
+    default:
+      event.expansion = result.hasExpandedExpression() ? result.getExpandedExpression() : text(result.getMessage());
   }
   for (const Catch::MessageInfo& message : messages) {
     if (message.type == Catch::ResultWas::Info) event.messages.push_back(message.message);
@@ -57,7 +58,8 @@ event::AssertionFailed failure(const Catch::AssertionResult& result, const std::
 
 // A warning changes no outcome, so it goes to standard error like other output of the body.
 void warn(const Catch::AssertionResult& result) {
-  fmt::print(stderr, "{}:{}: warning: {}\n", result.getSourceInfo().file, result.getSourceInfo().line, text(result.getMessage()));
+  fmt::print(stderr, "{}:{}: warning: {}\n", result.getSourceInfo().file, result.getSourceInfo().line,
+             text(result.getMessage()));
 }
 
 }  // namespace
@@ -81,7 +83,8 @@ void CaseBodyRunner::run(const std::function<void()>& body) {
   }
 }
 
-void CaseBodyRunner::assertion_ended(const Catch::AssertionResult& result, const std::vector<Catch::MessageInfo>& messages) {
+void CaseBodyRunner::assertion_ended(const Catch::AssertionResult& result,
+                                     const std::vector<Catch::MessageInfo>& messages) {
   switch (result.getResultType()) {
     case Catch::ResultWas::ExplicitSkip: listener_.skip(text(result.getMessage())); return;
     case Catch::ResultWas::Warning: warn(result); return;

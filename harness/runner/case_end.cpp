@@ -57,7 +57,8 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
   if (asker >= 0 || (aborted && aborted->reason == AbortReason::skipped)) {
     // The rank that asked may itself have gone wrong. Then its ballot shows the failure instead of the skip.
     return {.outcome = Outcome::released,
-            .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong", asker >= 0 ? asker : aborted->culprit, wrong),
+            .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong",
+                                  asker >= 0 ? asker : aborted->culprit, wrong),
             .culprit = wrong};
   }
 
@@ -66,9 +67,11 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
     return {.outcome = Outcome::released, .reason = aborted->text, .culprit = aborted->culprit};
   }
   // No rank caused this alone. Ranks that do not fit together are every rank's error, whichever rank noticed it first.
-  if (aborted) return {.outcome = Outcome::error, .reason = unequal.empty() ? aborted->text : unequal + "; " + aborted->text};
+  if (aborted)
+    return {.outcome = Outcome::error, .reason = unequal.empty() ? aborted->text : unequal + "; " + aborted->text};
   if (!unequal.empty()) return {.outcome = Outcome::error, .reason = unequal};
-  if (assertions == 0) return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};
+  if (assertions == 0)
+    return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};
   return {};
 }
 
@@ -85,7 +88,8 @@ CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::s
 
 std::string reason_to_end_world(std::span<const BodyEnd> all) {
   const int rank = first(all, [](const BodyEnd& end) { return !end.defect.empty(); });
-  return rank < 0 ? std::string() : fmt::format("rank {} cannot go on: {}", rank, all[static_cast<std::size_t>(rank)].defect);
+  return rank < 0 ? std::string()
+                  : fmt::format("rank {} cannot go on: {}", rank, all[static_cast<std::size_t>(rank)].defect);
 }
 
 }  // namespace shardproof

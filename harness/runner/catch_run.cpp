@@ -82,7 +82,9 @@ class Reporter final : public Catch::EventListenerBase {
     state_.told->refuse_section(section.name, section.lineInfo);
   }
 
-  void assertionStarting(const Catch::AssertionInfo& assertion) override { state_.told->assertion_starting(assertion.lineInfo); }
+  void assertionStarting(const Catch::AssertionInfo& assertion) override {
+    state_.told->assertion_starting(assertion.lineInfo);
+  }
 
   void assertionEnded(const Catch::AssertionStats& stats) override {
     state_.told->assertion_ended(stats.assertionResult, stats.infoMessages);
@@ -122,7 +124,8 @@ CatchRun::State::State(std::uint32_t seed) {
                    Catch::Detail::make_unique<Invoker>([this] { invoke(); }));
   hub.registerReporter(name_of_reporter, Catch::Detail::make_unique<ReporterFactory<State>>(*this));
   Catch::ConfigData& config = session.configData();
-  config.reporterSpecifications.emplace_back(name_of_reporter, Catch::Optional<std::string>{}, Catch::Optional<Catch::ColourMode>{},
+  config.reporterSpecifications.emplace_back(name_of_reporter, Catch::Optional<std::string>{},
+                                             Catch::Optional<Catch::ColourMode>{},
                                              std::map<std::string, std::string>{});
   config.testsOrTags = {name_of_test};
   config.runOrder = Catch::TestRunOrder::Declared;
@@ -150,13 +153,15 @@ std::uint64_t CatchRun::run(const std::function<void()>& body, BodyListener& lis
   state.invocations = 0;
   state.ended = false;
   const int code = state.session.run();
-  if (!state.ended) throw std::runtime_error(fmt::format("Catch2 did not run the case to an end: Session::run gave {}", code));
+  if (!state.ended)
+    throw std::runtime_error(fmt::format("Catch2 did not run the case to an end: Session::run gave {}", code));
   return state.passed_assertions;
 }
 
 std::string CatchRun::plain_test_case() {
   for (const Catch::TestCaseInfo* info : Catch::getRegistryHub().getTestCaseRegistry().getAllInfos()) {
-    if (info->name != name_of_test) return fmt::format("{}:{}: {}", info->lineInfo.file, info->lineInfo.line, info->name);
+    if (info->name != name_of_test)
+      return fmt::format("{}:{}: {}", info->lineInfo.file, info->lineInfo.line, info->name);
   }
   return {};
 }

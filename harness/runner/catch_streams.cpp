@@ -15,13 +15,17 @@
 extern "C" {
 void take_stream_unguarded(void* stream) asm("__real__ZN5Catch20ReusableStringStreamC1Ev");
 void give_stream_back_unguarded(void* stream) asm("__real__ZN5Catch20ReusableStringStreamD1Ev");
-void number_message_unguarded(void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place, Catch::ResultWas::OfType type) asm(
-    "__real__ZN5Catch11MessageInfoC1ENS_9StringRefERKNS_14SourceLineInfoENS_9ResultWas6OfTypeE");
+void number_message_unguarded(
+    void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place,
+    Catch::ResultWas::OfType
+        type) asm("__real__ZN5Catch11MessageInfoC1ENS_9StringRefERKNS_14SourceLineInfoENS_9ResultWas6OfTypeE");
 
 void take_stream(void* stream) asm("__wrap__ZN5Catch20ReusableStringStreamC1Ev");
 void give_stream_back(void* stream) asm("__wrap__ZN5Catch20ReusableStringStreamD1Ev");
-void number_message(void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place, Catch::ResultWas::OfType type) asm(
-    "__wrap__ZN5Catch11MessageInfoC1ENS_9StringRefERKNS_14SourceLineInfoENS_9ResultWas6OfTypeE");
+void number_message(
+    void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place,
+    Catch::ResultWas::OfType
+        type) asm("__wrap__ZN5Catch11MessageInfoC1ENS_9StringRefERKNS_14SourceLineInfoENS_9ResultWas6OfTypeE");
 }
 
 namespace {
@@ -44,7 +48,8 @@ void give_stream_back(void* stream) {
   give_stream_back_unguarded(stream);
 }
 
-void number_message(void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place, Catch::ResultWas::OfType type) {
+void number_message(void* message, Catch::StringRef macro, const Catch::SourceLineInfo& place,
+                    Catch::ResultWas::OfType type) {
   const std::lock_guard lock(guard());
   number_message_unguarded(message, macro, place, type);
 }

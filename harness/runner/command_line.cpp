@@ -13,13 +13,15 @@ namespace shardproof {
 namespace {
 
 // The value of `--name value` or `--name=value`; moves `at` to the last argument used.
-std::optional<std::string_view> value_of(std::string_view name, std::span<const std::string_view> arguments, std::size_t& at) {
+std::optional<std::string_view> value_of(std::string_view name, std::span<const std::string_view> arguments,
+                                         std::size_t& at) {
   const std::string_view argument = arguments[at];
   if (argument == name) {
     if (at + 1 == arguments.size()) throw UsageError(fmt::format("{} needs a value", name));
     return arguments[++at];
   }
-  if (argument.starts_with(name) && argument.size() > name.size() && argument[name.size()] == '=') return argument.substr(name.size() + 1);
+  if (argument.starts_with(name) && argument.size() > name.size() && argument[name.size()] == '=')
+    return argument.substr(name.size() + 1);
   return std::nullopt;
 }
 
@@ -57,7 +59,8 @@ std::vector<int> ranks_of(std::string_view text) {
 
 // The other arguments for making or shrinking scenarios. Returns false for an unknown argument.
 bool take_asked(ScenariosAsked& asked, std::span<const std::string_view> arguments, std::size_t& at) {
-  if (const auto count = value_of("--count", arguments, at)) asked.count = number_of("--count", *count, "how many scenarios");
+  if (const auto count = value_of("--count", arguments, at))
+    asked.count = number_of("--count", *count, "how many scenarios");
   else if (const auto ranks = value_of("--ranks", arguments, at)) asked.ranks = ranks_of(*ranks);
   else if (const auto engine = value_of("--engine", arguments, at)) asked.engine = *engine;
   else if (const auto features = value_of("--features", arguments, at)) asked.features = listed(*features);
@@ -96,8 +99,8 @@ void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
 }  // namespace
 
 CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
-  const bool asks_for_scenarios =
-      !arguments.empty() && (arguments.front().starts_with("--make-scenario") || arguments.front().starts_with("--shrink-scenario"));
+  const bool asks_for_scenarios = !arguments.empty() && (arguments.front().starts_with("--make-scenario") ||
+                                                         arguments.front().starts_with("--shrink-scenario"));
   if (asks_for_scenarios) return parse_scenarios_asked(arguments);
   CommandLine line;
   std::string_view only_foreign;  // an argument that needs --run-dir
@@ -120,8 +123,10 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
         const auto ranks = value_of("--ranks", arguments, ++at);
         if (ranks) line.asked.ranks = ranks_of(*ranks);
       }
-      if (!arguments.front().starts_with("--check-scenario") || at + 1 < arguments.size() || (has_ranks && line.asked.ranks.size() != 1))
-        throw UsageError("--check-scenario takes a document, and may take --ranks with one number of ranks; it takes nothing else");
+      if (!arguments.front().starts_with("--check-scenario") || at + 1 < arguments.size() ||
+          (has_ranks && line.asked.ranks.size() != 1))
+        throw UsageError(
+            "--check-scenario takes a document, and may take --ranks with one number of ranks; it takes nothing else");
     } else if (const auto backend = value_of("--list-gpus", arguments, at)) {
       if (arguments.size() > 2) throw UsageError("--list-gpus stands alone, with the backend");
       line.mode = CommandLine::Mode::list_gpus;
@@ -152,16 +157,17 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
   if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
     std::string all;
     for (const std::string_view argument : arguments) all += fmt::format(" '{}'", argument);
-    throw UsageError(
-        fmt::format("this program does not start ranks itself: shardproof run --worker '{}'{} does (a rank under torchrun, mpirun "
-                    "or srun takes {} together with --run-dir DIR)",
-                    program, all, only_foreign));
+    throw UsageError(fmt::format(
+        "this program does not start ranks itself: shardproof run --worker '{}'{} does (a rank under torchrun, mpirun "
+        "or srun takes {} together with --run-dir DIR)",
+        program, all, only_foreign));
   }
   return line;
 }
 
 std::string usage(std::string_view program) {
-  return fmt::format(R"(This program holds test cases that run on several ranks at once. It does not start ranks itself; a launcher does:
+  return fmt::format(
+      R"(This program holds test cases that run on several ranks at once. It does not start ranks itself; a launcher does:
 
   shardproof run --worker {0} [filter…]         run its cases, on this machine
   shardproof list --worker {0}                  what cases there are
@@ -182,7 +188,7 @@ or a [tag].
   {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise
   {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
 )",
-                     program);
+      program);
 }
 
 }  // namespace shardproof

@@ -31,7 +31,17 @@ struct ScenariosAsked {
 };
 
 struct CommandLine {
-  enum class Mode : std::uint8_t { none, help, list, check_scenario, make_scenario, shrink_scenario, list_gpus, warm, foreign };
+  enum class Mode : std::uint8_t {
+    none,
+    help,
+    list,
+    check_scenario,
+    make_scenario,
+    shrink_scenario,
+    list_gpus,
+    warm,
+    foreign
+  };
   Mode mode = Mode::none;
   std::filesystem::path scenario;  ///< the document to check or to shrink
   ScenariosAsked asked;            ///< the scenarios to make

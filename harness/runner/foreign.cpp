@@ -32,9 +32,11 @@ std::string random_nonce() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int world_size, const std::vector<std::string>& filters) {
+std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int world_size,
+                                      const std::vector<std::string>& filters) {
   std::vector<CaseInfo> of_size;
-  std::ranges::copy_if(cases, std::back_inserter(of_size), [&](const CaseInfo& info) { return info.world_size == world_size; });
+  std::ranges::copy_if(cases, std::back_inserter(of_size),
+                       [&](const CaseInfo& info) { return info.world_size == world_size; });
   if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
   std::vector<std::string> ids;
   try {
@@ -77,14 +79,15 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
   const auto deadline = std::chrono::steady_clock::now() + 2 * joining_limit;
   plan_ = parse_json(meeting.wait("plan", deadline)).get<WorldPlan>();
   if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
-    throw std::runtime_error(fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
+    throw std::runtime_error(
+        fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
   }
   const std::string host_of_first = meeting.wait("host", deadline);
   if (!std::filesystem::exists(plan_.rendezvous)) {
-    throw std::runtime_error(
-        fmt::format("rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
-                    "{} holds an earlier run",
-                    identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
+    throw std::runtime_error(fmt::format(
+        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
+        "{} holds an earlier run",
+        identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
   }
 }
 

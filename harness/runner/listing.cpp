@@ -65,7 +65,8 @@ std::string find_build_id(const char* notes, std::size_t size) {
     if (note.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU", 4)) {
       std::string hex;
       const char* bytes = notes + sizeof note + padded(note.n_namesz);
-      for (std::size_t i = 0; i < note.n_descsz; ++i) hex += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+      for (std::size_t i = 0; i < note.n_descsz; ++i)
+        hex += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
       return hex;
     }
     notes += whole;
@@ -86,7 +87,8 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   if (!json.is_array()) refuse("profiles", "an array of profiles", json);
   for (const auto& element : json) {
     Fields(element, "profile")
-        .expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "needs", "without_needs", "required_only"});
+        .expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "needs", "without_needs",
+                      "required_only"});
     auto profile = element.get<ProfileInfo>();
     if (std::ranges::find(profiles, profile.name, &ProfileInfo::name) != profiles.end())
       throw std::invalid_argument(fmt::format("profile {} is defined twice", profile.name));
@@ -118,7 +120,8 @@ std::vector<ClauseInfo> parse_clauses(std::string_view markdown) {
     const auto row = cells(line);
     if (row.empty() || !is_clause_id(row[0])) continue;
     if (row.size() != 3 || (row[1] != "required" && row[1] != "reference") || row[2].empty()) {
-      throw std::invalid_argument(fmt::format("clause table: '{}' is not '| {} | required or reference | text |'", trim(line), row[0]));
+      throw std::invalid_argument(
+          fmt::format("clause table: '{}' is not '| {} | required or reference | text |'", trim(line), row[0]));
     }
     clauses.push_back({.id = std::string(row[0]), .required = row[1] == "required", .text = std::string(row[2])});
   }

@@ -35,8 +35,9 @@ class Observer final : public BodyListener {
     stay_the_rank();
     if (was_released()) return;
     ++failures_;
-    const std::string what = failure.expression.empty() ? fmt::format("{}: {}", failure.macro, failure.expansion)
-                                                        : fmt::format("{}({}) failed", failure.macro, failure.expression);
+    const std::string what = failure.expression.empty()
+                                 ? fmt::format("{}: {}", failure.macro, failure.expansion)
+                                 : fmt::format("{}({}) failed", failure.macro, failure.expression);
     last_failure_ = fmt::format("{} at {}:{}", what, failure.file, failure.line);
     write(std::move(failure), clauses_here());
   }
@@ -62,7 +63,8 @@ class Observer final : public BodyListener {
   void exception_reported(event::AssertionFailed failure) override {
     if (was_released()) return;
     // The ranks' collectives differ. The harness found this, and no assertion of the body reports it.
-    if (mismatch_) return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
+    if (mismatch_)
+      return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
     if (failure.file.empty()) {
       failure.file = bound_.info.file;
       failure.line = bound_.info.line;
@@ -79,14 +81,18 @@ class Observer final : public BodyListener {
   }
 
   void refused(std::string what) override {
-    set_error(what + ": a ranked case runs its body once, from top to bottom; parameters are cases: use each(\"key\", values…)");
+    set_error(
+        what +
+        ": a ranked case runs its body once, from top to bottom; parameters are cases: use each(\"key\", values…)");
     world_.abort(AbortReason::error, error_);
   }
 
   /// Exits in a process that a body forked and that came back here. Only one of the two processes is the rank.
   void stay_the_rank() const {
     if (::getpid() == process_) return;
-    fmt::print(stderr, "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave by _exit\n",
+    fmt::print(stderr,
+               "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave "
+               "by _exit\n",
                ::getpid(), world_.rank(), world_.notes().info->id);
     ::_exit(1);
   }
@@ -96,7 +102,8 @@ class Observer final : public BodyListener {
 
   BodyEnd end() {
     const CaseNotes& notes = world_.notes();
-    BodyEnd end{.own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
+    BodyEnd end{
+        .own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
     // Take both in any case, so that the next case does not get them.
     const Reply of_subject = world_.take_teardown_failure();
     const std::string of_device = world_.device_complaint();
@@ -105,11 +112,13 @@ class Observer final : public BodyListener {
       set_error("not quiet at its end: the subject's " + of_subject.error());
     if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
       ++failures_;
-      write(of_harness(freed_memory_check, fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}",
-                                                       notes.left_alive, trace::describe(notes.left_buffers))),
+      write(of_harness(freed_memory_check,
+                       fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}",
+                                   notes.left_alive, trace::describe(notes.left_buffers))),
             freed_memory());
     }
-    if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty()) set_error("not quiet at its end: " + of_device);
+    if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty())
+      set_error("not quiet at its end: " + of_device);
     if (!error_.empty()) {
       end.own = Outcome::error;
       end.reason = error_;
@@ -138,14 +147,16 @@ class Observer final : public BodyListener {
     return clauses_outside_scopes(bound_);
   }
   std::vector<std::string> equal_collectives() const {
-    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives} : bound_.info.clauses;
+    return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives}
+                                            : bound_.info.clauses;
   }
   std::vector<std::string> freed_memory() const {
     return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->freed_memory} : bound_.info.clauses;
   }
 
   /// A failure that the harness has found in the case.
-  event::AssertionFailed of_harness(std::string_view check, std::string text, std::vector<std::string> messages = {}) const {
+  event::AssertionFailed of_harness(std::string_view check, std::string text,
+                                    std::vector<std::string> messages = {}) const {
     return {.file = bound_.info.file,
             .line = bound_.info.line,
             .macro = std::string(check),
@@ -202,7 +213,8 @@ class Lockstep {
   void run(const BoundCase& bound, std::uint64_t position) {
     const std::string skip = agree_to_start(bound.info, position);
     world_.begin(bound.info, position);
-    world_.stream().write(event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = monotonic_ns()});
+    world_.stream().write(
+        event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = monotonic_ns()});
     event::CaseEnded ended{.id = bound.info.id, .position = position};
     const auto started = std::chrono::steady_clock::now();
     const auto write_end = [&](const CaseEnd& end) {
@@ -240,8 +252,8 @@ class Lockstep {
     std::string skip;
     for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
       if (ballots[rank].value != mine.value) {
-        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(),
-                                        info.id, position, rank));
+        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another",
+                                        world_.rank(), info.id, position, rank));
       }
       if (skip.empty()) skip = ballots[rank].text;
     }

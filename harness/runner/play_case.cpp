@@ -33,14 +33,14 @@ scenario::Scenario read_scenario(const std::filesystem::path& document, std::opt
   // Every rank reads the document again. The launcher's check whether it can be played reads it, too.
   std::error_code unknown;  // if the path cannot be checked, opening it reports the reason
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
-    throw std::invalid_argument(
-        fmt::format("cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
+    throw std::invalid_argument(fmt::format(
+        "cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
   std::ifstream file(document, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || text.str().empty()) {
-    throw std::invalid_argument(
-        fmt::format("cannot read the scenario {}: {}", document.string(), file ? "it is empty" : std::generic_category().message(errno)));
+    throw std::invalid_argument(fmt::format("cannot read the scenario {}: {}", document.string(),
+                                            file ? "it is empty" : std::generic_category().message(errno)));
   }
   try {
     return scenario::parse_scenario(text.str(), world_size);
@@ -57,7 +57,8 @@ std::string bits_of(const Tensor& tensor) {
   std::string bits;
   bits.reserve(2 * bytes.size());
   for (std::size_t element = 0; element < bytes.size(); element += width) {
-    for (std::size_t i = width; i-- > 0;) fmt::format_to(std::back_inserter(bits), "{:02x}", static_cast<unsigned>(bytes[element + i]));
+    for (std::size_t i = width; i-- > 0;)
+      fmt::format_to(std::back_inserter(bits), "{:02x}", static_cast<unsigned>(bytes[element + i]));
   }
   return bits;
 }
@@ -136,8 +137,10 @@ std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trac
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       PhaseTimes& times = all.emplace_back();
       if (!once(ActionKind::forward)) continue;
-      const std::string start = mark(iteration, ActionKind::forward), middle = mark(iteration, ActionKind::forward, true);
-      const std::string end = mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
+      const std::string start = mark(iteration, ActionKind::forward),
+                        middle = mark(iteration, ActionKind::forward, true);
+      const std::string end =
+          mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
       if (marks.at(end) < marks.at(start)) continue;  // this backward belongs to the previous iteration
       const Trace part = slice(trace, marks.at(start), marks.at(end));
       times.forward = trace::between(part, start, middle);

@@ -56,8 +56,8 @@ std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& p
   if (plan.subject.empty() && plan.fault.empty()) return nullptr;
   std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
   if (plan.fault.empty()) return subject;
-  const auto fault =
-      std::ranges::find(program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
+  const auto fault = std::ranges::find(
+      program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
   if (fault == program.faults.end()) {
     std::vector<std::string> names;
     for (const Fault& known : program.faults) names.push_back(known.info.name);
@@ -84,8 +84,10 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
   for (const BoundCase& bound : cases) world_sizes.emplace(bound.info.id, bound.info.world_size);
   for (const std::string& id : plan.cases) {
     const auto found = world_sizes.find(id);
-    if (found == world_sizes.end()) throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
-    if (found->second != plan.size) throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
+    if (found == world_sizes.end())
+      throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
+    if (found->second != plan.size)
+      throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
   }
 }
 
@@ -121,7 +123,8 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
 }
 
 void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {
-  if (plan.size > max_threads) throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
+  if (plan.size > max_threads)
+    throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
   check_plan(plan, cases);
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
@@ -168,7 +171,8 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::spa
   }
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
-    throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
+    throw UsageError(
+        fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
   }
   take_part(plan, identity->rank, program, cases);
   return rank_left;
@@ -195,12 +199,14 @@ std::optional<int> serve(const CommandLine& line, const Program& own) {
 
 std::vector<KnownKind> known_kinds() {
   std::vector<KnownKind> kinds;
-  for (const scenario::EngineKind& kind : scenario::engine_kinds()) kinds.push_back({.name = kind.name, .features = kind.feature_names()});
+  for (const scenario::EngineKind& kind : scenario::engine_kinds())
+    kinds.push_back({.name = kind.name, .features = kind.feature_names()});
   return kinds;
 }
 
 int run(std::span<char*> argv, const Program& program) {
-  const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)), argv.end());
+  const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)),
+                                                argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
   const CommandLine line = parse_command_line(arguments, name);
   if (line.mode == CommandLine::Mode::help) {
@@ -210,13 +216,16 @@ int run(std::span<char*> argv, const Program& program) {
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
   if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
   if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
-  if (line.mode == CommandLine::Mode::shrink_scenario) return answer_with_smaller(line.scenario, line.asked.ranks.front());
+  if (line.mode == CommandLine::Mode::shrink_scenario)
+    return answer_with_smaller(line.scenario, line.asked.ranks.front());
   BoundCases bound = bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
   std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
-  std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()), std::back_inserter(bound.problems));
+  std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()),
+                    std::back_inserter(bound.problems));
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
-    bound.problems.push_back(plain +
-                             ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
+    bound.problems.push_back(
+        plain +
+        ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);
@@ -224,7 +233,8 @@ int run(std::span<char*> argv, const Program& program) {
   }
   switch (line.mode) {
     case CommandLine::Mode::check_scenario:
-      return answer_about(line.scenario, line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
+      return answer_about(line.scenario,
+                          line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
     case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
     case CommandLine::Mode::warm:
       if (const auto code = serve(line, program)) return *code;

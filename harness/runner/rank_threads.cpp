@@ -47,7 +47,8 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 
 }  // namespace
 
-void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared, const std::function<void(int rank)>& take_part) {
+void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared,
+                      const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
     std::latch all_are_there(plan.size);  // no rank begins before all exist: a missing rank could not be reported later

@@ -13,6 +13,7 @@ namespace shardproof {
 ///
 /// A rank that throws any error but Released dooms the world. Rethrows the error of the first rank that threw one, in
 /// order of rank. Without such a rank, rethrows the first Released.
-void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared, const std::function<void(int rank)>& take_part);
+void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared,
+                      const std::function<void(int rank)>& take_part);
 
 }  // namespace shardproof

@@ -31,7 +31,8 @@ Program with_library(const Program& program, const std::filesystem::path& librar
   return with;
 }
 
-std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library) {
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name,
+                                       const std::filesystem::path& library) {
   for (const auto& make : program.subjects) {
     if (auto candidate = make(); name.empty() || candidate->name() == name) return candidate;
   }

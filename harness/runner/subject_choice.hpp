@@ -15,6 +15,7 @@ Program with_library(const Program& program, const std::filesystem::path& librar
 
 /// The subject of this name; without a name, the first subject. `library` is the path of the shared object, if the
 /// program's subjects come from one. Throws UsageError with the names of all subjects.
-std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name, const std::filesystem::path& library);
+std::unique_ptr<Subject> subject_named(const Program& program, const std::string& name,
+                                       const std::filesystem::path& library);
 
 }  // namespace shardproof

@@ -58,8 +58,8 @@ class FirstValue final : public Catch::IGeneratorTracker {
 struct RunningBody {
   explicit RunningBody(BodyListener& listener) : told(listener) {}
 
-  void end_assertion(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type, std::string message, std::string expanded,
-                     Catch::AssertionReaction* reaction) {
+  void end_assertion(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type, std::string message,
+                     std::string expanded, Catch::AssertionReaction* reaction) {
     Catch::AssertionResultData data(type, Catch::LazyExpression(false));
     data.message = std::move(message);
     data.reconstructedExpression = std::move(expanded);
@@ -98,14 +98,17 @@ thread_local RunningBody* running = nullptr;
 
 RunningBody& mine() {
   if (running == nullptr) {
-    throw std::logic_error("an assertion or message of Catch2 outside the thread of a rank: let the rank's own thread look at results");
+    throw std::logic_error(
+        "an assertion or message of Catch2 outside the thread of a rank: let the rank's own thread look at results");
   }
   return *running;
 }
 
 class CaptureByThread final : public Catch::IResultCapture {
  public:
-  void notifyAssertionStarted(const Catch::AssertionInfo& info) override { mine().told.assertion_starting(info.lineInfo); }
+  void notifyAssertionStarted(const Catch::AssertionInfo& info) override {
+    mine().told.assertion_starting(info.lineInfo);
+  }
 
   void handleExpr(const Catch::AssertionInfo& info, const Catch::ITransientExpression& expression,
                   Catch::AssertionReaction& reaction) override {
@@ -117,7 +120,8 @@ class CaptureByThread final : public Catch::IResultCapture {
                      Catch::AssertionReaction& reaction) override {
     mine().end_assertion(info, type, static_cast<std::string>(message), {}, &reaction);
   }
-  void handleUnexpectedExceptionNotThrown(const Catch::AssertionInfo& info, Catch::AssertionReaction& reaction) override {
+  void handleUnexpectedExceptionNotThrown(const Catch::AssertionInfo& info,
+                                          Catch::AssertionReaction& reaction) override {
     handleNonExpr(info, Catch::ResultWas::DidntThrowException, reaction);
   }
   void handleUnexpectedInflightException(const Catch::AssertionInfo& info, std::string&& message,
@@ -127,7 +131,8 @@ class CaptureByThread final : public Catch::IResultCapture {
   void handleIncomplete(const Catch::AssertionInfo& info) override {
     mine().end_assertion(info, Catch::ResultWas::ThrewException, "the assertion did not come to its end", {}, nullptr);
   }
-  void handleNonExpr(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type, Catch::AssertionReaction& reaction) override {
+  void handleNonExpr(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type,
+                     Catch::AssertionReaction& reaction) override {
     mine().end_assertion(info, type, {}, {}, &reaction);
   }
 
@@ -137,7 +142,8 @@ class CaptureByThread final : public Catch::IResultCapture {
   void sectionEnded(Catch::SectionEndInfo&&) override {}
   void sectionEndedEarly(Catch::SectionEndInfo&&) override {}
 
-  Catch::IGeneratorTracker* acquireGeneratorTracker(Catch::StringRef name, const Catch::SourceLineInfo& place) override {
+  Catch::IGeneratorTracker* acquireGeneratorTracker(Catch::StringRef name,
+                                                    const Catch::SourceLineInfo& place) override {
     for (const auto& generator : mine().generators) {
       if (generator->is_at(name, place)) return generator.get();
     }
@@ -199,7 +205,8 @@ class ThreadRun final : public BodyRunner {
       const Catch::AssertionInfo outside{"", {"", 0}, "", Catch::ResultDisposition::Normal};
       here.end_assertion(outside, Catch::ResultWas::ThrewException, Catch::translateActiveException(), {}, nullptr);
     }
-    const bool would_run_again = std::ranges::any_of(here.generators, [](auto& generator) { return generator->has_another(); });
+    const bool would_run_again =
+        std::ranges::any_of(here.generators, [](auto& generator) { return generator->has_another(); });
     if (would_run_again) here.told.refuse_generator();
     return here.passed;
   }

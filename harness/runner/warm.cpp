@@ -48,7 +48,8 @@ std::string objection_to_threads(std::size_t usual) {
   const std::vector<std::string> left = other_threads();
   if (left.size() <= usual) return {};
   return fmt::format(
-      "it has left {} running beside its own, which no copy of the process has: \"{}\"; they have to end, or to begin in create",
+      "it has left {} running beside its own, which no copy of the process has: \"{}\"; they have to end, or to begin "
+      "in create",
       left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
@@ -93,7 +94,8 @@ Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
   int error = 0;
   std::string said;
   try {
-    if (const std::string why = objection_to_threads(usual_threads); !why.empty()) throw std::runtime_error("prepare or fork: " + why);
+    if (const std::string why = objection_to_threads(usual_threads); !why.empty())
+      throw std::runtime_error("prepare or fork: " + why);
     errno = 0;
     made.process = subject.fork();
     error = errno;
@@ -110,7 +112,8 @@ Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
   // A copy for which `fork` did not return 0.
   if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);
   if (made.process < 0)
-    made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
+    made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error),
+                               said.empty() ? "" : ": ", said);
   return made;
 }
 
@@ -126,7 +129,9 @@ void become_rank(const CopyRequest& request, pid_t parent) {
   ::close(warm_socket);
   outlive(parent);
   if (::setpgid(0, 0) != 0) fail("setpgid");
-  if (::dup2(request.standard_output.get(), STDOUT_FILENO) < 0 || ::dup2(request.standard_error.get(), STDERR_FILENO) < 0) fail("dup2");
+  if (::dup2(request.standard_output.get(), STDOUT_FILENO) < 0 ||
+      ::dup2(request.standard_error.get(), STDERR_FILENO) < 0)
+    fail("dup2");
   ::clearenv();
   for (const std::string& variable : request.environment) {
     const std::size_t equals = variable.find('=');
@@ -140,7 +145,8 @@ void become_rank(const CopyRequest& request, pid_t parent) {
 ///
 /// Returns in the rank, after the launcher can know its process id. A rank that ran earlier could kill this process
 /// before the answer. Its launcher would then report a rank that did not start, and drop the rank's results.
-void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request, const FileDescriptor& link) {
+void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request,
+                      const FileDescriptor& link) {
   const pid_t parent = ::getpid();
   const Copy rank = copy(subject, usual_threads);
   if (rank.process < 0) say(link, to_text({.error = rank.failure}));
@@ -180,7 +186,8 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
   const std::string said = all_of(link.ours);
   while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  send_answer(warm_socket, said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it was a rank"} : read_answer(said));
+  send_answer(warm_socket, said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it was a rank"}
+                                        : read_answer(said));
   say(link.ours, "!");
   return true;
 }
@@ -190,7 +197,8 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
 std::optional<int> stay_warm(Subject& subject) {
   const std::size_t usual_threads = other_threads().size();  // threads of a sanitizer
   CopyAnswer prepared = prepare(subject);
-  if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty()) prepared.error = std::move(why);
+  if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty())
+    prepared.error = std::move(why);
   send_answer(warm_socket, prepared);
   if (prepared.error) return rank_could_not_join;
   while (const auto request = receive_request(warm_socket)) {

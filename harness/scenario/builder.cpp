@@ -17,7 +17,8 @@ Module& layer(Module& block) { return block.children.front(); }
 SleepingStack::SleepingStack(int layers, int width) {
   Model& model = scenario_.model;
   for (int index = 0; index < layers; ++index) {
-    Module linear{.name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false};
+    Module linear{
+        .name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false};
     Module relu{.name = "relu", .kind = ModuleKind::relu};
     model.root.children.push_back({.name = std::to_string(index), .children = {std::move(linear), std::move(relu)}});
     fully_shard(scenario_.plan).wrap.push_back({.modules = {std::to_string(index)}});
@@ -40,18 +41,22 @@ SleepingStack& SleepingStack::backward(std::chrono::nanoseconds each) {
 SleepingStack& SleepingStack::forward(const std::vector<std::chrono::nanoseconds>& per_layer) {
   if (per_layer.size() != scenario_.model.root.children.size())
     throw std::invalid_argument("sleeping_stack: forward: one duration per layer");
-  for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).forward_sleep = per_layer[i].count();
+  for (std::size_t i = 0; i < per_layer.size(); ++i)
+    layer(scenario_.model.root.children[i]).forward_sleep = per_layer[i].count();
   return *this;
 }
 
 SleepingStack& SleepingStack::backward(const std::vector<std::chrono::nanoseconds>& per_layer) {
   if (per_layer.size() != scenario_.model.root.children.size())
     throw std::invalid_argument("sleeping_stack: backward: one duration per layer");
-  for (std::size_t i = 0; i < per_layer.size(); ++i) layer(scenario_.model.root.children[i]).backward_sleep = per_layer[i].count();
+  for (std::size_t i = 0; i < per_layer.size(); ++i)
+    layer(scenario_.model.root.children[i]).backward_sleep = per_layer[i].count();
   return *this;
 }
 
-SleepingStack& SleepingStack::collectives(std::chrono::nanoseconds each) { return all_gather(each).reduce_scatter(each); }
+SleepingStack& SleepingStack::collectives(std::chrono::nanoseconds each) {
+  return all_gather(each).reduce_scatter(each);
+}
 
 SleepingStack& SleepingStack::all_gather(std::chrono::nanoseconds each) {
   scenario_.costs.collectives[CollectiveKind::all_gather] = {.fixed = each.count()};
@@ -70,7 +75,8 @@ SleepingStack& SleepingStack::copy_in(std::chrono::nanoseconds each) {
 
 SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
   using Kind = ReshardAfterForward::Kind;
-  for (WrapGroup& group : fully_shard(scenario_.plan).wrap) group.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
+  for (WrapGroup& group : fully_shard(scenario_.plan).wrap)
+    group.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
   return *this;
 }
 
@@ -83,8 +89,10 @@ SleepingStack& SleepingStack::prefetch(int forward, int backward) {
     WrapGroup& group = wrap[static_cast<std::size_t>(layer)];
     group.forward_prefetch.clear();
     group.backward_prefetch.clear();
-    for (int ahead = 1; ahead <= forward && layer + ahead < layers; ++ahead) group.forward_prefetch.push_back(name(layer + ahead));
-    for (int ahead = 1; ahead <= backward && ahead <= layer; ++ahead) group.backward_prefetch.push_back(name(layer - ahead));
+    for (int ahead = 1; ahead <= forward && layer + ahead < layers; ++ahead)
+      group.forward_prefetch.push_back(name(layer + ahead));
+    for (int ahead = 1; ahead <= backward && ahead <= layer; ++ahead)
+      group.backward_prefetch.push_back(name(layer - ahead));
   }
   return *this;
 }
@@ -106,9 +114,12 @@ SleepingStack& SleepingStack::iterations(int count) {
 
 SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
   scenario_.plan.optimizer = optimizer;
-  scenario_.script.segments = {
-      {.iterations = iterations,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario_.script.segments = {{.iterations = iterations,
+                                .body = {{ActionKind::forward},
+                                         {ActionKind::backward},
+                                         {ActionKind::step},
+                                         {ActionKind::capture},
+                                         {ActionKind::zero_grad}}}};
   return *this;
 }
 

@@ -26,8 +26,8 @@ class SleepingStack {
   SleepingStack& reshard_after_forward(bool reshard);
   /// By lists, this many layers ahead. Replaces the plan's policy.
   SleepingStack& prefetch(int forward, int backward);
-  SleepingStack& serial();                    ///< all work on the compute stream
-  SleepingStack& imagined_ranks(int ranks);   ///< on one rank: its collectives have the costs of this many ranks
+  SleepingStack& serial();  ///< all work on the compute stream
+  SleepingStack& imagined_ranks(int ranks);  ///< on one rank: its collectives have the costs of this many ranks
   SleepingStack& iterations(int count);  ///< of forward and backward
   SleepingStack& train(int iterations, Optimizer optimizer);  ///< forward, backward, step, capture, zero_grad
   operator Scenario() const { return scenario_; }

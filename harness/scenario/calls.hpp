@@ -21,8 +21,8 @@ enum class CallScope : std::uint8_t {
 
 /// The arguments of a call, which are its keys in documents.
 struct CallArguments {
-  bool fails_in = false, paths = false, method = false, value = false, async = false, norm = false, extension = false, to = false,
-       hook = false;
+  bool fails_in = false, paths = false, method = false, value = false, async = false, norm = false, extension = false,
+       to = false, hook = false;
   /// The name alone does not say enough.
   bool required() const { return value || norm || extension || hook; }
 };

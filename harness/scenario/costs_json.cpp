@@ -28,7 +28,8 @@ std::map<std::pair<Kind, std::string>, Nanoseconds> read_named(const Node& node,
 
 // The kinds that have a cost.
 template <class Kind, class Each>
-std::set<Kind> kinds(const std::map<Kind, Each>& each, const std::map<std::pair<Kind, std::string>, Nanoseconds>& named) {
+std::set<Kind> kinds(const std::map<Kind, Each>& each,
+                     const std::map<std::pair<Kind, std::string>, Nanoseconds>& named) {
   std::set<Kind> all;
   for (const auto& entry : each) all.insert(entry.first);
   for (const auto& entry : named) all.insert(entry.first.first);
@@ -117,7 +118,8 @@ void read_collectives(const Node& node, CostModel& costs) {
 }  // namespace
 
 CostModel read_costs(const Node& node) {
-  node.expect_keys({"work", "collectives", "host_call", "separate_resources", "imagined_ranks", "single_stream", "hide_undeclared_memory"});
+  node.expect_keys({"work", "collectives", "host_call", "separate_resources", "imagined_ranks", "single_stream",
+                    "hide_undeclared_memory"});
   CostModel costs;
   if (const auto work = node.find("work")) read_work(*work, costs);
   if (const auto collectives = node.find("collectives")) read_collectives(*collectives, costs);

@@ -34,7 +34,9 @@ std::optional<std::int64_t> whole(const nlohmann::ordered_json& value) {
 
 }  // namespace
 
-void Node::fail(std::string_view expected) const { refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_); }
+void Node::fail(std::string_view expected) const {
+  refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_);
+}
 
 std::string Node::place_of(std::string_view key) const { return member_place(place_, key); }
 
@@ -42,7 +44,8 @@ void Node::expect_keys(std::span<const std::string_view> known) const {
   if (!value_.is_object()) fail("an object");
   for (const auto& [key, value] : value_.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
-    throw std::invalid_argument(fmt::format("scenario: {}: no such key; there is {}", place_of(key), fmt::join(known, ", ")));
+    throw std::invalid_argument(
+        fmt::format("scenario: {}: no such key; there is {}", place_of(key), fmt::join(known, ", ")));
   }
 }
 
@@ -111,7 +114,8 @@ double Node::number() const {
 }
 
 double Node::positive_number() const {
-  if (!value_.is_number() || !std::isfinite(value_.get<double>()) || !(value_.get<double>() > 0)) fail("a positive number");
+  if (!value_.is_number() || !std::isfinite(value_.get<double>()) || !(value_.get<double>() > 0))
+    fail("a positive number");
   return value_.get<double>();
 }
 
@@ -150,7 +154,8 @@ std::optional<Nanoseconds> parse_duration(std::string_view text) {
   if (rest.starts_with(' ')) rest.remove_prefix(1);
   const auto unit = std::ranges::find(units, rest, &Unit::name);
   Nanoseconds time = 0;
-  if (unit == units.end() || std::from_chars(whole.data(), whole.data() + whole.size(), time).ec != std::errc()) return std::nullopt;
+  if (unit == units.end() || std::from_chars(whole.data(), whole.data() + whole.size(), time).ec != std::errc())
+    return std::nullopt;
   if (time > std::numeric_limits<Nanoseconds>::max() / unit->ns - 1) return std::nullopt;
   time *= unit->ns;
   Nanoseconds place = unit->ns;

@@ -19,7 +19,8 @@
 
 namespace shardproof::scenario {
 
-/// One value and its place. Errors are std::invalid_argument: `scenario: plan.fully_shard.wrap[2].modules: expected …, found …`.
+/// One value and its place. Errors are std::invalid_argument: `scenario: plan.fully_shard.wrap[2].modules: expected …,
+/// found …`.
 class Node {
  public:
   Node(const nlohmann::ordered_json& value, std::string place) : value_(value), place_(std::move(place)) {}
@@ -32,7 +33,9 @@ class Node {
 
   /// Fails unless this is an object whose keys are all among these.
   void expect_keys(std::span<const std::string_view> known) const;
-  void expect_keys(std::initializer_list<std::string_view> known) const { expect_keys(std::span(known.begin(), known.size())); }
+  void expect_keys(std::initializer_list<std::string_view> known) const {
+    expect_keys(std::span(known.begin(), known.size()));
+  }
   bool has(std::string_view key) const;
   Node at(std::string_view key) const;  ///< fails if it is missing
   std::optional<Node> find(std::string_view key) const;
@@ -58,7 +61,8 @@ class Node {
   template <class Enum>
   Enum choice(Enum last) const {
     for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i) {
-      if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(static_cast<Enum>(i))) return static_cast<Enum>(i);
+      if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(static_cast<Enum>(i)))
+        return static_cast<Enum>(i);
     }
     fail(names_up_to(last));
   }

@@ -46,9 +46,13 @@ Reach summed(std::int64_t terms, Reach value) {
   return value.fits() ? value : unsure(value);
 }
 
-Reach product(const Reach& a, const Reach& b) { return {a.most * b.most, std::max(a.unit + b.unit, finest), a.sure && b.sure}; }
+Reach product(const Reach& a, const Reach& b) {
+  return {a.most * b.most, std::max(a.unit + b.unit, finest), a.sure && b.sure};
+}
 
-Reach plain_sum(const Reach& a, const Reach& b) { return {a.most + b.most, std::min(a.unit, b.unit), a.sure && b.sure}; }
+Reach plain_sum(const Reach& a, const Reach& b) {
+  return {a.most + b.most, std::min(a.unit, b.unit), a.sure && b.sure};
+}
 
 // Adds a term to a sum that may have other terms.
 Reach joined(const Reach& a, const Reach& b) {
@@ -105,7 +109,9 @@ Reach of_numbers(const std::vector<std::vector<std::vector<double>>>& given) {
 }
 
 // Either of two values.
-Reach either(const Reach& a, const Reach& b) { return {std::max(a.most, b.most), std::min(a.unit, b.unit), a.sure && b.sure}; }
+Reach either(const Reach& a, const Reach& b) {
+  return {std::max(a.most, b.most), std::min(a.unit, b.unit), a.sure && b.sure};
+}
 
 struct ParameterReach {
   ParameterShape shape;
@@ -156,7 +162,8 @@ std::vector<RankReach> states_of(const Script& script, int ranks) {
 
 class Follower {
  public:
-  Follower(const Scenario& scenario, int ranks) : scenario_(scenario), ranks_(ranks), states_(states_of(scenario.script, ranks)) {
+  Follower(const Scenario& scenario, int ranks)
+      : scenario_(scenario), ranks_(ranks), states_(states_of(scenario.script, ranks)) {
     keeps_whole_ = scenario.plan.engine.get()->keeps_whole_gradients();
     const auto& given = scenario.script.given;
     input_ = given.empty() ? by_formula(scenario.script.input_divisor) : of_numbers(given);
@@ -165,7 +172,8 @@ class Follower {
       const DType kept = scenario.plan.engine.get()->dtype_of(shape.name);
       const Reach initial = in_dtype(by_formula(scenario.model.init_divisor), kept);
       std::string name = shape.name;
-      parameters_[name] = {.shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial, .kept = kept};
+      parameters_[name] = {
+          .shape = std::move(shape), .is_reduced = is_reduced, .first = initial, .second = initial, .kept = kept};
     }
   }
 
@@ -212,8 +220,9 @@ class Follower {
 
   void extend(const Extension& extension) {
     for (auto& [name, parameter] : parameters_) {
-      const bool is_meant =
-          extension.parameter.empty() ? parameter.shape.tensor == extension.tensor && !parameter.extension : name == extension.parameter;
+      const bool is_meant = extension.parameter.empty()
+                                ? parameter.shape.tensor == extension.tensor && !parameter.extension
+                                : name == extension.parameter;
       if (is_meant) parameter.extension = extension.kind;
     }
   }
@@ -331,7 +340,9 @@ class Follower {
     return in_dtype(value, is_low(own) ? own : scenario_.plan.mixed_precision.param);
   }
 
-  const ParameterReach& at(const std::string& path, const std::string& name) const { return parameters_.at(child_path(path, name)); }
+  const ParameterReach& at(const std::string& path, const std::string& name) const {
+    return parameters_.at(child_path(path, name));
+  }
   const ParameterReach& weight_of(const Module& module, const std::string& path) const {
     return at(module.tied_to.empty() ? path : module.tied_to, "weight");
   }
@@ -345,7 +356,8 @@ class Follower {
       value = added(value, twice);
     }
     if (parameter.extension == ExtensionKind::bf16) value = in_dtype(value, DType::bf16);
-    if (parameter.extension == ExtensionKind::int8) value = {.most = std::min(value.most, 8.0), .unit = -4, .sure = value.sure};
+    if (parameter.extension == ExtensionKind::int8)
+      value = {.most = std::min(value.most, 8.0), .unit = -4, .sure = value.sure};
     return parameter.is_reduced ? in_dtype(value, scenario_.plan.mixed_precision.param) : value;
   }
 
@@ -359,7 +371,8 @@ class Follower {
 
   void join(Gathered& gathered, const Reach& value, DType kept = DType::f32) const {
     gathered.sum = gathered.terms == 0 ? value : joined(gathered.sum, value);
-    if (++gathered.terms > 2 && (is_low(scenario_.plan.mixed_precision.param) || is_low(kept))) gathered.sum.sure = false;
+    if (++gathered.terms > 2 && (is_low(scenario_.plan.mixed_precision.param) || is_low(kept)))
+      gathered.sum.sure = false;
   }
   void join(std::map<std::string, Gathered>& contributions, const ParameterReach& parameter, const Reach& value) const {
     join(contributions[parameter.shape.name], in_dtype(value, parameter.kept), parameter.kept);
@@ -388,12 +401,14 @@ class Follower {
       if (found == gradients.end()) continue;  // takes no part in the loss
       const Reach gradient = in_computing_dtype(found->second.sum, operation->path);
       if (operation->beside) join(gradients[*operation->beside], gradient);
-      join(gradients[operation->in], in_computing_dtype(through(pass, *operation, gradient, contributions), operation->path));
+      join(gradients[operation->in],
+           in_computing_dtype(through(pass, *operation, gradient, contributions), operation->path));
     }
   }
 
   // The gradient that the operation passes to its input.
-  Reach through(const Pass& pass, const Operation& operation, const Reach& gradient, std::map<std::string, Gathered>& contributions) {
+  Reach through(const Pass& pass, const Operation& operation, const Reach& gradient,
+                std::map<std::string, Gathered>& contributions) {
     const Module& module = *operation.module;
     const Reach x = in_computing_dtype(pass.variables[operation.in], operation.path);
     const std::int64_t rows = scenario_.script.input[0];
@@ -433,11 +448,13 @@ class Follower {
   }
 
   bool rounds_reductions() const {
-    return is_low(scenario_.plan.mixed_precision.param) || is_low(reduction_dtype()) || !exponent_of(gradient_divisor());
+    return is_low(scenario_.plan.mixed_precision.param) || is_low(reduction_dtype()) ||
+           !exponent_of(gradient_divisor());
   }
 
   // The gradient that the optimizer gets, over all ranks or only over the ranks for which `is_meant` holds.
-  std::optional<Reach> reduced(const ParameterReach& parameter, const std::function<bool(int rank)>& is_meant = {}) const {
+  std::optional<Reach> reduced(const ParameterReach& parameter,
+                               const std::function<bool(int rank)>& is_meant = {}) const {
     std::optional<Reach> any;
     for (const RankReach& state : states_) {
       const auto own = state.gradients.find(parameter.shape.name);
@@ -509,8 +526,8 @@ class Follower {
   Reach input_;
   std::map<std::string, ParameterReach> parameters_;
   std::optional<HookKind> hook_;  // instead of reductions
-  bool has_odd_hooks_ = false;    // a hook whose gradients are not followed
-  bool keeps_whole_ = false;      // each rank keeps whole gradients
+  bool has_odd_hooks_ = false;  // a hook whose gradients are not followed
+  bool keeps_whole_ = false;  // each rank keeps whole gradients
   std::vector<RankReach> states_;
   std::vector<bool> captures_;
 };

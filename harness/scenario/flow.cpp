@@ -44,16 +44,19 @@ Flow FlowCheck::through(const Module& module, const std::string& path, Flow in) 
     case ModuleKind::layer_norm: take(module.features, in, model_, path); return in;
     case ModuleKind::attention:
       take(module.features, in, model_, path);
-      if (!tokens_) fail(place_of(model_, path), "attends to the positions of a sequence, but the model takes no tokens");
+      if (!tokens_)
+        fail(place_of(model_, path), "attends to the positions of a sequence, but the model takes no tokens");
       return in;
     case ModuleKind::relu:
     case ModuleKind::scale: return rows(in, model_, path);
     case ModuleKind::embedding:
       if (!in.tokens) fail(place_of(model_, path), fmt::format("takes tokens, but {} features arrive", in.features));
       if (module.vocabulary < vocabulary(model_))
-        fail(place_of(model_, path), fmt::format("knows {} tokens, but the model gets {}", module.vocabulary, vocabulary(model_)));
+        fail(place_of(model_, path),
+             fmt::format("knows {} tokens, but the model gets {}", module.vocabulary, vocabulary(model_)));
       if (module.positions != 0 && module.positions != in.features)
-        fail(place_of(model_, path), fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
+        fail(place_of(model_, path),
+             fmt::format("has {} positions, but sequences of {} tokens arrive", module.positions, in.features));
       return {module.features};
     case ModuleKind::choice: return chosen(module, path, in);
     case ModuleKind::use: return used(module, path, in);
@@ -74,7 +77,8 @@ Flow FlowCheck::chosen(const Module& module, const std::string& path, Flow in) {
 Flow FlowCheck::used(const Module& module, const std::string& path, Flow in) {
   const Module* target = find(model_, module.target);
   if (target == nullptr) fail(place_of(model_, path), no_such_module(model_, module.target));
-  if (target->kind == ModuleKind::list) fail(place_of(model_, path), fmt::format("\"{}\" is a list, which has no forward", module.target));
+  if (target->kind == ModuleKind::list)
+    fail(place_of(model_, path), fmt::format("\"{}\" is a list, which has no forward", module.target));
   if (!running_.insert(path).second) fail(place_of(model_, path), "runs itself");
   const Flow out = through(*target, module.target, in);
   running_.erase(path);

@@ -18,7 +18,9 @@ constexpr std::uint32_t bits(std::uint32_t seed, std::uint32_t index) {
 }
 
 /// An integer in [-4, 4].
-constexpr int small_integer(std::uint32_t seed, std::uint32_t index) { return static_cast<int>(bits(seed, index) % 9) - 4; }
+constexpr int small_integer(std::uint32_t seed, std::uint32_t index) {
+  return static_cast<int>(bits(seed, index) % 9) - 4;
+}
 
 /// An integer in [-4, 4], distributed like the number of heads of 16 coins, less 8. Results beyond two deviations do
 /// not count.

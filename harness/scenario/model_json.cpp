@@ -112,7 +112,8 @@ void read_own(const Node& node, Module& module) {
 std::vector<std::string_view> own_keys(ModuleKind kind) {
   switch (kind) {
     case ModuleKind::linear:
-      return {"in_features", "out_features", "bias", "tied_to", "contiguous", "tensor", "forward_sleep", "backward_sleep", "frozen"};
+      return {"in_features", "out_features",  "bias",           "tied_to", "contiguous",
+              "tensor",      "forward_sleep", "backward_sleep", "frozen"};
     case ModuleKind::convolution: return {"channels", "in_features", "out_features", "bias", "tensor", "frozen"};
     case ModuleKind::embedding: return {"vocabulary", "features", "positions", "frozen"};
     case ModuleKind::layer_norm:

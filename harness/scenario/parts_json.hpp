@@ -1,5 +1,5 @@
-// The four parts of a scenario as JSON, each in its own file. `scenario_json` puts them together. A subject in another language gets them
-// one by one. For .cpp files.
+// The four parts of a scenario as JSON, each in its own file. `scenario_json` puts them together. A subject in another
+// language gets them one by one. For .cpp files.
 #pragma once
 
 #include <nlohmann/json.hpp>

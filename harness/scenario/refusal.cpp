@@ -16,7 +16,9 @@ namespace {
 
 // The key itself, or in quotes if it could be misread.
 std::string shown_key(std::string_view key) {
-  const auto is_plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
   return !key.empty() && std::ranges::all_of(key, is_plain) ? std::string(key) : shown(std::string(key));
 }
 
@@ -35,8 +37,8 @@ std::string place_of(const Model& model, const std::string& path) {
   const Module* at = &model.root;
   std::string here;
   while (here != path) {
-    const auto next =
-        std::ranges::find_if(at->children, [&](const Module& child) { return is_at_or_under(path, child_path(here, child.name)); });
+    const auto next = std::ranges::find_if(
+        at->children, [&](const Module& child) { return is_at_or_under(path, child_path(here, child.name)); });
     if (next == at->children.end()) break;
     place += fmt::format(".children[{}]", next - at->children.begin());
     here = child_path(here, next->name);

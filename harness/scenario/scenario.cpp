@@ -66,7 +66,8 @@ bool has_parameters(ModuleKind kind) {
 
 bool is_linear_map(ModuleKind kind) { return kind == ModuleKind::linear || kind == ModuleKind::convolution; }
 
-void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each) {
+void visit(const Module& module, const std::string& path,
+           const std::function<void(const Module&, const std::string&)>& each) {
   each(module, path);
   for (const Module& child : module.children) visit(child, child_path(path, child.name), each);
 }
@@ -147,7 +148,9 @@ std::string_view to_string(HookKind kind) {
 
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
 
-bool is_for(const Action& action, int rank) { return action.ranks.empty() || std::ranges::find(action.ranks, rank) != action.ranks.end(); }
+bool is_for(const Action& action, int rank) {
+  return action.ranks.empty() || std::ranges::find(action.ranks, rank) != action.ranks.end();
+}
 
 bool registers_compression(const Action& action) {
   return action.hook && (action.hook->kind == HookKind::fp16_compress || action.hook->kind == HookKind::bf16_compress);
@@ -159,7 +162,8 @@ int batch_of(const Scenario& scenario, int rank) {
 }
 
 bool any_call(const Script& script, const std::function<bool(const Action&)>& is) {
-  return std::ranges::any_of(script.segments, [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
+  return std::ranges::any_of(script.segments,
+                             [&](const Script::Segment& segment) { return std::ranges::any_of(segment.body, is); });
 }
 
 bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is) {
@@ -168,7 +172,9 @@ bool any_module(const Scenario& scenario, const std::function<bool(const Module&
   return found;
 }
 
-std::string child_path(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+std::string child_path(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
 
 bool is_at_or_under(std::string_view path, std::string_view ancestor) {
   return ancestor.empty() || path == ancestor || (path.starts_with(ancestor) && path[ancestor.size()] == '.');
@@ -194,9 +200,11 @@ std::string no_such_child(const Module& choice, const std::string& path, const s
   return fmt::format("the choice \"{}\" has no child \"{}\"; {}", path, child, closest_or_all(names, child));
 }
 
-const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths) {
+const Module& chosen_child(const Module& choice, const std::string& path,
+                           const std::map<std::string, std::string>& paths) {
   const auto named = paths.find(path);
-  const auto child = named == paths.end() ? choice.children.begin() : std::ranges::find(choice.children, named->second, &Module::name);
+  const auto child =
+      named == paths.end() ? choice.children.begin() : std::ranges::find(choice.children, named->second, &Module::name);
   if (child == choice.children.end())
     throw std::invalid_argument(named == paths.end() ? fmt::format("the choice \"{}\" has no child to run", path)
                                                      : no_such_child(choice, path, named->second));
@@ -225,16 +233,21 @@ std::vector<ParameterShape> own_parameters(const Module& module) {
                      .aliases = {}});
       if (module.bias) own.push_back({.name = "bias", .shape = {module.out_features}, .aliases = {}});
       break;
-    case ModuleKind::scale: own.push_back({.name = "factor", .shape = module.scalar ? Shape{} : Shape{1}, .aliases = {}}); break;
+    case ModuleKind::scale:
+      own.push_back({.name = "factor", .shape = module.scalar ? Shape{} : Shape{1}, .aliases = {}});
+      break;
     case ModuleKind::embedding:
-      if (module.positions > 0) own.push_back({.name = "positions", .shape = {module.positions, module.features}, .aliases = {}});
+      if (module.positions > 0)
+        own.push_back({.name = "positions", .shape = {module.positions, module.features}, .aliases = {}});
       own.push_back({.name = "weight", .shape = {module.vocabulary, module.features}, .aliases = {}});
       break;
     case ModuleKind::layer_norm:
-      for (const char* name : {"weight", "bias"}) own.push_back({.name = name, .shape = {module.features}, .aliases = {}});
+      for (const char* name : {"weight", "bias"})
+        own.push_back({.name = name, .shape = {module.features}, .aliases = {}});
       break;
     case ModuleKind::attention:
-      for (const char* name : {"query", "key", "value", "output"}) own.push_back({.name = name, .shape = square, .aliases = {}});
+      for (const char* name : {"query", "key", "value", "output"})
+        own.push_back({.name = name, .shape = square, .aliases = {}});
       break;
     case ModuleKind::sequential:
     case ModuleKind::relu:
@@ -256,7 +269,8 @@ std::vector<ParameterShape> parameters(const Model& model) {
     if (module.frozen) frozen.push_back(path);
     for (ParameterShape& parameter : own_parameters(module)) {
       parameter.name = child_path(path, parameter.name);
-      parameter.trainable = std::ranges::none_of(frozen, [&](const std::string& above) { return is_at_or_under(path, above); });
+      parameter.trainable =
+          std::ranges::none_of(frozen, [&](const std::string& above) { return is_at_or_under(path, above); });
       all.push_back(std::move(parameter));
     }
   });
@@ -276,8 +290,9 @@ Tensor initial_value(const Model& model, std::size_t parameter, std::size_t comp
 
 bool keeps_low_precision(const Scenario& scenario) {
   const std::vector<ParameterShape> all = parameters(scenario.model);
-  return std::ranges::any_of(
-      all, [&](const ParameterShape& parameter) { return scenario.plan.engine.get()->dtype_of(parameter.name) != DType::f32; });
+  return std::ranges::any_of(all, [&](const ParameterShape& parameter) {
+    return scenario.plan.engine.get()->dtype_of(parameter.name) != DType::f32;
+  });
 }
 
 std::int64_t vocabulary(const Model& model) {

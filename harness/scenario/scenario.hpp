@@ -48,25 +48,25 @@ enum class TensorKind : std::uint8_t {
   low_precision,  ///< One tensor, which may be gathered in another form than a plain tensor.
 };
 
-/// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the root's path is empty.
-/// Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; convolution `weight` [out, channels,
-/// in / channels] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions, features] and `weight`
-/// [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`, `value`, `output`
-/// [features, features].
+/// A module and, for containers, its children in the order in which they run. Its path joins names with dots; the
+/// root's path is empty. Parameters, in order of registration: linear `weight` [out, in] and `bias` [out]; convolution
+/// `weight` [out, channels, in / channels] and `bias` [out]; scale `factor` [1]; embedding `positions` [positions,
+/// features] and `weight` [vocabulary, features]; layer_norm `weight` and `bias` [features]; attention `query`, `key`,
+/// `value`, `output` [features, features].
 struct Module {
   std::string name;
   ModuleKind kind = ModuleKind::sequential;
-  std::int64_t in_features = 0, out_features = 0;     ///< For `linear` and `convolution`.
+  std::int64_t in_features = 0, out_features = 0;  ///< For `linear` and `convolution`.
   std::int64_t channels = 0;  ///< `convolution`: its input features are this number of channels of one width.
-  std::int64_t features = 0;                          ///< For `embedding`, `layer_norm` and `attention`.
-  std::int64_t vocabulary = 0, positions = 0;         ///< For `embedding`. Without positions: 0.
-  bool bias = true;                                   ///< For `linear` and `convolution`.
+  std::int64_t features = 0;  ///< For `embedding`, `layer_norm` and `attention`.
+  std::int64_t vocabulary = 0, positions = 0;  ///< For `embedding`. Without positions: 0.
+  bool bias = true;  ///< For `linear` and `convolution`.
   std::string tied_to;  ///< `linear`: it shares the weight of the module at this path. Empty: it has its own weight.
-  bool contiguous = true;                             ///< `linear`: false for a weight that is stored transposed.
-  TensorKind tensor = TensorKind::plain;              ///< `linear`, `convolution`: the kind of its weight.
+  bool contiguous = true;  ///< `linear`: false for a weight that is stored transposed.
+  TensorKind tensor = TensorKind::plain;  ///< `linear`, `convolution`: the kind of its weight.
   bool scalar = false;  ///< `scale`: its parameter has no dimension, instead of one of size 1.
   bool frozen = false;  ///< Its parameters, and the parameters of modules under it, get no gradient.
-  std::string target;                                 ///< `use`: the path of the module that runs.
+  std::string target;  ///< `use`: the path of the module that runs.
   /// `linear`: the module occupies its stream for this time in addition to its work.
   Nanoseconds forward_sleep = 0, backward_sleep = 0;
   std::vector<Module> children;
@@ -74,10 +74,10 @@ struct Module {
 };
 
 enum class LossKind : std::uint8_t {
-  sum,             ///< The sum of all outputs.
+  sum,  ///< The sum of all outputs.
   sum_of_squares,  ///< The sum of all squares, divided by `divisor`.
   dot,  ///< The sum of output · fixed row. The row is by formula, with seed `dot_seed` and divisor `divisor`.
-  cross_entropy,   ///< The mean over all positions, with the targets of the script.
+  cross_entropy,  ///< The mean over all positions, with the targets of the script.
 };
 
 struct Loss {
@@ -89,7 +89,7 @@ struct Loss {
 
 /// The distribution of initial values, which are integers over the divisor.
 enum class Distribution : std::uint8_t {
-  uniform,           ///< From -4 to 4, all equally often.
+  uniform,  ///< From -4 to 4, all equally often.
   /// The same integers, bell-shaped: the deviation is 2, and values beyond two deviations are cut off.
   truncated_normal,
 };
@@ -159,27 +159,27 @@ struct Extension {
 /// When an engine calls a gradient hook.
 enum class HookPoint : std::uint8_t {
   reduction,  ///< Instead of the engine's own reduction of a group's gradients: the hook communicates and divides.
-  after_reduction,     ///< After the reduction of a group's gradients, before parameters get them.
+  after_reduction,  ///< After the reduction of a group's gradients, before parameters get them.
   after_accumulation,  ///< When a parameter has its gradient, before the optimizer reads it.
 };
 
 /// Gradient hooks that a script can name.
 enum class HookKind : std::uint8_t {
-  plain,          ///< The mean over ranks, like an engine's own. After a reduction it changes nothing.
-  doubled,        ///< Like `plain`, times two.
-  sum,            ///< Instead of a reduction: the sum over ranks.
+  plain,  ///< The mean over ranks, like an engine's own. After a reduction it changes nothing.
+  doubled,  ///< Like `plain`, times two.
+  sum,  ///< Instead of a reduction: the sum over ranks.
   fp16_compress,  ///< The engine's own hook, which reduces in f16.
   bf16_compress,  ///< The engine's own hook, which reduces in bf16.
-  not_callable,   ///< No hook: a mistake.
+  not_callable,  ///< No hook: a mistake.
 };
 
 struct Hook {
   HookKind kind = HookKind::plain;
   HookPoint point = HookPoint::reduction;
-  std::int64_t state = 0;      ///< The user's: the engine passes it to each call.
-  bool direct = false;         ///< Put on this one group, without the checks of a registration.
-  bool refused = false;        ///< The engine must refuse it, and the script goes on.
-  std::vector<int> fails_on;   ///< The ranks on which it fails.
+  std::int64_t state = 0;  ///< The user's: the engine passes it to each call.
+  bool direct = false;  ///< Put on this one group, without the checks of a registration.
+  bool refused = false;  ///< The engine must refuse it, and the script goes on.
+  std::vector<int> fails_on;  ///< The ranks on which it fails.
   friend bool operator==(const Hook&, const Hook&) = default;
 };
 
@@ -193,7 +193,8 @@ std::string_view to_string(ExtensionForm form);
 std::string_view to_string(HookPoint point);
 std::string_view to_string(HookKind kind);
 
-/// One call of a script. A backward takes the sum of the losses of all forwards since the last backward. Forwards that fail do not count.
+/// One call of a script. A backward takes the sum of the losses of all forwards since the last backward. Forwards that
+/// fail do not count.
 struct Action {
   ActionKind kind = ActionKind::forward;
   /// `forward`, `evaluate`: runs this module alone. `unshard` … `set_…`: the groups of modules at or under this path.
@@ -266,7 +267,8 @@ std::string child_path(const std::string& path, const std::string& name);
 /// Whether a path is `ancestor` or under it. Every path is under the root.
 bool is_at_or_under(std::string_view path, std::string_view ancestor);
 /// Calls `each` with every module and its path, the root first, depth first.
-void visit(const Module& module, const std::string& path, const std::function<void(const Module&, const std::string&)>& each);
+void visit(const Module& module, const std::string& path,
+           const std::function<void(const Module&, const std::string&)>& each);
 /// Whether `is` holds for any module of the scenario.
 bool any_module(const Scenario& scenario, const std::function<bool(const Module&)>& is);
 /// The paths of all modules, in the order of `visit`.
@@ -276,9 +278,10 @@ const Module* find(const Model& model, std::string_view path);
 
 /// The text of an error: the choice at `path` has no such child. It lists the children.
 std::string no_such_child(const Module& choice, const std::string& path, const std::string& child);
-/// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws std::invalid_argument if it
-/// has no such child.
-const Module& chosen_child(const Module& choice, const std::string& path, const std::map<std::string, std::string>& paths);
+/// The child that the choice at `path` runs in a forward with these paths: the named one, or its first. Throws
+/// std::invalid_argument if it has no such child.
+const Module& chosen_child(const Module& choice, const std::string& path,
+                           const std::map<std::string, std::string>& paths);
 
 /// A parameter in order of registration: `path.weight`, `path.bias`, ….
 struct ParameterShape {

@@ -53,7 +53,8 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   } catch (const Json::exception& error) {  // also for a number that no double can hold
     std::string_view why = error.what();
     // The library begins the text with its own name of the error in brackets.
-    if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos) why.remove_prefix(name_end + 2);
+    if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos)
+      why.remove_prefix(name_end + 2);
     throw std::invalid_argument(fmt::format("scenario: no JSON: {}", why));
   }
 }

@@ -44,7 +44,8 @@ Extension read_extension(const Node& node) {
   if (const auto parameter = node.find("parameter")) extension.parameter = parameter->nonempty_text();
   if (const auto tensor = node.find("tensor")) {
     extension.tensor = tensor->choice(TensorKind::low_precision);
-    if (extension.tensor == TensorKind::plain) tensor->fail("a kind that is not plain: plain parameters are named one by one");
+    if (extension.tensor == TensorKind::plain)
+      tensor->fail("a kind that is not plain: plain parameters are named one by one");
   }
   extension.kind = node.choice_at("extension", ExtensionKind::truncated);
   if (const auto form = node.find("form")) extension.form = form->choice(ExtensionForm::full);
@@ -205,7 +206,8 @@ Script read_script(const Node& node) {
   for (const Node& segment : node.at("segments").elements()) {
     segment.expect_keys({"iterations", "body"});
     Script::Segment& read = script.segments.emplace_back();
-    if (const auto iterations = segment.find("iterations")) read.iterations = static_cast<int>(iterations->integer(1, most_iterations));
+    if (const auto iterations = segment.find("iterations"))
+      read.iterations = static_cast<int>(iterations->integer(1, most_iterations));
     for (const Node& action : segment.at("body").elements()) read.body.push_back(read_action(action));
   }
   return script;

@@ -26,10 +26,13 @@ void validate_names(const Model& model, const Module& module, const std::string&
   for (std::size_t i = 0; i < module.children.size(); ++i) {
     const Module& child = module.children[i];
     if (std::ranges::any_of(child.name, is_control))
-      fail(place_of(model, path), fmt::format("children[{}].name has a control character: use characters that can be printed", i));
+      fail(place_of(model, path),
+           fmt::format("children[{}].name has a control character: use characters that can be printed", i));
     if (child.name.empty() || child.name.find('.') != std::string::npos)
-      fail(place_of(model, path), fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
-    if (!names.insert(child.name).second) fail(place_of(model, path), fmt::format("two children are named \"{}\"", child.name));
+      fail(place_of(model, path),
+           fmt::format("a child is named \"{}\": a name must not be empty nor contain a dot", child.name));
+    if (!names.insert(child.name).second)
+      fail(place_of(model, path), fmt::format("two children are named \"{}\"", child.name));
   }
 }
 
@@ -43,17 +46,17 @@ void validate_module(const Model& model, const Module& module, const std::string
   if (is_container(module.kind)) return validate_names(model, module, path);
   if (!module.children.empty()) fail(place(), fmt::format("a {} module has no children", to_string(module.kind)));
   if (is_linear_map(module.kind) && (module.in_features < 1 || module.out_features < 1))
-    fail(place(), fmt::format("a {} module has at least one feature on each side, not {} -> {}", to_string(module.kind), module.in_features,
-                              module.out_features));
+    fail(place(), fmt::format("a {} module has at least one feature on each side, not {} -> {}", to_string(module.kind),
+                              module.in_features, module.out_features));
   if (module.kind == ModuleKind::convolution && (module.channels < 1 || module.in_features % module.channels != 0))
-    fail(place(), fmt::format("{} channels do not divide its {} input features: choose a divisor of {}", module.channels,
-                              module.in_features, module.in_features));
-  const bool has_features =
-      module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm || module.kind == ModuleKind::attention;
+    fail(place(), fmt::format("{} channels do not divide its {} input features: choose a divisor of {}",
+                              module.channels, module.in_features, module.in_features));
+  const bool has_features = module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm ||
+                            module.kind == ModuleKind::attention;
   if (has_features && module.features < 1) fail(place(), fmt::format("at least one feature, not {}", module.features));
   if (module.kind == ModuleKind::embedding && (module.vocabulary < 1 || module.positions < 0))
-    fail(place(),
-         fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}", module.vocabulary, module.positions));
+    fail(place(), fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}",
+                              module.vocabulary, module.positions));
 }
 
 void validate_ties(const Model& model) {
@@ -62,13 +65,16 @@ void validate_ties(const Model& model) {
     const Module* owner = find(model, module.tied_to);
     const Shape mine{module.out_features, module.in_features};
     Shape theirs;
-    if (owner != nullptr && owner->kind == ModuleKind::linear && owner->tied_to.empty()) theirs = {owner->out_features, owner->in_features};
+    if (owner != nullptr && owner->kind == ModuleKind::linear && owner->tied_to.empty())
+      theirs = {owner->out_features, owner->in_features};
     if (owner != nullptr && owner->kind == ModuleKind::embedding) theirs = {owner->vocabulary, owner->features};
     if (owner == nullptr || owner == &module || theirs.empty())
-      fail(place_of(model, path), fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
+      fail(place_of(model, path),
+           fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
     if (mine != theirs)
-      fail(place_of(model, path), fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
-                                              shardproof::to_string(theirs)));
+      fail(place_of(model, path),
+           fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
+                       shardproof::to_string(theirs)));
   });
 }
 
@@ -77,22 +83,27 @@ void validate_ties(const Model& model) {
 void validate_tensors(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tensor == TensorKind::plain) return;
-    if (!is_linear_map(module.kind)) fail(place_of(model, path), "only the weight of a linear module or a convolution is other than plain");
+    if (!is_linear_map(module.kind))
+      fail(place_of(model, path), "only the weight of a linear module or a convolution is other than plain");
     if (!module.tied_to.empty())
-      fail(place_of(model, path), fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
+      fail(place_of(model, path),
+           fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
   });
   for (const ParameterShape& parameter : parameters(model)) {
     if (parameter.tensor == TensorKind::two_tensor && !parameter.aliases.empty())
-      fail("model", fmt::format("\"{}\" is a pair, and \"{}\" is tied to it", parameter.name, parameter.aliases.front()));
+      fail("model",
+           fmt::format("\"{}\" is a pair, and \"{}\" is tied to it", parameter.name, parameter.aliases.front()));
   }
 }
 
 void validate_divisor(int divisor, const std::string& place) {
-  if (divisor < 1) fail(place, fmt::format("expected an integer from 1 to {}, found {}", std::numeric_limits<int>::max(), divisor));
+  if (divisor < 1)
+    fail(place, fmt::format("expected an integer from 1 to {}, found {}", std::numeric_limits<int>::max(), divisor));
 }
 
 void validate_loss(const Loss& loss) {
-  if (!(loss.divisor > 0)) fail("model.loss.divisor", fmt::format("expected a positive number, found {}", loss.divisor));
+  if (!(loss.divisor > 0))
+    fail("model.loss.divisor", fmt::format("expected a positive number, found {}", loss.divisor));
   // The fixed row of a `dot` loss is by formula, whose divisors are integers.
   constexpr int most = std::numeric_limits<int>::max();
   if (loss.kind == LossKind::dot && (loss.divisor > most || loss.divisor != std::trunc(loss.divisor)))
@@ -102,7 +113,8 @@ void validate_loss(const Loss& loss) {
 void validate_mixed_precision(const MixedPrecision& mixed) {
   const auto real = [](std::optional<DType> dtype, const char* key) {
     if (dtype && *dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16)
-      fail(fmt::format("plan.mixed_precision.{}", key), fmt::format("expected f32, bf16 or f16, found {}", to_string(*dtype)));
+      fail(fmt::format("plan.mixed_precision.{}", key),
+           fmt::format("expected f32, bf16 or f16, found {}", to_string(*dtype)));
   };
   real(mixed.param, "param");
   real(mixed.reduce, "reduce");
@@ -129,18 +141,21 @@ void validate_plan(const Scenario& scenario) {
   if (!plan.mesh.names.empty() && plan.mesh.names.size() != plan.mesh.shape.size())
     fail("plan.mesh.names", fmt::format("{} names for {} dimensions", plan.mesh.names.size(), plan.mesh.shape.size()));
   for (const std::string& name : plan.mesh.names) {
-    if (std::ranges::count(plan.mesh.names, name) > 1) fail("plan.mesh.names", fmt::format("two dimensions are named \"{}\"", name));
+    if (std::ranges::count(plan.mesh.names, name) > 1)
+      fail("plan.mesh.names", fmt::format("two dimensions are named \"{}\"", name));
   }
   validate_mixed_precision(plan.mixed_precision);
   validate_optimizer(plan.optimizer);
-  if (plan.engine.get() == nullptr) fail("plan", "it has no engine section; " + closest_or_all(names_of_engine_kinds(), ""));
+  if (plan.engine.get() == nullptr)
+    fail("plan", "it has no engine section; " + closest_or_all(names_of_engine_kinds(), ""));
   plan.engine.get()->validate(scenario);
 }
 
 void require_group(const Scenario& scenario, const std::string& name, const std::string& place) {
   const std::vector<std::string> groups = scenario.plan.engine.get()->groups(scenario.model);
   if (std::ranges::find(groups, name) != groups.end()) return;
-  fail(place, fmt::format("the plan has no group \"{}\"; {}", name, closest_or_all({groups.begin(), groups.end()}, name)));
+  fail(place,
+       fmt::format("the plan has no group \"{}\"; {}", name, closest_or_all({groups.begin(), groups.end()}, name)));
 }
 
 void validate_label(const Scenario& scenario, WorkKind kind, const std::string& label) {
@@ -152,7 +167,8 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
       const ModuleKind module = find(scenario.model, label)->kind;
       const bool adds = kind == WorkKind::forward && module == ModuleKind::residual;
       if (!adds && (is_container(module) || module == ModuleKind::use))
-        fail(place, fmt::format("\"{}\" is a {}, which has no such work of its own: label what runs in it", label, to_string(module)));
+        fail(place, fmt::format("\"{}\" is a {}, which has no such work of its own: label what runs in it", label,
+                                to_string(module)));
       return;
     }
     case WorkKind::optimizer: return require_parameter(parameters(scenario.model), label, place);
@@ -200,9 +216,10 @@ void validate_costs(const CostModel& costs) {
   for (const auto& [which, cost] : costs.tagged_collectives)
     not_negative(cost, member_place(fmt::format("costs.collectives.{}.tagged", to_string(which.first)), which.second));
   not_negative(costs.host_call, "costs.host_call");
-  if (costs.imagined_ranks != 0 && (costs.imagined_ranks < 2 || costs.imagined_ranks > CostModel::most_imagined_ranks)) {
-    fail("costs.imagined_ranks",
-         fmt::format("expected an integer from 2 to {}, found {}", CostModel::most_imagined_ranks, costs.imagined_ranks));
+  if (costs.imagined_ranks != 0 &&
+      (costs.imagined_ranks < 2 || costs.imagined_ranks > CostModel::most_imagined_ranks)) {
+    fail("costs.imagined_ranks", fmt::format("expected an integer from 2 to {}, found {}",
+                                             CostModel::most_imagined_ranks, costs.imagined_ranks));
   }
 }
 
@@ -211,8 +228,10 @@ void validate_costs(const CostModel& costs) {
 void validate(const Scenario& scenario) {
   const Shape& input = scenario.script.input;
   if (input.size() != 2 || input[0] < 1 || input[1] < 1)
-    fail("script.input", fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
-  visit(scenario.model.root, "", [&](const Module& module, const std::string& path) { validate_module(scenario.model, module, path); });
+    fail("script.input",
+         fmt::format("expected [batch, features] with both positive, found {}", shardproof::to_string(input)));
+  visit(scenario.model.root, "",
+        [&](const Module& module, const std::string& path) { validate_module(scenario.model, module, path); });
   validate_ties(scenario.model);
   validate_tensors(scenario.model);
   FlowCheck flow(scenario.model, input);

@@ -15,7 +15,8 @@ std::vector<ParameterShape> extended(const Model& model, const Extension& extens
   std::vector<ParameterShape> all = parameters(model);
   if (!extension.parameter.empty()) {
     if (extension.tensor != TensorKind::plain)
-      fail(place, fmt::format("is for \"{}\", and for all that are {}: one of the two", extension.parameter, to_string(extension.tensor)));
+      fail(place, fmt::format("is for \"{}\", and for all that are {}: one of the two", extension.parameter,
+                              to_string(extension.tensor)));
     require_parameter(all, extension.parameter, place);
     std::erase_if(all, [&](const ParameterShape& parameter) { return parameter.name != extension.parameter; });
   } else {
@@ -32,8 +33,10 @@ void validate_extension(const Scenario& scenario, const Extension& extension, co
   for (const ParameterShape& parameter : extended(scenario.model, extension, place)) {
     const bool is_of_one = extension.kind == ExtensionKind::bf16 || extension.kind == ExtensionKind::int8;
     if (is_of_one && parameter.tensor == TensorKind::two_tensor)
-      fail(place, fmt::format("{} is made of one tensor, and \"{}\" is a pair", to_string(extension.kind), parameter.name));
-    if (const std::string why = scenario.plan.engine.get()->objection_to_extension(parameter); !why.empty()) fail(place, why);
+      fail(place,
+           fmt::format("{} is made of one tensor, and \"{}\" is a pair", to_string(extension.kind), parameter.name));
+    if (const std::string why = scenario.plan.engine.get()->objection_to_extension(parameter); !why.empty())
+      fail(place, why);
   }
 }
 

@@ -34,7 +34,8 @@ void require_ascending(const std::vector<int>& ranks, const std::string& place) 
 }
 
 void require_in_world(const std::vector<int>& ranks, int size, const std::string& place) {
-  if (!ranks.empty() && ranks.back() >= size) fail(place, fmt::format("rank {} is not in a world of {}", ranks.back(), size));
+  if (!ranks.empty() && ranks.back() >= size)
+    fail(place, fmt::format("rank {} is not in a world of {}", ranks.back(), size));
 }
 
 // The forwards of a script, by the module that runs and by its paths. Each is followed once.
@@ -45,7 +46,8 @@ class Forwards {
   void validate(const Action& action, const CallPlace& place) {
     const FlowCheck& forward = followed(action, place);
     for (const auto& [path, child] : action.paths) {
-      if (!forward.came_through(path)) fail(member_place(place.key("paths"), path), fmt::format("the choice \"{}\" does not run", path));
+      if (!forward.came_through(path))
+        fail(member_place(place.key("paths"), path), fmt::format("the choice \"{}\" does not run", path));
     }
     if (action.by_method && action.module.empty())
       fail(place.key("method"), "only a forward of one module can be by a method: name the module");
@@ -58,26 +60,33 @@ class Forwards {
  private:
   const FlowCheck& followed(const Action& action, const CallPlace& place) {
     const std::string& path = action.module;
-    for (const auto& [choice, child] : action.paths) require_child(choice, child, member_place(place.key("paths"), choice));
-    const auto [at, fresh] = followed_.try_emplace(std::pair(path, action.paths), scenario_.model, scenario_.script.input, action.paths);
+    for (const auto& [choice, child] : action.paths)
+      require_child(choice, child, member_place(place.key("paths"), choice));
+    const auto [at, fresh] =
+        followed_.try_emplace(std::pair(path, action.paths), scenario_.model, scenario_.script.input, action.paths);
     FlowCheck& flow = at->second;
     if (!fresh) return flow;
     const Module& module = *find(scenario_.model, path);
-    if (module.kind == ModuleKind::list) fail(place.whole(), fmt::format("\"{}\" is a list, which has no forward", path));
+    if (module.kind == ModuleKind::list)
+      fail(place.whole(), fmt::format("\"{}\" is a list, which has no forward", path));
     const Flow output = flow.through(module, path, flow.input());
-    if (output.tokens) fail(place.whole(), fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
+    if (output.tokens)
+      fail(place.whole(), fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
     // Targets have as many classes as the whole model's output.
     const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
     if (is_classified && output.features < output_features(scenario_))
-      fail(place.whole(), fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features, output_features(scenario_)));
+      fail(place.whole(), fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features,
+                                      output_features(scenario_)));
     return flow;
   }
 
   void require_child(const std::string& path, const std::string& child, const std::string& place) const {
     require_module(scenario_.model, path, place);
     const Module& choice = *find(scenario_.model, path);
-    if (choice.kind != ModuleKind::choice) fail(place, fmt::format("\"{}\" is a {}, not a choice", path, to_string(choice.kind)));
-    if (std::ranges::find(choice.children, child, &Module::name) == choice.children.end()) fail(place, no_such_child(choice, path, child));
+    if (choice.kind != ModuleKind::choice)
+      fail(place, fmt::format("\"{}\" is a {}, not a choice", path, to_string(choice.kind)));
+    if (std::ranges::find(choice.children, child, &Module::name) == choice.children.end())
+      fail(place, no_such_child(choice, path, child));
   }
 
   const Scenario& scenario_;
@@ -93,7 +102,11 @@ class ScriptCheck {
  public:
   /// `ranks_differ`: some calls are for only some ranks, so an error must name the rank.
   ScriptCheck(const Scenario& scenario, Forwards& forwards, int rank, bool ranks_differ)
-      : scenario_(scenario), forwards_(forwards), rank_(rank), ranks_differ_(ranks_differ), parameters_(parameters(scenario.model)) {}
+      : scenario_(scenario),
+        forwards_(forwards),
+        rank_(rank),
+        ranks_differ_(ranks_differ),
+        parameters_(parameters(scenario.model)) {}
 
   void validate() {
     const auto& segments = scenario_.script.segments;
@@ -111,7 +124,8 @@ class ScriptCheck {
  private:
   void play(const Action& action, const CallPlace& place) {
     require_module(scenario_.model, action.module, place.key("module"));
-    if (const std::string why = scenario_.plan.engine.get()->objection_to_call(action); !why.empty()) fail(place.whole(), why);
+    if (const std::string why = scenario_.plan.engine.get()->objection_to_call(action); !why.empty())
+      fail(place.whole(), why);
     switch (action.kind) {
       case ActionKind::forward: forward_done_ = forward_done_ || !action.fails_in; [[fallthrough]];
       case ActionKind::evaluate:
@@ -120,17 +134,19 @@ class ScriptCheck {
         any_forward_ = any_forward_ || !action.fails_in;
         break;
       case ActionKind::backward:
-        if (!std::exchange(forward_done_, false)) fail(place.whole(), fmt::format("rank {} has made no forward before it", rank_));
+        if (!std::exchange(forward_done_, false))
+          fail(place.whole(), fmt::format("rank {} has made no forward before it", rank_));
         is_reducing_ = !is_last_;
         break;
       case ActionKind::step:
-        if (forward_done_) refuse(place, "a step between a forward and its backward, which needs the parameters as they were");
+        if (forward_done_)
+          refuse(place, "a step between a forward and its backward, which needs the parameters as they were");
         expect_gradients(place);
         break;
       case ActionKind::clip_grad_norm:
         if (!(action.max_norm > 0) || !(action.norm_type > 0))
-          fail(place.whole(),
-               fmt::format("expected a positive max_norm and norm_type, found {} and {}", action.max_norm, action.norm_type));
+          fail(place.whole(), fmt::format("expected a positive max_norm and norm_type, found {} and {}",
+                                          action.max_norm, action.norm_type));
         expect_gradients(place);
         break;
       case ActionKind::capture:
@@ -148,7 +164,8 @@ class ScriptCheck {
       case ActionKind::register_hook: validate_hook(action, place); break;
       case ActionKind::materialize:
       case ActionKind::initialize:
-        if (scenario_.plan.initialisation != Initialisation::meta) fail(place.whole(), "is for a plan whose initialisation is meta");
+        if (scenario_.plan.initialisation != Initialisation::meta)
+          fail(place.whole(), "is for a plan whose initialisation is meta");
         expect_no_start(place);
         set_without_values(action.module, action.kind == ActionKind::materialize, place);
         break;
@@ -175,7 +192,8 @@ class ScriptCheck {
     if (hook.fails_on.empty()) return;
     require_ascending(hook.fails_on, place.key("fails_on"));
     if (is_own) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
-    if (hook.refused || hook.kind == HookKind::not_callable) fail(place.key("fails_on"), "a hook that engines refuse is never called");
+    if (hook.refused || hook.kind == HookKind::not_callable)
+      fail(place.key("fails_on"), "a hook that engines refuse is never called");
   }
 
   // Sets all parameters at or under the path. There must be at least one.
@@ -193,11 +211,13 @@ class ScriptCheck {
   // Engines refuse parameters that are still meta. But no engine can see that memory has no values, so this checks it.
   void start(const CallPlace& place) {
     has_started_ = true;
-    const auto first =
-        std::ranges::find_if(parameters_, [&](const ParameterShape& parameter) { return without_values_.contains(parameter.name); });
+    const auto first = std::ranges::find_if(
+        parameters_, [&](const ParameterShape& parameter) { return without_values_.contains(parameter.name); });
     if (first == parameters_.end()) return;
-    refuse(place, fmt::format("parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
-                              first->name));
+    refuse(place,
+           fmt::format(
+               "parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
+               first->name));
   }
 
   void expect_no_start(const CallPlace& place) const {
@@ -215,10 +235,10 @@ class ScriptCheck {
   std::vector<ParameterShape> parameters_;
   std::set<std::string> without_values_;  // parameters that have memory
   bool any_forward_ = false;
-  bool has_started_ = false;   // for the engine
+  bool has_started_ = false;  // for the engine
   bool forward_done_ = false;  // and no backward yet
-  bool is_last_ = true;        // the value of the switch
-  bool is_reducing_ = false;   // after a backward that was not the last
+  bool is_last_ = true;  // the value of the switch
+  bool is_reducing_ = false;  // after a backward that was not the last
 };
 
 // The ranks of a divided copy must get the same input.
@@ -226,7 +246,8 @@ void require_inputs_of_copies(const Plan& plan, std::size_t inputs, const std::s
   const int parts = plan.engine.get()->ranks_per_copy(plan.mesh);
   if (parts == 1) return;
   const auto copies = static_cast<std::size_t>(plan.mesh.shape.front());
-  if (inputs > copies) fail(place, fmt::format("{} inputs for {} copies of the model: give one for each copy", inputs, copies));
+  if (inputs > copies)
+    fail(place, fmt::format("{} inputs for {} copies of the model: give one for each copy", inputs, copies));
 }
 
 void validate_given(const Scenario& scenario) {
@@ -246,7 +267,8 @@ void validate_given(const Scenario& scenario) {
       for (const double number : ranks[rank]) {
         if (!(std::abs(number) <= std::numeric_limits<float>::max()))
           fail(fmt::format("{}[{}]", place, rank),
-               fmt::format("expected a finite number of f32, at most {} in size, found {}", std::numeric_limits<float>::max(), number));
+               fmt::format("expected a finite number of f32, at most {} in size, found {}",
+                           std::numeric_limits<float>::max(), number));
       }
     }
   }
@@ -270,7 +292,8 @@ void require_whole_copies(const Scenario& scenario) {
       for (int other = rank / parts * parts, end = other + parts; other < end; ++other) {
         if (std::ranges::find(action.ranks, other) == action.ranks.end())
           fail(place.key("ranks"),
-               fmt::format("ranks {} and {} have parts of one copy, so they make the same calls: name both, or neither", rank, other));
+               fmt::format("ranks {} and {} have parts of one copy, so they make the same calls: name both, or neither",
+                           rank, other));
       }
     }
   });

@@ -8,7 +8,8 @@ namespace shardproof::scenario {
 /// Checks the script of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
-/// Checks that a world of this size has all ranks that the calls of a script name. Throws std::invalid_argument that names the call.
+/// Checks that a world of this size has all ranks that the calls of a script name. Throws std::invalid_argument that
+/// names the call.
 void require_ranks_in_world(const Script& script, int size);
 
 /// Checks a script that `validate_script` has passed for a world of this size. Throws std::invalid_argument with the

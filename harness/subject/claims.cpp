@@ -13,8 +13,9 @@ namespace {
 
 std::vector<std::string> missing(const Claims::Kind& kind, std::span<const std::string> needs) {
   std::vector<std::string> names(needs.begin(), needs.end());
-  std::erase_if(names,
-                [&](const std::string& name) { return std::ranges::find(kind.features, name, &Feature::name) != kind.features.end(); });
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::find(kind.features, name, &Feature::name) != kind.features.end();
+  });
   return names;
 }
 
@@ -44,7 +45,8 @@ std::string Claims::lacking(std::string_view kind, std::span<const std::string> 
   const Kind* nearest = find(kind);
   if (nearest == nullptr && !kind.empty()) return fmt::format("the engine kind {}", kind);
   if (nearest == nullptr) {
-    const auto least = std::ranges::min_element(kinds_, {}, [&](const Kind& claimed) { return missing(claimed, needs).size(); });
+    const auto least =
+        std::ranges::min_element(kinds_, {}, [&](const Kind& claimed) { return missing(claimed, needs).size(); });
     if (least == kinds_.end()) return fmt::format("{}", fmt::join(needs, ", "));
     nearest = &*least;
   }

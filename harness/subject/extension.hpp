@@ -1,6 +1,6 @@
-// All-gather extensions: user hooks by which an engine gathers a parameter in another form. The pre hook makes the contribution of this
-// rank from its shard. The post hook makes a whole parameter of the contributions of all ranks. Source of the rules: PyTorch's
-// fully_shard, fsdp_pre_all_gather and fsdp_post_all_gather.
+// All-gather extensions: user hooks by which an engine gathers a parameter in another form. The pre hook makes the
+// contribution of this rank from its shard. The post hook makes a whole parameter of the contributions of all ranks.
+// Source of the rules: PyTorch's fully_shard, fsdp_pre_all_gather and fsdp_post_all_gather.
 //
 // The host calls the hooks. They put their computation on the stream that they are given, and throw nothing.
 #pragma once
@@ -19,7 +19,8 @@ namespace shardproof {
 /// This rank's shard of one parameter, as the optimizer keeps it.
 struct ShardView {
   std::string parameter;
-  /// One for each component of the parameter's kind, [padded rows, …]. All ranks have the same shape. The padding is zero.
+  /// One for each component of the parameter's kind, [padded rows, …]. All ranks have the same shape. The padding is
+  /// zero.
   std::vector<Tensor> components;
   std::int64_t rows = 0;  ///< the number of this rank's own rows; the others are padding
 };
@@ -49,11 +50,11 @@ struct Contributions {
 
 /// A whole parameter that a post hook has made.
 struct Unsharded {
-  /// Layers read this tensor. It is in param_dtype, and has the rows of the whole parameter or more (the rest is padding). It is a view of
-  /// a contribution, or has the extension's own memory.
+  /// Layers read this tensor. It is in param_dtype, and has the rows of the whole parameter or more (the rest is
+  /// padding). It is a view of a contribution, or has the extension's own memory.
   Tensor value;
-  /// The engine releases the memory of these tensors when it reshards, and allocates it again when it gathers again. They include `value`
-  /// if its memory has to go. The engine releases the memory of the contributions in any case.
+  /// The engine releases the memory of these tensors when it reshards, and allocates it again when it gathers again.
+  /// They include `value` if its memory has to go. The engine releases the memory of the contributions in any case.
   std::vector<Tensor> to_free;
 };
 
@@ -63,14 +64,15 @@ struct AllGatherExtension {
   /// `context` is nullptr in the minimal form.
   std::function<Reply(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out)> pre;
 
-  /// At the first gather `out` is nullptr, and the hook makes a whole parameter in `made`. At later gathers `out` points to the parameter
-  /// that it made, always the same object, and the hook leaves `made` alone. The tensors of `out` then have new memory. Views of
-  /// contributions are views of the new contributions. The hook writes all other tensors.
+  /// At the first gather `out` is nullptr, and the hook makes a whole parameter in `made`. At later gathers `out`
+  /// points to the parameter that it made, always the same object, and the hook leaves `made` alone. The tensors of
+  /// `out` then have new memory. Views of contributions are views of the new contributions. The hook writes all other
+  /// tensors.
   std::function<Reply(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made)> post;
 };
 
-/// The target of an extension: one parameter, or all parameters of a kind. An extension for the parameter has priority over one for its
-/// kind.
+/// The target of an extension: one parameter, or all parameters of a kind. An extension for the parameter has priority
+/// over one for its kind.
 struct ExtensionTarget {
   std::string parameter;  ///< empty: all of the kind
   scenario::TensorKind kind = scenario::TensorKind::plain;

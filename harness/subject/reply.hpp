@@ -1,4 +1,5 @@
-// The result of a call across the boundary between the suite and an engine: a status, an error text and warnings. No such call throws.
+// The result of a call across the boundary between the suite and an engine: a status, an error text and warnings. No
+// such call throws.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ enum class CallStatus : std::uint8_t {
   ok,
   failed,
   planned_failure,  ///< of `perform`: the module in `fails_in` of the action has thrown
-  unsupported,      ///< the engine lacks a feature that the call needs
+  unsupported,  ///< the engine lacks a feature that the call needs
 };
 
 std::string_view to_string(CallStatus status);

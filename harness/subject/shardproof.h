@@ -95,10 +95,11 @@ enum {
 /* The content of a buffer. The harness counts live bytes by these classes. */
 typedef uint32_t shardproof_memory;
 enum {
-  SHARDPROOF_MEMORY_SHARD,     /* this rank's part of a parameter; label, as for all that belongs to one parameter: its name */
-  SHARDPROOF_MEMORY_GATHERED,  /* flat result of an all-gather */
+  /* this rank's part of a parameter; label, as for all that belongs to one parameter: its name */
+  SHARDPROOF_MEMORY_SHARD,
+  SHARDPROOF_MEMORY_GATHERED, /* flat result of an all-gather */
   SHARDPROOF_MEMORY_PARAMETER, /* unsharded parameter */
-  SHARDPROOF_MEMORY_GRADIENT,  /* unsharded gradient */
+  SHARDPROOF_MEMORY_GRADIENT, /* unsharded gradient */
   SHARDPROOF_MEMORY_SHARDED_GRADIENT,
   SHARDPROOF_MEMORY_REDUCE_INPUT, /* flat operand of a reduction */
   SHARDPROOF_MEMORY_OPTIMIZER_STATE,
@@ -108,19 +109,19 @@ enum {
 
 typedef uint32_t shardproof_collective_kind;
 enum {
-  SHARDPROOF_ALL_GATHER,     /* out = size of the group x in */
+  SHARDPROOF_ALL_GATHER, /* out = size of the group x in */
   SHARDPROOF_REDUCE_SCATTER, /* in = size x out */
-  SHARDPROOF_ALL_REDUCE,     /* in = out */
-  SHARDPROOF_BROADCAST,      /* in = out; `in` is read at the root only, and may be empty elsewhere */
-  SHARDPROOF_ALL_TO_ALL,     /* in = out */
-  SHARDPROOF_BARRIER         /* no operands */
+  SHARDPROOF_ALL_REDUCE, /* in = out */
+  SHARDPROOF_BROADCAST, /* in = out; `in` is read at the root only, and may be empty elsewhere */
+  SHARDPROOF_ALL_TO_ALL, /* in = out */
+  SHARDPROOF_BARRIER /* no operands */
 };
 
 typedef uint32_t shardproof_reduce_op;
 enum {
   SHARDPROOF_OP_NONE, /* of collectives that do not reduce */
   SHARDPROOF_OP_SUM,
-  SHARDPROOF_OP_AVG,        /* the sum, then one division by the number of ranks */
+  SHARDPROOF_OP_AVG, /* the sum, then one division by the number of ranks */
   SHARDPROOF_OP_PREMUL_SUM, /* of operands times `factor` */
   SHARDPROOF_OP_MAX,
   SHARDPROOF_OP_MIN
@@ -139,12 +140,12 @@ typedef struct shardproof_tensor {
   shardproof_buffer *buffer;
 } shardproof_tensor;
 
-/* Consecutive elements of a buffer, which work and collectives touch. An operand of a collective, or a tensor, must have the dtype that the
- * memory was written as. Elements of one byte may be anything. */
+/* Consecutive elements of a buffer, which work and collectives touch. An operand of a collective, or a tensor, must
+ * have the dtype that the memory was written as. Elements of one byte may be anything. */
 typedef struct shardproof_span {
   shardproof_buffer *buffer;
   uint64_t offset; /* bytes: a multiple of the size of an element */
-  uint64_t count;  /* elements */
+  uint64_t count; /* elements */
   DLDataType dtype;
 } shardproof_span;
 
@@ -166,7 +167,7 @@ typedef struct shardproof_collective {
   shardproof_collective_kind kind;
   shardproof_reduce_op op;
   double factor; /* of SHARDPROOF_OP_PREMUL_SUM */
-  int root;      /* of a broadcast: a rank of the group */
+  int root; /* of a broadcast: a rank of the group */
   shardproof_span in, out;
   const char *tag; /* its purpose: the first module of its parameter group */
 } shardproof_collective;
@@ -184,8 +185,10 @@ typedef struct shardproof_harness {
   void (*fail)(shardproof_reply *reply, const char *text);
   void (*warn)(shardproof_reply *reply, const char *text);
 
-  /* -- Streams and events, as in CUDA. An event is one record of a stream, never reused, and valid until `destroy` has returned. */
-  shardproof_status (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name, uint32_t *stream);
+  /* -- Streams and events, as in CUDA. An event is one record of a stream, never reused, and valid until `destroy` has
+   * returned. */
+  shardproof_status (*create_stream)(shardproof_device *device, shardproof_stream_role role, const char *name,
+                                     uint32_t *stream);
   shardproof_status (*submit)(shardproof_device *device, uint32_t stream, const shardproof_work *work);
   shardproof_status (*record)(shardproof_device *device, uint32_t stream, uint64_t *event);
   shardproof_status (*wait)(shardproof_device *device, uint32_t stream, uint64_t event);
@@ -193,18 +196,20 @@ typedef struct shardproof_harness {
   shardproof_status (*synchronize_event)(shardproof_device *device, uint64_t event);
   shardproof_status (*synchronize)(shardproof_device *device);
 
-  /* -- Memory. A buffer is valid until it is released. It may have no bytes. At first it holds poison (0xFF, a NaN in all floating
-   * types); on the simulated device, it holds poison again after its release. It is aligned for elements of any dtype. */
-  shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory, const char *label,
-                                shardproof_buffer **buffer);
+  /* -- Memory. A buffer is valid until it is released. It may have no bytes. At first it holds poison (0xFF, a NaN in
+   * all floating types); on the simulated device, it holds poison again after its release. It is aligned for elements
+   * of any dtype. */
+  shardproof_status (*allocate)(shardproof_device *device, uint32_t stream, size_t bytes, shardproof_memory memory,
+                                const char *label, shardproof_buffer **buffer);
   /* Like `allocate`, for memory that the subject has by other means. Only on the simulated device. The harness does
    * not free this memory. It fills the memory only in cases of the feature `hidden_memory`, while work runs that
    * does not declare it. When that work has ended, the memory is as before. It begins at a multiple of 8 bytes, does
    * not move until its release, and is not part of another buffer until then. */
-  shardproof_status (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes, shardproof_memory memory,
-                             const char *label, shardproof_buffer **buffer);
+  shardproof_status (*adopt)(shardproof_device *device, uint32_t stream, void *data, size_t bytes,
+                             shardproof_memory memory, const char *label, shardproof_buffer **buffer);
   /* Changes the class and the label of a buffer, as if `allocate` had got them. */
-  shardproof_status (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory, const char *label);
+  shardproof_status (*describe)(shardproof_device *device, shardproof_buffer *buffer, shardproof_memory memory,
+                                const char *label);
   /* Releases the buffer when all work issued so far on the stream has ended. All other uses of the buffer must end
    * before that, because the memory may then belong to another buffer. */
   shardproof_status (*release)(shardproof_device *device, uint32_t stream, shardproof_buffer *buffer);
@@ -217,24 +222,28 @@ typedef struct shardproof_harness {
   /* Lets go of a buffer in the answer of a hook: see shardproof_contribution. A released buffer is let go already. */
   void (*let_go)(shardproof_device *device, shardproof_buffer *buffer);
   /* Declares that the host itself will now touch these bytes. It does not wait. */
-  shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads, size_t read_count,
-                                   const shardproof_span *writes, size_t write_count);
+  shardproof_status (*host_access)(shardproof_device *device, const char *label, const shardproof_span *reads,
+                                   size_t read_count, const shardproof_span *writes, size_t write_count);
 
-  /* -- Groups of ranks. All ranks of a group issue the same collectives on a stream, in the same order. A collective of a
-   * single rank is an error. */
+  /* -- Groups of ranks. All ranks of a group issue the same collectives on a stream, in the same order. A collective of
+   * a single rank is an error. */
   int (*group_rank)(shardproof_group *group);
   int (*group_size)(shardproof_group *group);
-  const int *(*group_members)(shardproof_group *group); /* global ranks, in order of the group; valid as long as the group */
+  const int *(*group_members)(
+      shardproof_group *group); /* global ranks, in order of the group; valid as long as the group */
   shardproof_status (*run)(shardproof_group *group, uint32_t stream, const shardproof_collective *collective);
-  /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part` is NULL. */
+  /* Collective over the group: ranks of equal color form a part, ordered by (key, rank). With a negative color `part`
+   * is NULL. */
   shardproof_status (*split)(shardproof_group *group, int color, int key, const char *name, shardproof_group **part);
   void (*drop_group)(shardproof_group *part);
   /* Issues `count` collectives of one kind as a single collective: all start when all can start, and all end
    * together. None of them may read or write memory that another one writes. */
-  shardproof_status (*run_coalesced)(shardproof_group *group, uint32_t stream, const shardproof_collective *collectives, size_t count);
+  shardproof_status (*run_coalesced)(shardproof_group *group, uint32_t stream, const shardproof_collective *collectives,
+                                     size_t count);
 } shardproof_harness;
 
-/* The place of a trainer: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has returned. */
+/* The place of a trainer: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has
+ * returned. */
 typedef struct shardproof_seat {
   const shardproof_harness *harness;
   shardproof_device *device;
@@ -242,9 +251,9 @@ typedef struct shardproof_seat {
   int rank;
 } shardproof_seat;
 
-/* One parameter on one rank; tensors are valid on the compute stream. The shard is the part of the logical tensor that begins at `start`
- * along `dim`. With `dim` = SHARDPROOF_FLATTENED the shard has one dimension: the elements of the logical tensor from `start` on,
- * row-major. */
+/* One parameter on one rank; tensors are valid on the compute stream. The shard is the part of the logical tensor that
+ * begins at `start` along `dim`. With `dim` = SHARDPROOF_FLATTENED the shard has one dimension: the elements of the
+ * logical tensor from `start` on, row-major. */
 #define SHARDPROOF_FLATTENED (-1)
 typedef struct shardproof_parameter {
   const char *name;
@@ -255,12 +264,12 @@ typedef struct shardproof_parameter {
   /* f32, or the parameter's dtype in `parameter_dtypes` of the plan. May have no rows. Undefined while the parameter
    * is meta. */
   shardproof_tensor shard;
-  shardproof_tensor second;   /* of a pair: its second tensor, of the shard's shape; else undefined */
+  shardproof_tensor second; /* of a pair: its second tensor, of the shard's shape; else undefined */
   shardproof_tensor gradient; /* of the shard's shape and dtype; undefined if the parameter has no gradient */
 } shardproof_parameter;
 
-/* -- All-gather extensions: harness/subject/extension.hpp describes hooks. The harness gives them to the subject, which calls
- * them. */
+/* -- All-gather extensions: harness/subject/extension.hpp describes hooks. The harness gives them to the subject, which
+ * calls them. */
 
 typedef struct shardproof_shard {
   const char *parameter;
@@ -298,10 +307,10 @@ typedef struct shardproof_contributions {
 
 /* A whole parameter that a post hook has made. */
 typedef struct shardproof_unsharded {
-  uint64_t id;              /* given by the hook; 0: it has made nothing */
-  shardproof_tensor value;  /* a view of a contribution, or the hook's own memory */
-  /* The subject frees the memory of these tensors when it reshards the parameter, and allocates it again for the next gather. It lets go of
-   * each buffer in `value` and `to_free` once, or releases it. */
+  uint64_t id; /* given by the hook; 0: it has made nothing */
+  shardproof_tensor value; /* a view of a contribution, or the hook's own memory */
+  /* The subject frees the memory of these tensors when it reshards the parameter, and allocates it again for the next
+   * gather. It lets go of each buffer in `value` and `to_free` once, or releases it. */
   const shardproof_tensor *to_free;
   size_t to_free_count;
 } shardproof_unsharded;
@@ -311,17 +320,18 @@ typedef struct shardproof_extension {
   int is_full; /* the full form */
   int has_pre, has_post;
   /* `out` is valid until the next call of a hook of this extension. */
-  shardproof_status (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context, uint32_t stream,
-                           shardproof_contribution *out);
-  /* At the first gather of a parameter `out` is NULL, and the hook fills `made`. At later gathers `out` is the same parameter, with its id,
-   * and its tensors have memory. */
-  shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream, const shardproof_unsharded *out,
-                            shardproof_unsharded *made);
+  shardproof_status (*pre)(void *context, const shardproof_shard *shard, const shardproof_shard_context *shard_context,
+                           uint32_t stream, shardproof_contribution *out);
+  /* At the first gather of a parameter `out` is NULL, and the hook fills `made`. At later gathers `out` is the same
+   * parameter, with its id, and its tensors have memory. */
+  shardproof_status (*post)(void *context, const shardproof_contributions *all, uint32_t stream,
+                            const shardproof_unsharded *out, shardproof_unsharded *made);
   /* The reason of the last failed hook of this extension. */
   const char *(*error)(void *context);
 } shardproof_extension;
 
-/* -- Gradient hooks: functions of the user that the subject calls around its reductions. The harness gives them to the subject. */
+/* -- Gradient hooks: functions of the user that the subject calls around its reductions. The harness gives them to the
+ * subject. */
 
 typedef struct shardproof_gradient_hook {
   void *context;
@@ -341,8 +351,9 @@ typedef struct shardproof_gradient_hook {
 
 /* -- The subject's side. */
 
-/* The claim of a subject for one kind of engine. `engine` is the name of the section in plans. The harness allows a kind that it does not
- * know: no case needs it. It ignores features of such a kind that it does not know. It refuses a feature that a known kind does not have. */
+/* The claim of a subject for one kind of engine. `engine` is the name of the section in plans. The harness allows a
+ * kind that it does not know: no case needs it. It ignores features of such a kind that it does not know. It refuses a
+ * feature that a known kind does not have. */
 typedef struct shardproof_claim {
   const char *engine;
   const char *const *features; /* names as in docs/plug-in-an-engine.md, the last one NULL */
@@ -351,9 +362,10 @@ typedef struct shardproof_claim {
 /* The table, and all that it points to, must stay unchanged until the process ends. */
 typedef struct shardproof_subject {
   uint32_t abi_version; /* SHARDPROOF_ABI_VERSION */
-  size_t size;          /* sizeof(shardproof_subject): later versions append members, which older tables do not have */
-  /* Name and version, as in `--subject` and in reports: 1 to 64 bytes of visible characters, without a blank at either end. The name has no
-   * comma, plus or slash, does not end in .so, and is neither `reference` nor `pytorch`, which are other subjects. */
+  size_t size; /* sizeof(shardproof_subject): later versions append members, which older tables do not have */
+  /* Name and version, as in `--subject` and in reports: 1 to 64 bytes of visible characters, without a blank at either
+   * end. The name has no comma, plus or slash, does not end in .so, and is neither `reference` nor `pytorch`, which are
+   * other subjects. */
   const char *name;
   const char *version;
   /* One for each kind of engine. The suites skip cases of other kinds and features. */
@@ -375,29 +387,32 @@ typedef struct shardproof_subject {
   /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and
    * `destroy` follows, perhaps at once after another failure. A create that fails keeps nothing: its seat is gone
    * when it has returned. */
-  shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat, shardproof_trainer **trainer,
-                              shardproof_reply *reply);
-  /* The trainer is gone when this has returned, whatever it returns. A failure fails the case of the trainer, unless the case has failed
-   * before. Warnings go to the rank's log. */
+  shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat,
+                              shardproof_trainer **trainer, shardproof_reply *reply);
+  /* The trainer is gone when this has returned, whatever it returns. A failure fails the case of the trainer, unless
+   * the case has failed before. Warnings go to the rank's log. */
   shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);
-  /* `action` is JSON, an element of a script's body. forward and evaluate have a batch, `input` and `targets`, in buffers. For other
-   * actions both are undefined. `targets` is also undefined if the loss does not need them. The batch of a forward that succeeds is valid
-   * until the first forward after its backward has succeeded, or until `destroy` has returned. Other batches are valid until the call
-   * returns. For an action that the subject does not know, return SHARDPROOF_UNSUPPORTED. */
+  /* `action` is JSON, an element of a script's body. forward and evaluate have a batch, `input` and `targets`, in
+   * buffers. For other actions both are undefined. `targets` is also undefined if the loss does not need them. The
+   * batch of a forward that succeeds is valid until the first forward after its backward has succeeded, or until
+   * `destroy` has returned. Other batches are valid until the call returns. For an action that the subject does not
+   * know, return SHARDPROOF_UNSUPPORTED. */
   shardproof_status (*perform)(shardproof_trainer *trainer, const char *action, const shardproof_tensor *input,
                                const shardproof_tensor *targets, shardproof_reply *reply);
-  /* If `parameter` is empty, the extension is for all parameters of the kind `kind`. The extension is valid until `destroy` has returned.
-   * NULL: the subject supports no extensions. */
-  shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind, const shardproof_extension *extension,
-                              shardproof_reply *reply);
-  /* `point`: when the subject calls the hook, in the words of scripts: `reduction` (instead of its own reduction), `after_reduction` or
-   * `after_accumulation`. `module`: the hook is for the groups of modules, or the parameters, at or under this path. With `direct` the hook
-   * is for the group of this module alone, and the subject skips the checks of a registration. A refused registration changes nothing. The
-   * hook is valid until `destroy` has returned. If the registration has failed, each call of the hook fails. NULL: the subject supports no
-   * gradient hooks. */
-  shardproof_status (*register_gradient_hook)(shardproof_trainer *trainer, const char *point, const char *module, int direct,
-                                              const shardproof_gradient_hook *hook, shardproof_reply *reply);
-  /* One element, of the last forward or evaluate. The harness borrows it, and the parameters below, until the next call. */
+  /* If `parameter` is empty, the extension is for all parameters of the kind `kind`. The extension is valid until
+   * `destroy` has returned. NULL: the subject supports no extensions. */
+  shardproof_status (*extend)(shardproof_trainer *trainer, const char *parameter, const char *kind,
+                              const shardproof_extension *extension, shardproof_reply *reply);
+  /* `point`: when the subject calls the hook, in the words of scripts: `reduction` (instead of its own reduction),
+   * `after_reduction` or `after_accumulation`. `module`: the hook is for the groups of modules, or the parameters, at
+   * or under this path. With `direct` the hook is for the group of this module alone, and the subject skips the checks
+   * of a registration. A refused registration changes nothing. The hook is valid until `destroy` has returned. If the
+   * registration has failed, each call of the hook fails. NULL: the subject supports no gradient hooks. */
+  shardproof_status (*register_gradient_hook)(shardproof_trainer *trainer, const char *point, const char *module,
+                                              int direct, const shardproof_gradient_hook *hook,
+                                              shardproof_reply *reply);
+  /* One element, of the last forward or evaluate. The harness borrows it, and the parameters below, until the next
+   * call. */
   shardproof_status (*loss)(shardproof_trainer *trainer, shardproof_tensor *loss, shardproof_reply *reply);
   shardproof_status (*parameters)(shardproof_trainer *trainer, const shardproof_parameter **parameters, size_t *count,
                                   shardproof_reply *reply);
@@ -412,8 +427,8 @@ typedef struct shardproof_subject {
 #define SHARDPROOF_SUBJECT_TABLE "shardproof_subject_table"
 typedef const shardproof_subject *(*shardproof_subject_table_function)(void);
 
-/* A function of libshardproof-worker.so: makes this process a rank that runs the suites on this subject, or answers the launcher's
- * questions. Returns the exit code for the process. */
+/* A function of libshardproof-worker.so: makes this process a rank that runs the suites on this subject, or answers the
+ * launcher's questions. Returns the exit code for the process. */
 int shardproof_worker_main(int argc, char **argv, const shardproof_subject *subject);
 
 #ifdef __cplusplus

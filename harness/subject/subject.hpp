@@ -56,8 +56,8 @@ struct ParameterView {
   Tensor gradient;
 };
 
-/// One engine on one rank. Calls come in the order of a script. All ranks get the same calls, except calls that the script gives to only
-/// some ranks.
+/// One engine on one rank. Calls come in the order of a script. All ranks get the same calls, except calls that the
+/// script gives to only some ranks.
 class Trainer {
  public:
   virtual ~Trainer() = default;
@@ -83,7 +83,9 @@ class Trainer {
   virtual Reply parameters(std::vector<ParameterView>& out) = 0;
   /// For an engine that compiles its step: the passes that it played since the last backward began, or in the forward
   /// before it. A pass that ran eagerly has no graph.
-  virtual Reply compiled_plan(std::vector<StepGraph>& /*out*/) { return Reply::unsupported("this engine compiles nothing"); }
+  virtual Reply compiled_plan(std::vector<StepGraph>& /*out*/) {
+    return Reply::unsupported("this engine compiles nothing");
+  }
 };
 
 class Subject {
@@ -92,7 +94,8 @@ class Subject {
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
   virtual Claims claims() const = 0;
-  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) = 0;
+  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+                       std::unique_ptr<Trainer>& out) = 0;
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }
 

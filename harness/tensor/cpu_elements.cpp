@@ -20,7 +20,8 @@ template <class Body> void visit_pair(const Tensor& out, const Tensor& in, Body&
   elements::visit(out.dtype(), [&](auto to) { elements::visit(in.dtype(), [&](auto from) { body(to, from); }); });
 }
 
-template <class Operation> void map(const char* kernel, const Tensor& out, const Tensor& in, double operand, Operation operation) {
+template <class Operation> void map(const char* kernel, const Tensor& out, const Tensor& in, double operand,
+                                    Operation operation) {
   operands::pair(kernel, out, in);
   visit_pair(out, in, [&](auto to, auto from) {
     using To = typename decltype(to)::type;
@@ -41,7 +42,9 @@ void CpuKernels::copy(NativeStream, const Tensor& out, const Tensor& in) const {
     using To = typename decltype(to)::type;
     using From = typename decltype(from)::type;
     if constexpr (std::is_same_v<To, From>) std::ranges::copy(in.values<From>(), out.values<To>().begin());
-    else std::ranges::transform(in.values<From>(), out.values<To>().begin(), [](From value) { return convert<To>(value); });
+    else
+      std::ranges::transform(in.values<From>(), out.values<To>().begin(),
+                             [](From value) { return convert<To>(value); });
   });
 }
 

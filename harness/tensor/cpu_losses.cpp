@@ -76,7 +76,8 @@ void CpuKernels::cross_entropy(NativeStream, const Tensor& out, const Tensor& lo
   });
 }
 
-void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const {
+void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits,
+                                        const Tensor& targets) const {
   const auto [shape, classes] = operands::cross_entropy_backward(grad_logits, logits, targets);
   const auto target = indices("cross_entropy_backward", targets, classes, "target", "classes");
   const Tensor scores = widened(logits), result = widened(grad_logits);

@@ -40,7 +40,8 @@ template <class T> T root_of(T sum, double power) {
 
 }  // namespace
 
-void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const {
+void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight,
+                            const Tensor& bias) const {
   const Rows shape = operands::layer_norm(out, in, weight, bias);
   const Tensor matrix = widened(in), factors = widened(weight), offsets = widened(bias), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
@@ -49,14 +50,15 @@ void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, c
     for (std::size_t i = 0; i < shape.count; ++i) {
       const std::span<const T> row = matrix.values<T>().subspan(i * shape.length, shape.length);
       const Moments<T> moments(row);
-      for (std::size_t j = 0; j < row.size(); ++j) target[i * row.size() + j] = moments.normalized(row[j]) * factor[j] + offset[j];
+      for (std::size_t j = 0; j < row.size(); ++j)
+        target[i * row.size() + j] = moments.normalized(row[j]) * factor[j] + offset[j];
     }
   });
   round_to(out, result);
 }
 
-void CpuKernels::layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
-                                     const Tensor& weight) const {
+void CpuKernels::layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out,
+                                     const Tensor& in, const Tensor& weight) const {
   const Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
   const bool by_in = gradients.in.out.defined();
   const Tensor above = widened(grad_out), matrix = widened(in), factors = widened(weight);

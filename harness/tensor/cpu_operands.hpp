@@ -18,8 +18,8 @@ using operands::visit_real;
 
 /// Returns the indices, after checking that all are below `limit`. For the error text, `what` names an index and
 /// `range` names the range that has `limit` elements.
-inline std::span<const std::int64_t> indices(const char* kernel, const Tensor& from, std::size_t limit, const char* what,
-                                             const char* range) {
+inline std::span<const std::int64_t> indices(const char* kernel, const Tensor& from, std::size_t limit,
+                                             const char* what, const char* range) {
   const std::span<const std::int64_t> values = from.values<std::int64_t>();
   for (const std::int64_t value : values) {
     if (value < 0 || static_cast<std::size_t>(value) >= limit) {

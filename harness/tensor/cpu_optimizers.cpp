@@ -18,12 +18,13 @@ enum class Decay : std::uint8_t { into_gradient, off_parameter };
 // torch.optim's `_single_tensor_adam` and `_single_tensor_adamw`: each line below is one of their tensor operations,
 // with scalars of harness/tensor/adam_coefficients.hpp. A scaled sum is rounded once: PyTorch 2.15 was observed to do
 // so on CPUs that have an instruction for that.
-void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-            const Kernels::Adam& how) {
+void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+            const Tensor& moment2, const Kernels::Adam& how) {
   operands::adam(kernel, parameter, gradient, moment1, moment2, how);
   visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto value = parameter.values<T>(), slopes = gradient.values<T>(), first = moment1.values<T>(), second = moment2.values<T>();
+    const auto value = parameter.values<T>(), slopes = gradient.values<T>(), first = moment1.values<T>(),
+               second = moment2.values<T>();
     const AdamCoefficients<T> c(how);
     for (std::size_t i = 0; i < value.size(); ++i) {
       T slope = slopes[i];
@@ -50,13 +51,13 @@ void CpuKernels::sgd(NativeStream, const Tensor& parameter, const Tensor& gradie
   });
 }
 
-void CpuKernels::adam(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                      const Adam& how) const {
+void CpuKernels::adam(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                      const Tensor& moment2, const Adam& how) const {
   update("adam", Decay::into_gradient, parameter, gradient, moment1, moment2, how);
 }
 
-void CpuKernels::adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                       const Adam& how) const {
+void CpuKernels::adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                       const Tensor& moment2, const Adam& how) const {
   update("adamw", Decay::off_parameter, parameter, gradient, moment1, moment2, how);
 }
 

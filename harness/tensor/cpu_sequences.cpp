@@ -13,8 +13,8 @@ template <class T> T inner_product(const T* a, const T* b, std::size_t count) {
   return total;
 }
 
-/// How much position `at` of a sequence takes from itself and from each position before it; they sum to 1. `query` and `key` point to the
-/// sequence's first row.
+/// How much position `at` of a sequence takes from itself and from each position before it; they sum to 1. `query` and
+/// `key` point to the sequence's first row.
 template <class T> std::vector<T> attended(const T* query, const T* key, std::size_t at, std::size_t features) {
   const T root = std::sqrt(static_cast<T>(features));
   std::vector<T> shares;
@@ -39,7 +39,8 @@ void CpuKernels::embedding(NativeStream, const Tensor& out, const Tensor& weight
   }
 }
 
-void CpuKernels::embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const {
+void CpuKernels::embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out,
+                                    const Tensor& ids) const {
   const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
   const auto id = indices("embedding_backward", ids, vocabulary, "token", "vocabulary");
   const Tensor above = widened(grad_out);
@@ -89,7 +90,8 @@ void CpuKernels::attention(NativeStream, const Tensor& out, const Attention& of)
       const T* const value = values.values<T>().data() + begin;
       T* const target = result.values<T>().data() + begin;
       for (std::size_t at = 0; at < positions; ++at) {
-        const std::vector<T> shares = attended<T>(queries.values<T>().data() + begin, keys.values<T>().data() + begin, at, features);
+        const std::vector<T> shares =
+            attended<T>(queries.values<T>().data() + begin, keys.values<T>().data() + begin, at, features);
         for (std::size_t j = 0; j < features; ++j) {
           T total{0};
           for (std::size_t from = 0; from <= at; ++from) total += shares[from] * value[from * features + j];
@@ -101,9 +103,11 @@ void CpuKernels::attention(NativeStream, const Tensor& out, const Attention& of)
   round_to(out, result);
 }
 
-void CpuKernels::attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out, const Attention& of) const {
+void CpuKernels::attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out,
+                                    const Attention& of) const {
   const operands::Sequences sequences = operands::attention_backward(gradients, grad_out, of);
-  const Tensor queries = widened(of.query), keys = widened(of.key), values = widened(of.value), above = widened(grad_out);
+  const Tensor queries = widened(of.query), keys = widened(of.key), values = widened(of.value),
+               above = widened(grad_out);
   visit_real(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto& [count, positions, features] = sequences;

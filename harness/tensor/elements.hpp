@@ -19,7 +19,8 @@ template <class T> struct Type {
   using type = T;
 };
 
-template <class T> inline constexpr bool low_precision = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
+template <class T> inline constexpr bool low_precision =
+    std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
 
 template <class T> constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, double>) return DType::f64;

@@ -26,10 +26,13 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  virtual void copy(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< same numel; converts dtype, round to nearest even
+  virtual void copy(NativeStream, const Tensor& out,
+                    const Tensor& in) const = 0;  ///< same numel; converts dtype, round to nearest even
   virtual void fill(NativeStream, const Tensor& out, double value) const = 0;
-  virtual void scale(NativeStream, const Tensor& out, const Tensor& in, double factor) const = 0;  ///< out = in * factor; may alias
-  virtual void divide(NativeStream, const Tensor& out, const Tensor& in, double divisor) const = 0;  ///< one division each; may alias
+  virtual void scale(NativeStream, const Tensor& out, const Tensor& in,
+                     double factor) const = 0;  ///< out = in * factor; may alias
+  virtual void divide(NativeStream, const Tensor& out, const Tensor& in,
+                      double divisor) const = 0;  ///< one division each; may alias
   virtual void accumulate(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out += in
 
   /// out [m, n] = op(a) op(b) (+ out when `add`), where op transposes if asked. Sums run over the inner index in
@@ -63,20 +66,22 @@ class Kernels {
   /// that is not below v.
   virtual void embedding(NativeStream, const Tensor& out, const Tensor& weight, const Tensor& ids) const = 0;
   /// weight [v, f]: row i of grad_out [n, f] is added to row ids[i], ascending.
-  virtual void embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const = 0;
+  virtual void embedding_backward(NativeStream, const Gradient& weight, const Tensor& grad_out,
+                                  const Tensor& ids) const = 0;
   /// Row i of out [n, f] += row i mod s of positions [s, f]; n is a multiple of s.
   virtual void add_positions(NativeStream, const Tensor& out, const Tensor& positions) const = 0;
   virtual void add_positions_backward(NativeStream, const Gradient& positions, const Tensor& grad_out) const = 0;
 
   /// Each row of in [n, f]: (x - mean) / sqrt(variance + 1e-5) * weight [f] + bias [f]. The variance is that of the row
   /// itself (divided by f).
-  virtual void layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const = 0;
+  virtual void layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight,
+                          const Tensor& bias) const = 0;
   /// `weight` may be undefined if the caller wants no gradient by `in`.
   struct LayerNormGradients {
     Gradient in, weight, bias;
   };
-  virtual void layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
-                                   const Tensor& weight) const = 0;
+  virtual void layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out,
+                                   const Tensor& in, const Tensor& weight) const = 0;
 
   /// out [n, d] = softmax(mask(q kᵀ / sqrt(d))) v within each sequence of `positions` rows. A row attends to itself and
   /// to the rows before it.
@@ -88,7 +93,8 @@ class Kernels {
   struct AttentionGradients {
     Gradient query, key, value;
   };
-  virtual void attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out, const Attention& of) const = 0;
+  virtual void attention_backward(NativeStream, const AttentionGradients& gradients, const Tensor& grad_out,
+                                  const Attention& of) const = 0;
 
   virtual void sum(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out: one element
   virtual void sum_of_squares(NativeStream, const Tensor& out, const Tensor& in) const = 0;  ///< out: one element
@@ -98,7 +104,8 @@ class Kernels {
   /// out: one element, the mean over rows of log(sum(exp(row))) - row[target]; `targets` are n elements, i64, for
   /// logits [n, c]. Throws std::out_of_range naming a target that is not below c.
   virtual void cross_entropy(NativeStream, const Tensor& out, const Tensor& logits, const Tensor& targets) const = 0;
-  virtual void cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) const = 0;
+  virtual void cross_entropy_backward(NativeStream, const Tensor& grad_logits, const Tensor& logits,
+                                      const Tensor& targets) const = 0;
 
   /// out: one element, (+)= the sum of |x|^power. For an infinite power it is the largest |x|; with `add`, the old
   /// value stays if it is larger.
@@ -116,10 +123,10 @@ class Kernels {
   /// Adam and AdamW, which update the moments in place. The arithmetic is that of PyTorch's single-tensor
   /// implementations, operation by operation. Adam adds weight_decay * parameter to the gradient. AdamW takes rate *
   /// weight_decay * parameter off the parameter.
-  virtual void adam(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                    const Adam& how) const = 0;
-  virtual void adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                     const Adam& how) const = 0;
+  virtual void adam(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                    const Tensor& moment2, const Adam& how) const = 0;
+  virtual void adamw(NativeStream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                     const Tensor& moment2, const Adam& how) const = 0;
 };
 
 /// The kernels on the host, in plain ordered loops: the same bits on every x86-64 machine.

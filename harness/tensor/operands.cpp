@@ -8,7 +8,8 @@ namespace shardproof::operands {
 namespace {
 
 std::string described(const Tensor& tensor) {
-  return tensor.defined() ? fmt::format("{} {}", to_string(tensor.dtype()), to_string(tensor.shape())) : "an undefined tensor";
+  return tensor.defined() ? fmt::format("{} {}", to_string(tensor.dtype()), to_string(tensor.shape()))
+                          : "an undefined tensor";
 }
 
 template <class... Tensors> void require(bool holds, const char* kernel, const char* rule, const Tensors&... operands) {
@@ -36,12 +37,14 @@ template <class... Tensors> void require_real(const char* kernel, const Tensor& 
 /// All of one floating dtype.
 template <class... Tensors> void require_floats(const char* kernel, const Tensor& first, const Tensors&... others) {
   require_alike(kernel, first, others...);
-  require(is_real(first.dtype()) || is_low(first.dtype()), kernel, "takes f64, f32, bf16 and f16 only", first, others...);
+  require(is_real(first.dtype()) || is_low(first.dtype()), kernel, "takes f64, f32, bf16 and f16 only", first,
+          others...);
 }
 
 /// The operands of a loss have one floating dtype. The loss has the same dtype, or f32 if that dtype is of low
 /// precision.
-template <class... Tensors> void require_loss(const char* kernel, const Tensor& out, const Tensor& first, const Tensors&... others) {
+template <class... Tensors> void require_loss(const char* kernel, const Tensor& out, const Tensor& first,
+                                              const Tensors&... others) {
   require(out.defined(), kernel, "operands must be defined", out, first, others...);
   require_floats(kernel, first, others...);
   require(out.dtype() == first.dtype() || (out.dtype() == DType::f32 && is_low(first.dtype())), kernel,
@@ -61,8 +64,8 @@ Rows rows_of(const char* kernel, const Tensor& matrix, const Tensor& row) {
 }
 
 void require_indices(const char* kernel, const Tensor& indices, std::size_t count) {
-  require(indices.defined() && indices.dtype() == DType::i64 && static_cast<std::size_t>(indices.numel()) == count, kernel,
-          "needs one index per row, i64", indices);
+  require(indices.defined() && indices.dtype() == DType::i64 && static_cast<std::size_t>(indices.numel()) == count,
+          kernel, "needs one index per row, i64", indices);
 }
 
 void require_power(const char* kernel, double power) {
@@ -71,15 +74,17 @@ void require_power(const char* kernel, double power) {
 
 /// Whether a gradient by `operand` fits its target. A gradient without a target always fits.
 bool fits(const Kernels::Gradient& gradient, const Tensor& operand) {
-  return !gradient.out.defined() || (gradient.out.dtype() == operand.dtype() && gradient.out.numel() == operand.numel());
+  return !gradient.out.defined() ||
+         (gradient.out.dtype() == operand.dtype() && gradient.out.numel() == operand.numel());
 }
 
 Sequences sequences_of(const char* kernel, const Kernels::Attention& of) {
   const auto& [query, key, value, positions] = of;
   const Rows shape = rows_of(kernel, query);
-  require(query.shape() == key.shape() && query.shape() == value.shape(), kernel, "query, key and value must have one shape", query, key,
-          value);
-  require(positions > 0 && shape.count % static_cast<std::size_t>(positions) == 0, kernel, "needs whole sequences of rows", query);
+  require(query.shape() == key.shape() && query.shape() == value.shape(), kernel,
+          "query, key and value must have one shape", query, key, value);
+  require(positions > 0 && shape.count % static_cast<std::size_t>(positions) == 0, kernel,
+          "needs whole sequences of rows", query);
   return {shape.count / static_cast<std::size_t>(positions), static_cast<std::size_t>(positions), shape.length};
 }
 
@@ -104,8 +109,8 @@ void relu_backward(const Tensor& grad_in, const Tensor& grad_out, const Tensor& 
 }
 
 void scale_by(const Tensor& out, const Tensor& in, const Tensor& factor) {
-  require(out.numel() == in.numel() && factor.numel() == 1, "scale_by", "operands must have as many elements, and the factor one", out, in,
-          factor);
+  require(out.numel() == in.numel() && factor.numel() == 1, "scale_by",
+          "operands must have as many elements, and the factor one", out, in, factor);
   require_floats("scale_by", out, in, factor);
 }
 
@@ -145,8 +150,8 @@ Rows dot_rows(const Tensor& out, const Tensor& in, const Tensor& row) {
 }
 
 void dot(const Kernels::Gradient& total, const Tensor& a, const Tensor& b) {
-  require(total.out.numel() == 1 && a.numel() == b.numel(), "dot", "operands must have as many elements, and the total one", total.out, a,
-          b);
+  require(total.out.numel() == 1 && a.numel() == b.numel(), "dot",
+          "operands must have as many elements, and the total one", total.out, a, b);
   require_floats("dot", total.out, a, b);
 }
 
@@ -160,7 +165,8 @@ Indexed embedding(const Tensor& out, const Tensor& weight, const Tensor& ids) {
 
 Indexed embedding_backward(const Kernels::Gradient& weight, const Tensor& grad_out, const Tensor& ids) {
   const Rows shape = rows_of("embedding_backward", grad_out), table = rows_of("embedding_backward", weight.out);
-  require(shape.length == table.length, "embedding_backward", "gradients must have rows of one length", weight.out, grad_out);
+  require(shape.length == table.length, "embedding_backward", "gradients must have rows of one length", weight.out,
+          grad_out);
   require_indices("embedding_backward", ids, shape.count);
   require_floats("embedding_backward", weight.out, grad_out);
   return {shape, table.count};
@@ -176,7 +182,8 @@ Indexed cross_entropy(const Tensor& out, const Tensor& logits, const Tensor& tar
 
 Indexed cross_entropy_backward(const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) {
   const Rows shape = rows_of("cross_entropy_backward", logits);
-  require(grad_logits.numel() == logits.numel(), "cross_entropy_backward", "operands must have as many elements", grad_logits, logits);
+  require(grad_logits.numel() == logits.numel(), "cross_entropy_backward", "operands must have as many elements",
+          grad_logits, logits);
   require_indices("cross_entropy_backward", targets, shape.count);
   require_floats("cross_entropy_backward", grad_logits, logits);
   return {shape, shape.length};
@@ -194,9 +201,11 @@ void add_positions(const Tensor& out, const Tensor& positions) {
 }
 
 void add_positions_backward(const Kernels::Gradient& positions, const Tensor& grad_out) {
-  const Rows shape = rows_of("add_positions_backward", grad_out), table = rows_of("add_positions_backward", positions.out);
+  const Rows shape = rows_of("add_positions_backward", grad_out),
+             table = rows_of("add_positions_backward", positions.out);
   const bool fit = shape.length == table.length && table.count > 0 && shape.count % table.count == 0;
-  require(fit, "add_positions_backward", "needs positions [s, n] and whole sequences of rows [m s, n]", positions.out, grad_out);
+  require(fit, "add_positions_backward", "needs positions [s, n] and whole sequences of rows [m s, n]", positions.out,
+          grad_out);
   require_floats("add_positions_backward", positions.out, grad_out);
 }
 
@@ -208,14 +217,15 @@ Rows layer_norm(const Tensor& out, const Tensor& in, const Tensor& weight, const
   return shape;
 }
 
-Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in, const Tensor& weight) {
+Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
+                         const Tensor& weight) {
   const Rows shape = rows_of("layer_norm_backward", in);
   const bool by_in = gradients.in.out.defined();
   require(grad_out.numel() == in.numel() && fits(gradients.in, in), "layer_norm_backward",
           "operands must have as many elements and one dtype", gradients.in.out, grad_out, in);
   for (const Tensor& row : {gradients.weight.out, gradients.bias.out, by_in ? weight : Tensor{}}) {
-    require(!row.defined() || (row.dtype() == in.dtype() && static_cast<std::size_t>(row.numel()) == shape.length), "layer_norm_backward",
-            "needs a matrix [m, n] and rows [n] of its dtype", in, row);
+    require(!row.defined() || (row.dtype() == in.dtype() && static_cast<std::size_t>(row.numel()) == shape.length),
+            "layer_norm_backward", "needs a matrix [m, n] and rows [n] of its dtype", in, row);
   }
   require(!by_in || weight.defined(), "layer_norm_backward", "the gradient by the input needs the weight", weight);
   require_floats("layer_norm_backward", grad_out, in);
@@ -229,11 +239,14 @@ Sequences attention(const Tensor& out, const Kernels::Attention& of) {
   return sequences;
 }
 
-Sequences attention_backward(const Kernels::AttentionGradients& gradients, const Tensor& grad_out, const Kernels::Attention& of) {
+Sequences attention_backward(const Kernels::AttentionGradients& gradients, const Tensor& grad_out,
+                             const Kernels::Attention& of) {
   const Sequences sequences = sequences_of("attention_backward", of);
-  require(grad_out.shape() == of.value.shape(), "attention_backward", "grad_out must have the shape of the values", grad_out, of.value);
+  require(grad_out.shape() == of.value.shape(), "attention_backward", "grad_out must have the shape of the values",
+          grad_out, of.value);
   for (const Kernels::Gradient& gradient : {gradients.query, gradients.key, gradients.value}) {
-    require(fits(gradient, of.query), "attention_backward", "gradients must be like what they are by", gradient.out, of.query);
+    require(fits(gradient, of.query), "attention_backward", "gradients must be like what they are by", gradient.out,
+            of.query);
   }
   require_floats("attention_backward", grad_out, of.query, of.key, of.value);
   return sequences;
@@ -261,11 +274,13 @@ void sgd(const Tensor& parameter, const Tensor& gradient) {
   require_real("sgd", parameter, gradient);
 }
 
-void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-          const Kernels::Adam& how) {
-  const bool fit = gradient.numel() == parameter.numel() && moment1.numel() == parameter.numel() && moment2.numel() == parameter.numel();
+void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+          const Tensor& moment2, const Kernels::Adam& how) {
+  const bool fit = gradient.numel() == parameter.numel() && moment1.numel() == parameter.numel() &&
+                   moment2.numel() == parameter.numel();
   require(fit, kernel, "operands must have as many elements", parameter, gradient, moment1, moment2);
-  if (how.step < 1) throw std::invalid_argument(fmt::format("{}: step {} given; the first step is 1", kernel, how.step));
+  if (how.step < 1)
+    throw std::invalid_argument(fmt::format("{}: step {} given; the first step is 1", kernel, how.step));
   require_real(kernel, parameter, gradient, moment1, moment2);
 }
 

@@ -49,27 +49,30 @@ Indexed embedding_backward(const Kernels::Gradient& weight, const Tensor& grad_o
 Indexed cross_entropy(const Tensor& out, const Tensor& logits, const Tensor& targets);
 Indexed cross_entropy_backward(const Tensor& grad_logits, const Tensor& logits, const Tensor& targets);
 /// Throws std::out_of_range. `what` names the index, `range` names the range that has `limit` elements.
-[[noreturn]] void out_of_range(const char* kernel, const char* what, std::int64_t index, const char* range, std::int64_t limit);
+[[noreturn]] void out_of_range(const char* kernel, const char* what, std::int64_t index, const char* range,
+                               std::int64_t limit);
 
 void add_positions(const Tensor& out, const Tensor& positions);
 void add_positions_backward(const Kernels::Gradient& positions, const Tensor& grad_out);
 Rows layer_norm(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias);
-Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in, const Tensor& weight);
+Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
+                         const Tensor& weight);
 
 /// `count` sequences of `positions` rows of `features` elements each.
 struct Sequences {
   std::size_t count, positions, features;
 };
 Sequences attention(const Tensor& out, const Kernels::Attention& of);
-Sequences attention_backward(const Kernels::AttentionGradients& gradients, const Tensor& grad_out, const Kernels::Attention& of);
+Sequences attention_backward(const Kernels::AttentionGradients& gradients, const Tensor& grad_out,
+                             const Kernels::Attention& of);
 
 void power_sum(const Tensor& out, const Tensor& in, double power);
 void power_root(const Tensor& out, const Tensor& in, double power);
 void clip(const Tensor& gradient, const Tensor& total_norm);
 void sgd(const Tensor& parameter, const Tensor& gradient);
 /// adam and adamw
-void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-          const Kernels::Adam& how);
+void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+          const Tensor& moment2, const Kernels::Adam& how);
 
 /// Calls `body` with the Type that a kernel computes in: double for f64, float for f32 and low precision. A function
 /// above must have accepted the operands' dtype.

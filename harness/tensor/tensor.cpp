@@ -24,13 +24,16 @@ class HostStorage final : public Storage {
   std::unique_ptr<std::byte[]> memory_;
 };
 
-std::string describe(DType dtype, const Shape& shape) { return fmt::format("{} {}", to_string(dtype), to_string(shape)); }
+std::string describe(DType dtype, const Shape& shape) {
+  return fmt::format("{} {}", to_string(dtype), to_string(shape));
+}
 
 template <class T> std::string spelled(T value) {
   if constexpr (std::is_integral_v<T>) {
     return fmt::format("{}", value);
   } else {
-    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
     Bits bits = 0, usual_nan = 0;
     const T nan = std::numeric_limits<T>::quiet_NaN();
     std::memcpy(&bits, &value, sizeof bits);
@@ -42,7 +45,8 @@ template <class T> std::string spelled(T value) {
 }
 
 std::string element(const Tensor& tensor, std::size_t index) {
-  return elements::visit(tensor.dtype(), [&](auto type) { return spelled(tensor.values<typename decltype(type)::type>()[index]); });
+  return elements::visit(tensor.dtype(),
+                         [&](auto type) { return spelled(tensor.values<typename decltype(type)::type>()[index]); });
 }
 
 }  // namespace
@@ -69,13 +73,14 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape shape, std::
   if (!storage_) throw std::invalid_argument("tensor " + describe(dtype_, shape_) + " without storage");
   std::size_t needed = 0;
   const auto count = static_cast<std::size_t>(shardproof::numel(shape_));
-  if (__builtin_mul_overflow(count, size_of(dtype_), &needed) || offset_ > storage_->bytes() || needed > storage_->bytes() - offset_) {
-    throw std::invalid_argument(
-        fmt::format("tensor {} at byte {} does not fit into a storage of {} bytes", describe(dtype_, shape_), offset_, storage_->bytes()));
+  if (__builtin_mul_overflow(count, size_of(dtype_), &needed) || offset_ > storage_->bytes() ||
+      needed > storage_->bytes() - offset_) {
+    throw std::invalid_argument(fmt::format("tensor {} at byte {} does not fit into a storage of {} bytes",
+                                            describe(dtype_, shape_), offset_, storage_->bytes()));
   }
   if (offset_ % size_of(dtype_) != 0) {
-    throw std::invalid_argument(
-        fmt::format("tensor {} cannot start at byte {}: not a multiple of its element size", describe(dtype_, shape_), offset_));
+    throw std::invalid_argument(fmt::format("tensor {} cannot start at byte {}: not a multiple of its element size",
+                                            describe(dtype_, shape_), offset_));
   }
 }
 
@@ -88,7 +93,8 @@ Tensor Tensor::host(DType dtype, Shape shape) {
 template <class T> Tensor Tensor::of(Shape shape, std::span<const T> values) {
   Tensor tensor = host(elements::dtype_of<T>(), std::move(shape));
   if (static_cast<std::size_t>(tensor.numel()) != values.size()) {
-    throw std::invalid_argument(fmt::format("{} values given for a tensor {}", values.size(), describe(tensor.dtype_, tensor.shape_)));
+    throw std::invalid_argument(
+        fmt::format("{} values given for a tensor {}", values.size(), describe(tensor.dtype_, tensor.shape_)));
   }
   std::ranges::copy(values, tensor.values<T>().begin());
   return tensor;
@@ -104,14 +110,15 @@ ByteRange Tensor::range() const { return {defined() ? storage_->buffer() : 0, of
 
 template <class T> std::span<T> Tensor::values() const {
   if (defined() && storage_->space() == MemorySpace::device) {
-    throw std::logic_error(fmt::format("tensor {} is in a device's own memory, which the host cannot read", describe(dtype_, shape_)));
+    throw std::logic_error(
+        fmt::format("tensor {} is in a device's own memory, which the host cannot read", describe(dtype_, shape_)));
   }
   if constexpr (std::is_same_v<T, std::byte>) {
     return {data(), bytes()};
   } else {
     if (dtype_ != elements::dtype_of<T>()) {
-      throw std::invalid_argument(
-          fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_), to_string(elements::dtype_of<T>())));
+      throw std::invalid_argument(fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_),
+                                              to_string(elements::dtype_of<T>())));
     }
     return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(numel())};
   }
@@ -129,7 +136,8 @@ std::vector<double> Tensor::to_doubles() const {
 
 Tensor Tensor::reshape(Shape shape) const {
   if (!defined() || shardproof::numel(shape) != numel()) {
-    throw std::invalid_argument(fmt::format("tensor {} cannot be seen as {}", describe(dtype_, shape_), to_string(shape)));
+    throw std::invalid_argument(
+        fmt::format("tensor {} cannot be seen as {}", describe(dtype_, shape_), to_string(shape)));
   }
   return Tensor(storage_, dtype_, std::move(shape), offset_);
 }
@@ -137,7 +145,8 @@ Tensor Tensor::reshape(Shape shape) const {
 Tensor Tensor::narrow(std::int64_t start, std::int64_t length) const {
   if (!defined() || shape_.empty()) throw std::invalid_argument("rows of a tensor without dimensions");
   if (start < 0 || length < 0 || start > shape_[0] || length > shape_[0] - start) {
-    throw std::invalid_argument(fmt::format("{} rows from row {} of a tensor {}", length, start, describe(dtype_, shape_)));
+    throw std::invalid_argument(
+        fmt::format("{} rows from row {} of a tensor {}", length, start, describe(dtype_, shape_)));
   }
   Shape shape = shape_;
   shape[0] = length;
@@ -195,7 +204,9 @@ std::string first_difference(const Tensor& a, const Tensor& b) {
   };
   if (described(a) != described(b)) return fmt::format("{} and {}", described(a), described(b));
   const std::size_t count = static_cast<std::size_t>(a.numel()), size = size_of(a.dtype());
-  const auto differs = [&](std::size_t index) { return std::memcmp(a.data() + index * size, b.data() + index * size, size) != 0; };
+  const auto differs = [&](std::size_t index) {
+    return std::memcmp(a.data() + index * size, b.data() + index * size, size) != 0;
+  };
   std::size_t first = 0, different = 0;
   for (std::size_t index = count; index-- > 0;) {
     if (!differs(index)) continue;
@@ -205,8 +216,8 @@ std::string first_difference(const Tensor& a, const Tensor& b) {
   Shape place = a.shape();
   auto rest = static_cast<std::int64_t>(first);
   for (std::size_t dim = place.size(); dim-- > 0; rest /= a.shape()[dim]) place[dim] = rest % a.shape()[dim];
-  return fmt::format("at {}: {} and {}; {} of {} elements differ", to_string(place), element(a, first), element(b, first), different,
-                     count);
+  return fmt::format("at {}: {} and {}; {} of {} elements differ", to_string(place), element(a, first),
+                     element(b, first), different, count);
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }

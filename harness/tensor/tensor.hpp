@@ -1,4 +1,5 @@
-// Contiguous row-major tensors, on the host or in a buffer of a device. A tensor is a view; copying it copies no elements.
+// Contiguous row-major tensors, on the host or in a buffer of a device. A tensor is a view; copying it copies no
+// elements.
 #pragma once
 
 #include <cstddef>

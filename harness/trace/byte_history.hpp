@@ -28,8 +28,9 @@ class ByteHistory {
   /// that conflicts with it and does not precede it, segment by segment in ascending order.
   template <class Met>
   void touch(std::uint64_t offset, std::uint64_t length, const Touch& touch, const VectorClocks& clocks, Met&& met) {
-    const std::uint64_t end =
-        length > std::numeric_limits<std::uint64_t>::max() - offset ? std::numeric_limits<std::uint64_t>::max() : offset + length;
+    const std::uint64_t end = length > std::numeric_limits<std::uint64_t>::max() - offset
+                                  ? std::numeric_limits<std::uint64_t>::max()
+                                  : offset + length;
     cut(end);
     auto segment = cut(offset);
     for (std::uint64_t at = offset; at < end; ++segment) {

@@ -82,7 +82,8 @@ std::string describe(const std::vector<fact::Allocated>& buffers) {
   constexpr std::size_t most = 3;
   std::string text = fmt::format("{} buffer{}", buffers.size(), buffers.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < std::min(most, buffers.size()); ++i)
-    text += fmt::format("{}{} \"{}\" of {} bytes", i == 0 ? ": " : ", ", to_string(buffers[i].memory), buffers[i].label, buffers[i].bytes);
+    text += fmt::format("{}{} \"{}\" of {} bytes", i == 0 ? ": " : ", ", to_string(buffers[i].memory), buffers[i].label,
+                        buffers[i].bytes);
   return text + (buffers.size() > most ? fmt::format(" and {} more", buffers.size() - most) : "");
 }
 

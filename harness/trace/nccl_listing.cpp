@@ -13,7 +13,9 @@ std::string name_of(const TapProcess& process) {
 
 namespace {
 
-std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 std::string line_of(const Communicator& communicator) {
   std::string line = fmt::format("comm {}", communicator.id);
@@ -39,9 +41,11 @@ std::string list(const TapRecord& record) {
   if (!record.process.faults.empty()) fmt::format_to(out, "  with faults: {}\n", record.process.faults);
   for (const Communicator& communicator : record.communicators) fmt::format_to(out, "  {}\n", line_of(communicator));
   const std::uint64_t kept = record.calls.size();
-  if (kept + record.missing < record.begun) fmt::format_to(out, "  … {} earlier calls\n", record.begun - kept - record.missing);
+  if (kept + record.missing < record.begun)
+    fmt::format_to(out, "  … {} earlier calls\n", record.begun - kept - record.missing);
   for (const Call& call : record.calls) {
-    fmt::format_to(out, "  {}{}{}\n", std::string(2UL * std::min(call.group_depth, 8U), ' '), describe(call), describe_outcome(call));
+    fmt::format_to(out, "  {}{}{}\n", std::string(2UL * std::min(call.group_depth, 8U), ' '), describe(call),
+                   describe_outcome(call));
   }
   if (record.missing > 0) fmt::format_to(out, "  and {} that the process was about to write down\n", record.missing);
   return text;

@@ -39,7 +39,8 @@ struct Member {
       if (call.comm == communicator->id && call.place >= 0 && belongs(call)) row.calls.insert({call.place, &call});
     }
     const bool is_whole = of->calls.empty() ? of->begun == 0 : of->calls.front().number == 0;
-    if (row.calls.empty()) return {.calls = {}, .begin = is_whole ? 0 : std::numeric_limits<std::int64_t>::max(), .end = 0};
+    if (row.calls.empty())
+      return {.calls = {}, .begin = is_whole ? 0 : std::numeric_limits<std::int64_t>::max(), .end = 0};
     row.begin = is_whole ? 0 : row.calls.begin()->first;
     row.end = row.calls.rbegin()->first + 1;
     return row;
@@ -87,7 +88,9 @@ bool same_collective(const Call& a, const Call& b) {
   return a.kind == b.kind && a.count == b.count && a.dtype == b.dtype && a.root == b.root && same_operation(a, b);
 }
 
-bool same_message(const Call& send, const Call& receive) { return send.count == receive.count && send.dtype == receive.dtype; }
+bool same_message(const Call& send, const Call& receive) {
+  return send.count == receive.count && send.dtype == receive.dtype;
+}
 
 std::string name_of(const Communicator& communicator) {
   std::string name = fmt::format("comm {}", communicator.id);
@@ -99,10 +102,12 @@ std::string name_of(const Communicator& communicator) {
 /// A clause that names the last call that a fault kept from NCCL there; or empty.
 std::string kept_from_nccl(const Member& member) {
   const auto kept = std::ranges::find_if(member.of->calls.rbegin(), member.of->calls.rend(), [&](const Call& call) {
-    return call.comm == member.communicator->id && moves_data(call.kind) && call.place < 0 && call.fate != Fate::untouched;
+    return call.comm == member.communicator->id && moves_data(call.kind) && call.place < 0 &&
+           call.fate != Fate::untouched;
   });
   if (kept == member.of->calls.rend()) return {};
-  return fmt::format("; by a fault its {} was {}", describe(*kept), kept->fate == Fate::failed ? "made to fail" : to_string(kept->fate));
+  return fmt::format("; by a fault its {} was {}", describe(*kept),
+                     kept->fate == Fate::failed ? "made to fail" : to_string(kept->fate));
 }
 
 /// The pairs of a sender and a receiver.
@@ -113,7 +118,8 @@ std::set<std::pair<const Member*, const Member*>> pairs_of(const std::vector<Mem
   std::set<std::pair<const Member*, const Member*>> pairs;
   for (const Member& member : members) {
     for (const Call& call : member.of->calls) {
-      if (call.comm != member.communicator->id || (call.kind != CallKind::send && call.kind != CallKind::recv)) continue;
+      if (call.comm != member.communicator->id || (call.kind != CallKind::send && call.kind != CallKind::recv))
+        continue;
       const auto peer = by_rank.find(call.root);
       if (peer == by_rank.end() || member.communicator->rank < 0) continue;
       pairs.insert(call.kind == CallKind::send ? std::pair(&member, peer->second) : std::pair(peer->second, &member));
@@ -124,15 +130,15 @@ std::set<std::pair<const Member*, const Member*>> pairs_of(const std::vector<Mem
 
 class Search {
  public:
-  void compare(const Member& first, const Row& of_first, const Member& second, const Row& of_second, bool (*same)(const Call&, const Call&),
-               std::string_view what) {
+  void compare(const Member& first, const Row& of_first, const Member& second, const Row& of_second,
+               bool (*same)(const Call&, const Call&), std::string_view what) {
     if (of_first.tells_nothing() || of_second.tells_nothing()) return;
     for (const auto& [place, call] : of_first.calls) {
       const auto other = of_second.calls.find(place);
       if (other == of_second.calls.end() || same(*call, *other->second)) continue;
       found(OrderDifference::What::differs, first, second, *call,
-            fmt::format("{} {} on {} differs: {} made {}, and {} made {}", what, place, name_of(*first.communicator), first.name(),
-                        describe(*call), second.name(), describe(*other->second)));
+            fmt::format("{} {} on {} differs: {} made {}, and {} made {}", what, place, name_of(*first.communicator),
+                        first.name(), describe(*call), second.name(), describe(*other->second)));
       return;
     }
     if (of_first.end > of_second.end) report_absence(first, of_first, second, of_second, what);
@@ -142,13 +148,15 @@ class Search {
   std::optional<OrderDifference> result() && { return std::move(best_); }
 
  private:
-  void report_absence(const Member& present, const Row& of_present, const Member& absent, const Row& of_absent, std::string_view what) {
+  void report_absence(const Member& present, const Row& of_present, const Member& absent, const Row& of_absent,
+                      std::string_view what) {
     const auto call = of_present.calls.find(of_absent.end);
     if (call == of_present.calls.end()) return;
     const auto last = of_absent.calls.find(of_absent.end - 1);
-    const std::string before = of_absent.end == 0              ? "it made none there"
-                               : last == of_absent.calls.end() ? fmt::format("it made {} there", of_absent.end)
-                                                               : fmt::format("its last one there is {}", describe(*last->second));
+    const std::string before = of_absent.end == 0 ? "it made none there"
+                               : last == of_absent.calls.end()
+                                   ? fmt::format("it made {} there", of_absent.end)
+                                   : fmt::format("its last one there is {}", describe(*last->second));
     found(OrderDifference::What::absent, present, absent, *call->second,
           fmt::format("{} has not come to {} {} on {}: {} made {}, and of {} {}{}", absent.name(), what, of_absent.end,
                       name_of(*present.communicator), present.name(), describe(*call->second), absent.name(), before,
@@ -156,11 +164,13 @@ class Search {
   }
 
   /// Keeps the first difference. Calls that differ go before missing calls; then the call that its rank made first.
-  void found(OrderDifference::What what, const Member& first, const Member& second, const Call& call, std::string sentence) {
+  void found(OrderDifference::What what, const Member& first, const Member& second, const Call& call,
+             std::string sentence) {
     const std::pair rank(what, call.number);
     if (best_ && rank_ <= rank) return;
     rank_ = rank;
-    best_ = OrderDifference{.what = what, .first = first.record, .second = second.record, .sentence = std::move(sentence)};
+    best_ =
+        OrderDifference{.what = what, .first = first.record, .second = second.record, .sentence = std::move(sentence)};
   }
 
   std::optional<OrderDifference> best_;
@@ -179,10 +189,13 @@ std::optional<OrderDifference> first_difference(std::span<const TapRecord> ranks
       search.compare(first, of_first, members[other], members[other].row(collective), same_collective, "collective");
     }
     for (const auto& [from, to] : pairs_of(members)) {
-      search.compare(
-          *from, from->row([peer = to->communicator->rank](const Call& call) { return call.kind == CallKind::send && call.root == peer; }),
-          *to, to->row([peer = from->communicator->rank](const Call& call) { return call.kind == CallKind::recv && call.root == peer; }),
-          same_message, "message");
+      search.compare(*from, from->row([peer = to->communicator->rank](const Call& call) {
+        return call.kind == CallKind::send && call.root == peer;
+      }),
+                     *to, to->row([peer = from->communicator->rank](const Call& call) {
+                       return call.kind == CallKind::recv && call.root == peer;
+                     }),
+                     same_message, "message");
     }
   }
   return std::move(search).result();

@@ -30,7 +30,8 @@ HappensBefore::HappensBefore(const Trace& trace) {
 }
 
 std::size_t HappensBefore::row_of(std::size_t fact) const {
-  if (fact >= rows_.size()) throw std::out_of_range(fmt::format("there is no fact {} in a trace of {}", fact, rows_.size()));
+  if (fact >= rows_.size())
+    throw std::out_of_range(fmt::format("there is no fact {} in a trace of {}", fact, rows_.size()));
   if (rows_[fact] == neither) throw std::out_of_range(fmt::format("fact {} is neither work nor a collective", fact));
   return rows_[fact];
 }
@@ -52,7 +53,8 @@ std::vector<fact::Collective> collectives(const Trace& trace, std::string_view f
 
 std::string to_string(const Step& step) {
   std::string text = step.kind;
-  if (const std::string& name = step.tag.empty() ? step.label : step.tag; !name.empty()) text += fmt::format(" \"{}\"", name);
+  if (const std::string& name = step.tag.empty() ? step.label : step.tag; !name.empty())
+    text += fmt::format(" \"{}\"", name);
   text += fmt::format(" on {}", to_string(step.role));
   if (!step.group.empty()) {
     text += fmt::format(", {} -> {} {}", step.in_count, step.out_count, to_string(step.dtype));
@@ -78,10 +80,14 @@ Structure structure(const Trace& trace, bool (*keep)(WorkKind kind, std::string_
     if (const auto* mark = std::get_if<fact::Mark>(&fact)) {
       phase = mark->text;
     } else if (const auto* work = std::get_if<fact::Work>(&fact)) {
-      const bool counts = work->kind == WorkKind::forward || work->kind == WorkKind::backward || work->kind == WorkKind::optimizer;
+      const bool counts =
+          work->kind == WorkKind::forward || work->kind == WorkKind::backward || work->kind == WorkKind::optimizer;
       if (!counts || !keep(work->kind, work->label)) continue;
-      Step step{
-          .kind = std::string(to_string(work->kind)), .role = role_of(work->stream), .label = work->label, .group = {}, .phase = phase};
+      Step step{.kind = std::string(to_string(work->kind)),
+                .role = role_of(work->stream),
+                .label = work->label,
+                .group = {},
+                .phase = phase};
       result.steps.push_back(std::move(step));
       facts.push_back(index);
     } else if (const auto* collective = std::get_if<fact::Collective>(&fact)) {
@@ -113,7 +119,8 @@ std::optional<Edge> different_edge(const Structure& expected, const Structure& a
     for (std::size_t to = apart; to < common; ++to) {
       const std::size_t from = to - apart;
       const bool is_expected = expected.before[from * expected.steps.size() + to];
-      if (is_expected != actual.before[from * actual.steps.size() + to]) return Edge{.from = from, .to = to, .is_expected = is_expected};
+      if (is_expected != actual.before[from * actual.steps.size() + to])
+        return Edge{.from = from, .to = to, .is_expected = is_expected};
     }
   }
   return std::nullopt;
@@ -123,24 +130,26 @@ std::string difference(const Structure& expected, const Structure& actual) {
   const std::size_t common = std::min(expected.steps.size(), actual.steps.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (expected.steps[i] == actual.steps[i]) continue;
-    std::string text =
-        fmt::format("step {}: expected {}\n        but found {}", i, to_string(expected.steps[i]), to_string(actual.steps[i]));
+    std::string text = fmt::format("step {}: expected {}\n        but found {}", i, to_string(expected.steps[i]),
+                                   to_string(actual.steps[i]));
     // A record of a collective has no name. The steps before and after it show which one it is.
     if (i > 0) text += fmt::format("\n        after {}", to_string(actual.steps[i - 1]));
     if (i + 1 < expected.steps.size()) text += fmt::format("\n        and before {}", to_string(expected.steps[i + 1]));
     return text;
   }
   if (expected.steps.size() > common) {
-    return fmt::format("step {} is missing, {} of {}: {}", common, expected.steps.size() - common, expected.steps.size(),
-                       to_string(expected.steps[common]));
+    return fmt::format("step {} is missing, {} of {}: {}", common, expected.steps.size() - common,
+                       expected.steps.size(), to_string(expected.steps[common]));
   }
   if (actual.steps.size() > common) {
-    return fmt::format("step {} is too much, the first of {}: {}", common, actual.steps.size() - common, to_string(actual.steps[common]));
+    return fmt::format("step {} is too much, the first of {}: {}", common, actual.steps.size() - common,
+                       to_string(actual.steps[common]));
   }
   if (const auto edge = different_edge(expected, actual)) {
-    return fmt::format("step {} {} come before step {}: {}\n  {}\n  {}", edge->from, edge->is_expected ? "must" : "need not", edge->to,
-                       edge->is_expected ? "nothing orders them" : "yet something makes it wait", to_string(actual.steps[edge->from]),
-                       to_string(actual.steps[edge->to]));
+    return fmt::format("step {} {} come before step {}: {}\n  {}\n  {}", edge->from,
+                       edge->is_expected ? "must" : "need not", edge->to,
+                       edge->is_expected ? "nothing orders them" : "yet something makes it wait",
+                       to_string(actual.steps[edge->from]), to_string(actual.steps[edge->to]));
   }
   return {};
 }

@@ -50,9 +50,11 @@ Trace timed(const Trace& trace, const std::function<Nanoseconds(std::size_t fact
     return std::pair(call.group, resource == Resource::of_group_and_kind ? std::optional(call.kind) : std::nullopt);
   };
   std::map<decltype(occupied(0)), std::uint64_t> numbers;
-  return retimed(trace, {.duration = duration,
-                         .resource = [&](std::size_t fact) { return numbers.try_emplace(occupied(fact), numbers.size()).first->second; },
-                         .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});
+  return retimed(
+      trace,
+      {.duration = duration,
+       .resource = [&](std::size_t fact) { return numbers.try_emplace(occupied(fact), numbers.size()).first->second; },
+       .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});
 }
 
 // The times of work or a collective; zero for other facts.
@@ -71,7 +73,8 @@ bool can_pass(const Trace& trace, const Piece& held, const Piece& passes, Resour
   const std::vector<std::optional<Piece>> all = pieces(trace);
   const auto at = [&](const Piece& piece) {
     const auto found = std::ranges::find(all, std::optional(piece));
-    if (found == all.end()) throw std::out_of_range(fmt::format("{} is not in the trace of rank {}", to_string(piece), trace.rank));
+    if (found == all.end())
+      throw std::out_of_range(fmt::format("{} is not in the trace of rank {}", to_string(piece), trace.rank));
     return static_cast<std::size_t>(found - all.begin());
   };
   // Only the held piece takes time, so a piece that ends late has waited for it.

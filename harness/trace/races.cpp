@@ -81,9 +81,10 @@ class Search {
     if (range.length == 0) return;
     Buffer& buffer = buffers_[range.buffer];
     if (buffer.released) met(*buffer.released, touch, range);
-    buffer.history.touch(range.offset, range.length, touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
-      met(earlier, touch, {range.buffer, offset, length});
-    });
+    buffer.history.touch(range.offset, range.length, touch, clocks_,
+                         [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
+                           met(earlier, touch, {range.buffer, offset, length});
+                         });
   }
 
   // No access may come after a release.
@@ -101,16 +102,18 @@ class Search {
 
   // The memory has another owner from here on: this counts as a write of all of it.
   void take_over(std::uint64_t id, const Touch& touch) {
-    buffers_[id].history.touch_all(touch, clocks_, [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
-      met(earlier, touch, {id, offset, length});
-    });
+    buffers_[id].history.touch_all(touch, clocks_,
+                                   [&](const Touch& earlier, std::uint64_t offset, std::uint64_t length) {
+                                     met(earlier, touch, {id, offset, length});
+                                   });
   }
 
   void met(const Touch& first, const Touch& second, const ByteRange& bytes) {
     for (Meeting& known : meetings_) {
       if (known.first.fact != first.fact) continue;
       // The same two facts again, at later bytes: adjacent bytes extend the range, other bytes are left out.
-      if (known.bytes.buffer == bytes.buffer && known.bytes.offset + known.bytes.length == bytes.offset) known.bytes.length += bytes.length;
+      if (known.bytes.buffer == bytes.buffer && known.bytes.offset + known.bytes.length == bytes.offset)
+        known.bytes.length += bytes.length;
       return;
     }
     meetings_.push_back({first, second, bytes});
@@ -144,8 +147,8 @@ class Search {
 };
 
 std::string place(const Race& race) {
-  const std::string bytes =
-      fmt::format("bytes {}..{} of buffer {}", race.bytes.offset, race.bytes.offset + race.bytes.length, race.bytes.buffer);
+  const std::string bytes = fmt::format("bytes {}..{} of buffer {}", race.bytes.offset,
+                                        race.bytes.offset + race.bytes.length, race.bytes.buffer);
   return race.buffer.empty() ? bytes : fmt::format("{} \"{}\"", bytes, race.buffer);
 }
 
@@ -156,11 +159,14 @@ struct Sentence {
 Sentence sentence(const Race& race) {
   const auto does = [](const Access& access) { return access.write ? "writes" : "reads"; };
   if (race.first.releases && race.second.releases) return {"gives back", "gives them back again", "one release only"};
-  if (race.first.releases) return {"gives back", fmt::format("{} them afterwards", does(race.second)), "a release after the last use"};
-  std::string missing = race.second.stream.empty() ? fmt::format("the host waits for stream {} in between", race.first.stream)
-                                                   : fmt::format("stream {} waits for an event recorded on stream {} after the first",
-                                                                 race.second.stream, race.first.stream);
-  if (race.second.takes) return {does(race.first), "may be given them, which were released, without waiting for it", std::move(missing)};
+  if (race.first.releases)
+    return {"gives back", fmt::format("{} them afterwards", does(race.second)), "a release after the last use"};
+  std::string missing = race.second.stream.empty()
+                            ? fmt::format("the host waits for stream {} in between", race.first.stream)
+                            : fmt::format("stream {} waits for an event recorded on stream {} after the first",
+                                          race.second.stream, race.first.stream);
+  if (race.second.takes)
+    return {does(race.first), "may be given them, which were released, without waiting for it", std::move(missing)};
   if (race.second.releases) return {does(race.first), "gives them back without waiting for it", std::move(missing)};
   return {does(race.first), fmt::format("{} them; nothing orders the two", does(race.second)), std::move(missing)};
 }
@@ -171,8 +177,8 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit) { return Sea
 
 std::string describe(const Race& race) {
   const Sentence words = sentence(race);
-  return fmt::format("{} {} {}\n  then    {} {}\n  {}{}", race.first.what, words.first, place(race), race.second.what, words.second,
-                     missing_wait, words.missing);
+  return fmt::format("{} {} {}\n  then    {} {}\n  {}{}", race.first.what, words.first, place(race), race.second.what,
+                     words.second, missing_wait, words.missing);
 }
 
 std::string describe(const Race& race, int rank) { return fmt::format("  rank {}: {}", rank, describe(race)); }

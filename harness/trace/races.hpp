@@ -43,8 +43,8 @@ std::string describe(const Race& race);
 /// The same, indented, with the trace's rank.
 std::string describe(const Race& race, int rank);
 
-/// The edge that would order the two: `stream compute waits for an event recorded on stream all_gather after the first`. Races that lack
-/// the same edge have one cause.
+/// The edge that would order the two: `stream compute waits for an event recorded on stream all_gather after the
+/// first`. Races that lack the same edge have one cause.
 std::string missing(const Race& race);
 
 /// The first three races, and how many more there are: the rest mostly follow from the same edge.

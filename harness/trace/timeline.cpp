@@ -41,8 +41,9 @@ std::optional<TimedFact> timed_fact(const Trace& trace, std::size_t index) {
     return TimedFact{index, work->stream, to_string(work->kind), work->label, work->start, work->end, nullptr};
   }
   if (const auto* collective = std::get_if<fact::Collective>(&fact)) {
-    return TimedFact{index,           collective->stream, to_string(collective->kind), collective->tag, collective->start,
-                     collective->end, collective};
+    return TimedFact{index,           collective->stream, to_string(collective->kind),
+                     collective->tag, collective->start,  collective->end,
+                     collective};
   }
   return std::nullopt;
 }
@@ -113,7 +114,10 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
     for (const TimedFact* candidate : candidates->second) {
       if (candidate->fact >= piece.fact) continue;
       const bool ordered = order.before(candidate->fact, piece.fact);
-      const int rank = ordered && candidate->stream == piece.stream ? 3 : ordered ? 2 : share_a_group(*candidate, piece) ? 1 : 0;
+      const int rank = ordered && candidate->stream == piece.stream ? 3
+                       : ordered                                    ? 2
+                       : share_a_group(*candidate, piece)           ? 1
+                                                                    : 0;
       if (rank == 0 || rank < best_rank) continue;
       best = candidate;
       best_rank = rank;
@@ -133,7 +137,8 @@ std::vector<CriticalStep> critical_path(const Trace& trace) {
 std::vector<Span> spans(const Trace& trace) {
   std::vector<Span> found;
   for (const TimedFact& piece : timed_facts(trace)) {
-    found.push_back({piece.stream, std::string(piece.kind), std::string(piece.label), piece.start, piece.end, piece.collective != nullptr});
+    found.push_back({piece.stream, std::string(piece.kind), std::string(piece.label), piece.start, piece.end,
+                     piece.collective != nullptr});
   }
   std::ranges::stable_sort(found, {}, [](const Span& span) { return std::pair(span.stream, span.start); });
   return found;

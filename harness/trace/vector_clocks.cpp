@@ -29,7 +29,8 @@ VectorClocks::VectorClocks(const Trace& trace) {
 }
 
 std::span<std::uint32_t> VectorClocks::event(std::uint64_t id, bool create) {
-  if (create && event_rows_.try_emplace(id, event_rows_.size()).second) event_clocks_.resize(event_clocks_.size() + agents_);
+  if (create && event_rows_.try_emplace(id, event_rows_.size()).second)
+    event_clocks_.resize(event_clocks_.size() + agents_);
   const auto found = event_rows_.find(id);
   if (found == event_rows_.end()) return {};  // never recorded: orders nothing
   return {event_clocks_.data() + found->second * agents_, agents_};

@@ -45,9 +45,9 @@ class VectorClocks {
   static constexpr std::uint32_t host = 0;
   std::unordered_map<std::uint32_t, std::uint32_t> agent_of_;  // stream -> agent
   std::size_t agents_ = 1;
-  std::vector<std::uint32_t> clocks_;                          // a row per agent
+  std::vector<std::uint32_t> clocks_;  // a row per agent
   std::unordered_map<std::uint64_t, std::size_t> event_rows_;
-  std::vector<std::uint32_t> event_clocks_;                    // a row per event
+  std::vector<std::uint32_t> event_clocks_;  // a row per event
   Moment last_;
 };
 

@@ -9,7 +9,9 @@ namespace shardproof::trace {
 
 namespace {
 
-[[noreturn]] void overflow() { throw std::overflow_error("the costs add up to more than the 292 years of virtual time that there are"); }
+[[noreturn]] void overflow() {
+  throw std::overflow_error("the costs add up to more than the 292 years of virtual time that there are");
+}
 
 }  // namespace
 
@@ -50,7 +52,9 @@ std::size_t VirtualClock::record(std::uint32_t stream) {
   return event_times_.size() - 1;
 }
 
-void VirtualClock::wait(std::uint32_t stream, std::size_t event) { end_of_[stream] = std::max(end_of_[stream], event_times_[event]); }
+void VirtualClock::wait(std::uint32_t stream, std::size_t event) {
+  end_of_[stream] = std::max(end_of_[stream], event_times_[event]);
+}
 
 void VirtualClock::synchronize_stream(std::uint32_t stream) { host_ = std::max(host_, end_of_[stream]); }
 
@@ -92,7 +96,8 @@ class Retiming {
     for (std::size_t i = first; i < first + calls; ++i) duration = std::max(duration, pace_.duration(i));
     auto& leader = std::get<fact::Collective>(facts[first]);
     take(first, leader, duration);
-    for (std::size_t i = first + 1; i < first + calls; ++i) set(std::get<fact::Collective>(facts[i]), {leader.start, leader.end});
+    for (std::size_t i = first + 1; i < first + calls; ++i)
+      set(std::get<fact::Collective>(facts[i]), {leader.start, leader.end});
   }
 
   void take(std::size_t, fact::StreamCreated& created) { stream(created.stream); }
@@ -105,13 +110,19 @@ class Retiming {
     set(collective, clock_.collective(on, start, duration));
     resource_free = collective.end;
   }
-  void take(std::size_t, fact::EventRecorded& recorded) { events_[recorded.event] = clock_.record(stream(recorded.stream)); }
-  void take(std::size_t, fact::EventWaited& waited) {
-    if (const auto found = events_.find(waited.event); found != events_.end()) clock_.wait(stream(waited.stream), found->second);
+  void take(std::size_t, fact::EventRecorded& recorded) {
+    events_[recorded.event] = clock_.record(stream(recorded.stream));
   }
-  void take(std::size_t, fact::StreamSynchronized& synchronized) { clock_.synchronize_stream(stream(synchronized.stream)); }
+  void take(std::size_t, fact::EventWaited& waited) {
+    if (const auto found = events_.find(waited.event); found != events_.end())
+      clock_.wait(stream(waited.stream), found->second);
+  }
+  void take(std::size_t, fact::StreamSynchronized& synchronized) {
+    clock_.synchronize_stream(stream(synchronized.stream));
+  }
   void take(std::size_t, fact::EventSynchronized& synchronized) {
-    if (const auto found = events_.find(synchronized.event); found != events_.end()) clock_.synchronize_event(found->second);
+    if (const auto found = events_.find(synchronized.event); found != events_.end())
+      clock_.synchronize_event(found->second);
   }
   void take(std::size_t, fact::Mark& mark) { mark.time = clock_.end_of(0); }
   void take(std::size_t, fact::Allocated&) {}

@@ -15,7 +15,8 @@ namespace shardproof {
 EventStream::EventStream(std::filesystem::path file) : file_(std::move(file)) {
   std::filesystem::create_directories(file_.parent_path());
   descriptor_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
-  if (!descriptor_) throw std::system_error(errno, std::generic_category(), fmt::format("event stream: open {}", file_.string()));
+  if (!descriptor_)
+    throw std::system_error(errno, std::generic_category(), fmt::format("event stream: open {}", file_.string()));
 }
 
 void EventStream::write(const RankEvent& event) {
@@ -24,7 +25,8 @@ void EventStream::write(const RankEvent& event) {
   while (!rest.empty()) {
     const ssize_t written = ::write(descriptor_.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw std::system_error(errno, std::generic_category(), fmt::format("event stream: write {}", file_.string()));
+    if (written < 0)
+      throw std::system_error(errno, std::generic_category(), fmt::format("event stream: write {}", file_.string()));
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
 }

@@ -18,9 +18,10 @@ namespace shardproof {
 namespace {
 
 [[noreturn]] void refuse(std::int64_t launcher) {
-  throw std::runtime_error(fmt::format(
-      "the launcher, process {}, is not to be found: it has ended, or this rank was started where process ids mean something else",
-      launcher));
+  throw std::runtime_error(
+      fmt::format("the launcher, process {}, is not to be found: it has ended, or this rank was started where process "
+                  "ids mean something else",
+                  launcher));
 }
 
 void watch(FileDescriptor launcher) {
@@ -41,7 +42,8 @@ void tie_life_to(std::int64_t launcher) {
   // the rank, and needs this permission.
   ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(launcher), 0, 0, 0);
   if (::getppid() == launcher) {
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+      throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");
     // The signal comes only if the launcher ends after the call above.
     if (::getppid() != launcher) refuse(launcher);
     return;

@@ -12,7 +12,8 @@ namespace shardproof {
 
 FileDescriptor open_process(pid_t process) {
   FileDescriptor opened(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  if (!opened && errno != ESRCH) throw std::system_error(errno, std::generic_category(), fmt::format("pidfd_open of process {}", process));
+  if (!opened && errno != ESRCH)
+    throw std::system_error(errno, std::generic_category(), fmt::format("pidfd_open of process {}", process));
   return opened;
 }
 

@@ -48,15 +48,16 @@ const std::string* Rank::find_param(std::string_view name) const {
 
 const std::string& Rank::param(std::string_view name) const {
   const std::string* const value = find_param(name);
-  if (value == nullptr) throw std::out_of_range(fmt::format("case {} has no parameter '{}'", world_->notes().info->id, name));
+  if (value == nullptr)
+    throw std::out_of_range(fmt::format("case {} has no parameter '{}'", world_->notes().info->id, name));
   return *value;
 }
 
 const std::string& Rank::engine() const {
   const CaseInfo& info = *world_->notes().info;
   if (info.engine.empty())
-    throw std::logic_error(
-        fmt::format("case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by on_engines(…)", info.id));
+    throw std::logic_error(fmt::format(
+        "case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by on_engines(…)", info.id));
   return info.engine;
 }
 

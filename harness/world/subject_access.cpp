@@ -48,7 +48,8 @@ std::string World::missing(const CaseInfo& info) const {
   if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
   if (info.engine.empty() && info.needs.empty()) return {};
   const Subject* subject = membership_.subject.get();
-  if (subject == nullptr) return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
+  if (subject == nullptr)
+    return fmt::format("the program has no subject that could claim {}", Claims().lacking(info.engine, info.needs));
   std::vector<std::string> needs = info.needs;
   if (plan_.fabric == thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
   const std::string lacking = subject->claims().lacking(info.engine, needs);
@@ -103,7 +104,8 @@ void World::keep_scenarios() {
 // rank's own error.
 void World::check_case() {
   try {
-    if (const auto abort = control_.aborted(epoch_); abort && abort->reason == AbortReason::disagreed) throw Mismatch(abort->text);
+    if (const auto abort = control_.aborted(epoch_); abort && abort->reason == AbortReason::disagreed)
+      throw Mismatch(abort->text);
     control_.check(epoch_);
   } catch (...) {
     notes_.calls.released = true;
@@ -113,18 +115,20 @@ void World::check_case() {
 
 std::unique_ptr<Platforms> World::make_platforms() {
   if (plan_.device == sim_device) return std::make_unique<SimPlatforms>(group_, rank_);
-  return std::make_unique<cuda::CudaWorld>(cuda::load_vendor(plan_.backend),
-                                           cuda::GpuContext{.rank = rank_,
-                                                            .check = [this] { check_case(); },
-                                                            .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                                                            .flight = &control_.flight(rank_),
-                                                            .epoch = [this] { return epoch_; },
-                                                            .keeps_records = plan_.times == cupti_times},
-                                           group_,
-                                           world_shared_.memory ? world_shared_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
+  return std::make_unique<cuda::CudaWorld>(
+      cuda::load_vendor(plan_.backend),
+      cuda::GpuContext{.rank = rank_,
+                       .check = [this] { check_case(); },
+                       .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                       .flight = &control_.flight(rank_),
+                       .epoch = [this] { return epoch_; },
+                       .keeps_records = plan_.times == cupti_times},
+      group_, world_shared_.memory ? world_shared_.memory : shm::make_file_memory(plan_.rendezvous, rank_));
 }
 
-Reply World::take_teardown_failure() { return membership_.subject ? membership_.subject->take_teardown_failure() : Reply{}; }
+Reply World::take_teardown_failure() {
+  return membership_.subject ? membership_.subject->take_teardown_failure() : Reply{};
+}
 
 std::string World::device_complaint() { return platforms_->complaint(); }
 
@@ -149,16 +153,17 @@ namespace {
 // engine itself must refuse it.
 void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
   if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
-  throw std::logic_error(
-      fmt::format("Rank::play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
-                  "section for {1}, or name the kind {2} in the case (on_engines, SUITE_ENGINE)",
-                  info.id, info.engine, kind));
+  throw std::logic_error(fmt::format(
+      "Rank::play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
+      "section for {1}, or name the kind {2} in the case (on_engines, SUITE_ENGINE)",
+      info.id, info.engine, kind));
 }
 
 }  // namespace
 
 std::unique_ptr<Platform> Rank::stage(const scenario::Scenario& scenario) {
-  if (!world_->membership_.subject) throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
+  if (!world_->membership_.subject)
+    throw std::logic_error("Rank::play: this program has no subject to play the scenario on");
   require_kind_of_case(*world_->notes().info, scenario.plan.engine.kind());
   world_->notes().played.push_back(scenario);
   return platform(scenario.costs);

@@ -11,8 +11,10 @@
 namespace shardproof {
 
 TurnRecord::TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPage> control)
-    : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)), control_(std::move(control)) {
-  if (!file_) throw std::system_error(errno, std::generic_category(), fmt::format("record of turns: open {}", file.string()));
+    : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)),
+      control_(std::move(control)) {
+  if (!file_)
+    throw std::system_error(errno, std::generic_category(), fmt::format("record of turns: open {}", file.string()));
   write("joining:");
 }
 

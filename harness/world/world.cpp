@@ -59,8 +59,8 @@ std::string differences(const ordered_json& first, const ordered_json& other, in
   for (const auto& [name, value] : first.items()) {
     const ordered_json there = other.value(name, ordered_json());
     if (value == there) continue;
-    text +=
-        fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, dump_line(value), other_rank, dump_line(there));
+    text += fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, dump_line(value),
+                        other_rank, dump_line(there));
   }
   return text;
 }
@@ -85,7 +85,8 @@ std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
 
 }  // namespace
 
-World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come, ThreadWorldShared world_shared)
+World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come,
+             ThreadWorldShared world_shared)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
@@ -95,8 +96,8 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this) {
   if (control_.world_size() != plan_.size) {
-    throw WorldMismatch(
-        fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size, control_.world_size()));
+    throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size,
+                                    control_.world_size()));
   }
   check_kind(plan_, rank_, world_shared_.memory != nullptr);
   progress_.pid = ::getpid();
@@ -128,13 +129,14 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
   // The ballots are digests. While they are equal, no rank needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
   const auto ballots = control_.agree(rank_, {.value = digest(mine), .text = {}}, deadline);
-  const auto differs = std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
+  const auto differs =
+      std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
   if (differs == ballots.end()) return;
   const auto other = static_cast<int>(differs - ballots.begin());
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);
-  throw WorldMismatch(
-      fmt::format("the ranks of this world do not belong together: {}", differences(parse_json(values[0]), parse_json(values[1]), other)));
+  throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
+                                  differences(parse_json(values[0]), parse_json(values[1]), other)));
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {

@@ -75,8 +75,8 @@ class World {
   /// - WorldMismatch if the ranks differ,
   /// - Released if the world was doomed meanwhile,
   /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
-  World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come = 2 * joining_limit,
-        ThreadWorldShared world_shared = {});
+  World(WorldPlan plan, int rank, Membership membership,
+        std::chrono::milliseconds for_others_to_come = 2 * joining_limit, ThreadWorldShared world_shared = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;

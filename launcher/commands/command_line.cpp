@@ -27,8 +27,8 @@ namespace {
 /// own messages.
 struct Texts {
   std::string order = "listed", shard = "1/1", color = "auto", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout, debug, nccl_faults,
-      ulps, rounds, time, max_differences, generated;
+  std::optional<std::string> device, fabric, backend, scheduler, gpus, times, seed, max_skips, max_waivers, timeout,
+      debug, nccl_faults, ulps, rounds, time, max_differences, generated;
   bool nccl_tap = false;
   std::vector<std::string> output;
   std::vector<std::string> ranks, require, left_out;
@@ -49,9 +49,10 @@ struct Everything {
   StableOptions stable;
 };
 
-// -- Declaring ---------------------------------------------------------------------------------------------------------------------------
+// -- Declaring --------------------------------------------------------------------------------------------------------
 
-/// CLI11 takes an argument in brackets for a list and strips them: `[tag]` would not arrive. So filters are what it leaves over.
+/// CLI11 takes an argument in brackets for a list and strips them: `[tag]` would not arrive. So filters are what it
+/// leaves over.
 CLI::App& add_command(CLI::App& app, const HelpText& text) {
   CLI::App& command = *app.add_subcommand(text.name, fmt::format("{}\n\nExamples:\n{}", text.summary, text.examples));
   command.allow_extras();
@@ -66,7 +67,8 @@ constexpr char choice_group[] = "Cases", subject_group[] = "Engine under test", 
                course_group[] = "Course of the run", demand_group[] = "Demands on the run", output_group[] = "Files",
                terminal_group[] = "Terminal";
 
-CLI::Option& add(CLI::App& command, const char* group, const char* name, auto& value, const char* value_name, const std::string& text) {
+CLI::Option& add(CLI::App& command, const char* group, const char* name, auto& value, const char* value_name,
+                 const std::string& text) {
   return *command.add_option(name, value, text)->option_text(value_name)->group(group);
 }
 
@@ -93,7 +95,8 @@ void add_fault(CLI::App& command, std::string& fault) {
 
 void add_subject(CLI::App& command, std::string& subject) {
   add(command, subject_group, "--subject", subject, "NAME",
-      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is the worker's "
+      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is "
+      "the worker's "
       "first engine, which is reference for shardproof-worker.");
 }
 
@@ -103,12 +106,15 @@ void add_worker(CLI::App& command, std::filesystem::path& worker, const char* wh
 }
 
 void add_color(CLI::App& command, Texts& texts) {
-  add(command, terminal_group, "--color", texts.color, "WHEN", "Use colours: auto, always or never. The default is auto.");
+  add(command, terminal_group, "--color", texts.color, "WHEN",
+      "Use colours: auto, always or never. The default is auto.");
 }
 
 void add_terminal(CLI::App& command, TerminalOptions& terminal, Texts& texts) {
-  CLI::Option& quiet = add_flag(command, terminal_group, "-q,--quiet", terminal.quiet, "Print failures and the last line only.");
-  add_flag(command, terminal_group, "-v,--verbose", terminal.verbose, "Print every case, with its measurements.").excludes(&quiet);
+  CLI::Option& quiet =
+      add_flag(command, terminal_group, "-q,--quiet", terminal.quiet, "Print failures and the last line only.");
+  add_flag(command, terminal_group, "-v,--verbose", terminal.verbose, "Print every case, with its measurements.")
+      .excludes(&quiet);
   add_color(command, texts);
   add_help(command, terminal_group);
 }
@@ -128,19 +134,22 @@ void add_demands(CLI::App& command, DemandOptions& demands, Texts& texts) {
 }
 
 void add_backend(CLI::App& command, const char* group, Texts& texts, const char* what) {
-  add(command, group, "--backend", texts.backend, "FILE", fmt::format("{} The default is the backend of this build.", what));
+  add(command, group, "--backend", texts.backend, "FILE",
+      fmt::format("{} The default is the backend of this build.", what));
 }
 
 void add_device(CLI::App& command, PlanOptions& plan, Texts& texts) {
   add(command, place_group, "--device", texts.device, "NAME",
-      "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank. The default is sim.");
+      "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank. The "
+      "default is sim.");
   add_backend(command, place_group, texts, "With --device cuda: reach CUDA by this shared object.");
   add(command, place_group, "--gpus", texts.gpus, "LIST",
       "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is all GPUs.");
   add_flag(command, place_group, "--share-gpus", plan.share_gpus,
            "With --device cuda: put several ranks on one GPU where there are too few GPUs. Times then mean nothing.");
   add(command, place_group, "--times", texts.times, "NAME",
-      "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI (cupti), which is slower and "
+      "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI (cupti), "
+      "which is slower and "
       "more exact.");
 }
 
@@ -158,7 +167,8 @@ constexpr char keep_text[] = "Keep streams, logs and reports in this new or empt
 
 void add_ranks(CLI::App& command, Texts& texts, const char* verb) {
   add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
-           fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes; cases that are marked \"on request\" run "
+           fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes; cases that are "
+                       "marked \"on request\" run "
                        "only with it.",
                        verb));
 }
@@ -173,10 +183,12 @@ void add_plan(CLI::App& command, PlanOptions& plan, Texts& texts) {
   add_subject(command, plan.subject);
   add_device(command, plan, texts);
   add(command, place_group, "--fabric", texts.fabric, "NAME",
-      "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device cuda). The default is "
+      "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device cuda). "
+      "The default is "
       "thread for cases that need it, else shm or nccl.");
   add(command, place_group, "--scheduler", texts.scheduler, "NAME",
-      "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed draws. free runs all at "
+      "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed draws. "
+      "free runs all at "
       "once.");
   add_timeout(command, texts, "each case", "the case's own time, else");
 }
@@ -186,35 +198,43 @@ void declare_run(CLI::App& app, RunOptions& run, Texts& texts) {
   add_profile(command, run.profile, "the worker's first profile");
   add_plan(command, run.plan, texts);
   add(command, choice_group, "--generated", texts.generated, "N",
-      "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. The run makes the scenario "
+      "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. The "
+      "run makes the scenario "
       "of a failed case smaller, and prints a command that plays it (docs/generated-cases.md).");
   add(command, choice_group, "--scenario", run.plan.scenario, "FILE",
       "Let the one selected case play this scenario instead of what its seed draws, and judge it likewise.");
   add(command, choice_group, "--shard", texts.shard, "I/N", "Run part I of N of the selected cases. I counts from 1.");
   add(command, choice_group, "--rerun-failed", run.rerun_failed, "REPORT",
-      "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and faults are those of "
+      "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and "
+      "faults are those of "
       "the report, unless you give others.");
   add_worker(command, run.worker, "the cases from");
   add_fault(command, run.plan.fault);
   add(command, course_group, "--seed", texts.seed, "N",
-      "Draw everything random from this seed. The default is 0. With --order random, the default is a new seed, which is printed.");
+      "Draw everything random from this seed. The default is 0. With --order random, the default is a new seed, which "
+      "is printed.");
   add(command, course_group, "--order", texts.order, "ORDER",
       "Run the cases of a world in this order: listed or random. The default is listed.");
   add(command, course_group, "--repeat", texts.repeat, "N", "Run each case N times. The default is 1.");
-  add(command, course_group, "--jobs", texts.jobs, "N", "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");
+  add(command, course_group, "--jobs", texts.jobs, "N",
+      "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");
   add_flag(command, course_group, "--isolate", run.plan.isolate, "Run each case in its own world.");
   add(command, course_group, "--retries", texts.retries, "N",
-      "Try each failed case up to N more times, in a world of failed cases only. A case that then passes is flaky. The default is 0.");
+      "Try each failed case up to N more times, in a world of failed cases only. A case that then passes is flaky. The "
+      "default is 0.");
   add(command, course_group, "--max-hangs", texts.max_hangs, "N",
-      "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. The default is 5.");
+      "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. The default is "
+      "5.");
   add(command, course_group, "--debug", texts.debug, "RANK",
       "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
   add_demands(command, run.demands, texts);
   add_out(command, run.out, fmt::format("{} {}", write_text, latest_text));
   add_flag(command, output_group, "--trace", run.plan.trace, "Write a trace of each case, for Perfetto.");
-  add_flag(command, output_group, "--nccl-tap", texts.nccl_tap, "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
+  add_flag(command, output_group, "--nccl-tap", texts.nccl_tap,
+           "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
   add(command, output_group, "--nccl-faults", texts.nccl_faults, "LIST",
-      "Record these calls, and delay, stall, drop, fail or swap some, for example 'drop all_reduce#3 rank 1' (docs/nccl-tap.md).");
+      "Record these calls, and delay, stall, drop, fail or swap some, for example 'drop all_reduce#3 rank 1' "
+      "(docs/nccl-tap.md).");
   add_list(command, terminal_group, "--output", texts.output, "N[,N...]",
            "Print what these ranks print, for example 0,2, while they run. Each line begins with its rank.");
   add_terminal(command, run.terminal, texts);
@@ -229,12 +249,13 @@ void declare_list(CLI::App& app, ListOptions& list, Texts& texts) {
   add_flag(command, terminal_group, "--json", list.json, "Print JSON.");
   CLI::Option& seeds = add_flag(command, terminal_group, "--seeds", list.seeds,
                                 "Print each test of the PyTorch files that the suites began with, and its cases.");
-  CLI::Option& clauses =
-      add_flag(command, terminal_group, "--clauses", list.clauses,
-               "Print each clause, the cases that check it, and the faults that break it. With filters, print the clauses of the selected "
-               "cases. With --json, each case has its id.");
+  CLI::Option& clauses = add_flag(command, terminal_group, "--clauses", list.clauses,
+                                  "Print each clause, the cases that check it, and the faults that break it. With "
+                                  "filters, print the clauses of the selected "
+                                  "cases. With --json, each case has its id.");
   clauses.excludes(&seeds);
-  add_flag(command, terminal_group, "--profiles", list.profiles, "Print the profiles, and how many of the cases each has.")
+  add_flag(command, terminal_group, "--profiles", list.profiles,
+           "Print the profiles, and how many of the cases each has.")
       .excludes(&seeds)
       ->excludes(&clauses);
   add_help(command, terminal_group);
@@ -288,7 +309,8 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   CLI::App& command = add_command(app, play_help);
   command.add_option("scenario", play.scenario, "The scenario, a JSON document (docs/scenarios.md).")->option_text(" ");
   add(command, subject_group, "--subject", play.plan.subject, "NAME[,NAME]",
-      "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is the worker's "
+      "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default "
+      "is the worker's "
       "first engine. With two engines, the command compares them, and NAME+FAULT breaks one by a fault.");
   add_worker(command, play.worker, "the engines from");
   add_fault(command, play.plan.fault);
@@ -299,9 +321,11 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
   add_timeout(command, texts, "the scenario", "");
   add(command, output_group, "--trace", play.trace, "FILE", "Write a trace for Perfetto into this file.");
   add_flag(command, output_group, "--show-plan", play.show_plan,
-           "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that differs from the step "
+           "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that "
+           "differs from the step "
            "before it.");
-  add(command, output_group, "--plan-dot", play.plan_dot, "FILE", "Write the compiled step of rank 0 for Graphviz into this file.");
+  add(command, output_group, "--plan-dot", play.plan_dot, "FILE",
+      "Write the compiled step of rank 0 for Graphviz into this file.");
   add_out(command, play.out, keep_text);
   add_flag(command, terminal_group, "--json", play.json, "Print JSON, with all values.");
   add_color(command, texts);
@@ -310,23 +334,28 @@ void declare_play(CLI::App& app, PlayOptions& play, Texts& texts) {
 
 void declare_explore(CLI::App& app, ExploreOptions& explore, Texts& texts) {
   CLI::App& command = add_command(app, explore_help);
-  add(command, choice_group, "--rounds", texts.rounds, "N", "Play N scenarios. The default is 100, or as many as --for has time for.");
-  add(command, choice_group, "--for", texts.time, "TIME", "Begin no scenario after this time, for example 90s, 10min or 2h.");
+  add(command, choice_group, "--rounds", texts.rounds, "N",
+      "Play N scenarios. The default is 100, or as many as --for has time for.");
+  add(command, choice_group, "--for", texts.time, "TIME",
+      "Begin no scenario after this time, for example 90s, 10min or 2h.");
   add(command, choice_group, "--seed", texts.seed, "N",
       "Draw the first scenario from this seed. The default is 0. Each later scenario has the next seed.");
   add(command, choice_group, "--engine", explore.engine, "KIND",
-      "Draw scenarios for this kind of engine. The default is the first kind that both engines claim and that can be drawn.");
+      "Draw scenarios for this kind of engine. The default is the first kind that both engines claim and that can be "
+      "drawn.");
   add_list(command, choice_group, "--ranks", texts.ranks, "N[,N...]",
            "Play on worlds of these sizes. The default is 1,2,4. The seed chooses the size for each scenario.");
-  add_list(
-      command, choice_group, "--without", texts.left_out, "NAME[,NAME...]",
-      "Leave out features, for example mixed_precision, or other ingredients, for example adam. For an unknown name, the command prints "
-      "all names.");
-  add(command, choice_group, "--max-differences", texts.max_differences, "N", "End after N differences. The default is 1.");
+  add_list(command, choice_group, "--without", texts.left_out, "NAME[,NAME...]",
+           "Leave out features, for example mixed_precision, or other ingredients, for example adam. For an unknown "
+           "name, the command prints "
+           "all names.");
+  add(command, choice_group, "--max-differences", texts.max_differences, "N",
+      "End after N differences. The default is 1.");
   add(command, subject_group, "--subject", explore.plan.subject, "A,B",
       "Compare these two engines, named as in `play`. A+FAULT breaks an engine by a fault (docs/side-by-side.md).");
   add_worker(command, explore.worker, "the engines from");
-  add(command, subject_group, "--ulps", texts.ulps, "N", "Allow captured values to differ by N units in the last place. The default is 0.");
+  add(command, subject_group, "--ulps", texts.ulps, "N",
+      "Allow captured values to differ by N units in the last place. The default is 0.");
   add_timeout(command, texts, "each scenario", "");
   add_out(command, explore.out, write_text);
   add_flag(command, terminal_group, "--json", explore.json, "Print what was found as JSON.");
@@ -341,11 +370,12 @@ void declare_stable(CLI::App& app, StableOptions& stable) {
   add_help(command, terminal_group);
 }
 
-// -- Parsing -----------------------------------------------------------------------------------------------------------------------------
+// -- Parsing ----------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> names_of_commands(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   return names;
 }
 
@@ -357,8 +387,8 @@ std::vector<std::string> arguments_left(const CLI::App& command) {
   return words;
 }
 
-/// Reads the options of the command that the arguments name, or of `app` where they name no command. A command is parsed by itself: as a
-/// part of `app`, CLI11 would give `app` the words after `--`.
+/// Reads the options of the command that the arguments name, or of `app` where they name no command. A command is
+/// parsed by itself: as a part of `app`, CLI11 would give `app` the words after `--`.
 const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
   const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
@@ -385,13 +415,15 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
     if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help));
   }
   if (!is_named)
-    throw CommandError(usage, fmt::format("which command? There are {} (`shardproof --help` explains them)", fmt::join(known, ", ")));
+    throw CommandError(
+        usage, fmt::format("which command? There are {} (`shardproof --help` explains them)", fmt::join(known, ", ")));
   return command;
 }
 
-// -- Converting --------------------------------------------------------------------------------------------------------------------------
+// -- Converting -------------------------------------------------------------------------------------------------------
 
-void require_given(const CLI::App& command, const std::vector<std::pair<const char*, std::filesystem::path>>& arguments) {
+void require_given(const CLI::App& command,
+                   const std::vector<std::pair<const char*, std::filesystem::path>>& arguments) {
   std::string all;
   bool given = true;
   for (const auto& [name, value] : arguments) {
@@ -400,28 +432,32 @@ void require_given(const CLI::App& command, const std::vector<std::pair<const ch
   }
   const std::string name = command.get_name();
   if (!given)
-    throw CommandError(
-        usage, fmt::format("{} needs {}: shardproof {}{}", name, arguments.size() == 1 ? "its argument" : "both arguments", name, all));
+    throw CommandError(usage, fmt::format("{} needs {}: shardproof {}{}", name,
+                                          arguments.size() == 1 ? "its argument" : "both arguments", name, all));
   const auto extra = arguments_left(command);
-  if (!extra.empty()) throw CommandError(usage, fmt::format("unexpected argument '{}': shardproof {}{}", extra.front(), name, all));
+  if (!extra.empty())
+    throw CommandError(usage, fmt::format("unexpected argument '{}': shardproof {}{}", extra.front(), name, all));
 }
 
-/// The code after this takes an empty text for an option that was not given. Options with their own message have refused it before.
+/// The code after this takes an empty text for an option that was not given. Options with their own message have
+/// refused it before.
 void refuse_empty_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (std::ranges::find(option->results(), "") == option->results().end()) continue;
-    throw CommandError(usage, fmt::format("{} '': {} cannot be empty (`shardproof {} --help` explains it)", option->get_name(),
-                                          option->get_option_text(), command.get_name()));
+    throw CommandError(usage, fmt::format("{} '': {} cannot be empty (`shardproof {} --help` explains it)",
+                                          option->get_name(), option->get_option_text(), command.get_name()));
   }
 }
 
 /// Empty: no backend is named.
 std::filesystem::path backend(const Texts& texts) {
-  if (texts.backend && texts.backend->empty()) throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
+  if (texts.backend && texts.backend->empty())
+    throw CommandError(usage, "--backend '': the shared object that reaches CUDA, a file");
   return texts.backend.value_or("");
 }
 
-/// Converts the options that all worlds of the command share. Returns the mistake in the options of the device; empty: no mistake.
+/// Converts the options that all worlds of the command share. Returns the mistake in the options of the device; empty:
+/// no mistake.
 std::string convert_world(const Texts& texts, PlanOptions& plan) {
   plan.device = texts.device.value_or(sim_device);
   plan.backend = backend(texts);
@@ -474,17 +510,21 @@ void convert_run(const CLI::App& command, const Texts& texts, RunOptions& run) {
   run.plan.repeat = static_cast<int>(whole_number("--repeat", texts.repeat, 1, 1'000'000));
   run.plan.jobs = static_cast<int>(whole_number("--jobs", texts.jobs, 1, 1'000));
   run.plan.shard = parse_shard(texts.shard);
-  if (texts.generated) run.plan.generated = static_cast<int>(whole_number("--generated", *texts.generated, 0, 1'000'000));
+  if (texts.generated)
+    run.plan.generated = static_cast<int>(whole_number("--generated", *texts.generated, 0, 1'000'000));
   if (texts.generated && !run.plan.scenario.empty())
-    throw CommandError(usage, "--generated with --scenario: a case plays what it draws, or what is given; use one of the two");
+    throw CommandError(usage,
+                       "--generated with --scenario: a case plays what it draws, or what is given; use one of the two");
   run.persistence.retries = static_cast<int>(whole_number("--retries", texts.retries, 0, 1'000));
   run.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts.max_hangs, 0, 1'000'000));
   if (texts.debug) run.attention.debug = static_cast<int>(whole_number("--debug", *texts.debug, 0, 1023));
   if (texts.debug && run.plan.jobs > 1)
-    throw CommandError(usage, "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
+    throw CommandError(usage,
+                       "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
   run.attention.output_of = ranks("--output", texts.output);
   if (run.persistence.retries > 0 && run.plan.repeat > 1)
-    throw CommandError(usage, "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
+    throw CommandError(usage,
+                       "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
   if (texts.nccl_faults) run.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts.nccl_faults)};
   else if (texts.nccl_tap) run.plan.tap.emplace();
   convert_demands(texts, run.demands);
@@ -517,7 +557,8 @@ void convert_play(const CLI::App& command, const Texts& texts, PlayOptions& play
 void convert_explore(const CLI::App& command, const Texts& texts, ExploreOptions& explore) {
   require_given(command, {});
   require_placed(convert_world(texts, explore.plan));
-  if (explore.plan.subject.empty()) throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
+  if (explore.plan.subject.empty())
+    throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
   two_subjects(explore.plan.subject);
   if (explore.plan.ranks.empty()) explore.plan.ranks = {1, 2, 4};
   const auto number = [](const char* option, const std::string& text, std::uint64_t least) {

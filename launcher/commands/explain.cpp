@@ -20,15 +20,18 @@ namespace {
 /// The worlds that `asked` names: all worlds of a run, or the world whose folder or evidence it is.
 std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   const std::filesystem::path directory = std::filesystem::absolute(asked / "").lexically_normal().parent_path();
-  if (!std::filesystem::is_directory(directory)) throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
+  if (!std::filesystem::is_directory(directory))
+    throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
   for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
-    const bool is_meant = world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
+    const bool is_meant =
+        world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
     if (is_meant && std::filesystem::exists(world.plan())) return {world};
   }
   std::vector<WorldDirectory> worlds;
   for (const auto& [number, world] : find_worlds({directory})) worlds.push_back(world);
   if (worlds.empty())
-    throw CommandError(usage, fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
+    throw CommandError(usage,
+                       fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
   return worlds;
 }
 
@@ -60,11 +63,13 @@ void tell_world(Told& told, const WorldDirectory& world) {
   if (std::ranges::none_of(remains.endings, was_seen)) {
     told.is_known = false;
     told.somebody_ended = true;  // possibly
-    told.text += fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
-                             world.root.filename().string());
+    told.text +=
+        fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
+                    world.root.filename().string());
   }
   told.somebody_ended = told.somebody_ended || !explanation.empty();
-  if (!explanation.empty()) told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+  if (!explanation.empty())
+    told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
   tell_nccl(told, world, plan.size);
 }
 

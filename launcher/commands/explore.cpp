@@ -40,17 +40,20 @@ std::string drawn_engine(const std::string& asked, const std::array<Contender, 2
     return asked;
   }
   const auto common = std::ranges::find_if(drawn, [&](const std::string& kind) {
-    return std::ranges::all_of(contenders, [&](const Contender& contender) { return claim_of(contender, kind) != nullptr; });
+    return std::ranges::all_of(contenders,
+                               [&](const Contender& contender) { return claim_of(contender, kind) != nullptr; });
   });
   if (common == drawn.end())
-    throw CommandError(usage, fmt::format("subjects {} and {} both claim none of the engine kinds for which scenarios are drawn: {}",
-                                          contenders[0].asked, contenders[1].asked, fmt::join(drawn, ", ")));
+    throw CommandError(
+        usage, fmt::format("subjects {} and {} both claim none of the engine kinds for which scenarios are drawn: {}",
+                           contenders[0].asked, contenders[1].asked, fmt::join(drawn, ", ")));
   return *common;
 }
 
 /// The features that both claim for this kind of engine.
 std::vector<std::string> common_features(const std::array<Contender, 2>& contenders, const std::string& kind) {
-  const std::vector<std::string>&one = claim_of(contenders[0], kind)->features, &other = claim_of(contenders[1], kind)->features;
+  const std::vector<std::string>&one = claim_of(contenders[0], kind)->features,
+        &other = claim_of(contenders[1], kind)->features;
   std::vector<std::string> common;
   std::ranges::copy_if(one, std::back_inserter(common),
                        [&](const std::string& feature) { return std::ranges::find(other, feature) != other.end(); });
@@ -65,7 +68,8 @@ std::string seeds_text(std::uint64_t first, std::uint64_t count) {
 std::string common_options(const ExploreOptions& options) {
   std::string text = " --subject " + reports::shell_word(options.plan.subject);
   if (options.ulps > 0) text += fmt::format(" --ulps {}", options.ulps);
-  if (options.plan.timeout) text += fmt::format(" --timeout {}", std::chrono::duration<double>(*options.plan.timeout).count());
+  if (options.plan.timeout)
+    text += fmt::format(" --timeout {}", std::chrono::duration<double>(*options.plan.timeout).count());
   if (!options.worker.empty()) text += " --worker " + reports::shell_word(options.worker.string());
   return text;
 }
@@ -73,25 +77,27 @@ std::string common_options(const ExploreOptions& options) {
 /// The command that finds the difference again. It keeps the options in `argv` that decide what a seed makes: the
 /// subjects, and the parts that scenarios may have.
 std::string again(const ExploreOptions& options, const FoundDifference& difference, const std::string& program) {
-  std::string command = fmt::format("{} explore --engine {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program), options.engine,
-                                    difference.seed, fmt::join(options.plan.ranks, ","));
+  std::string command =
+      fmt::format("{} explore --engine {} --seed {} --rounds 1 --ranks {}", reports::shell_word(program),
+                  options.engine, difference.seed, fmt::join(options.plan.ranks, ","));
   if (!options.left_out.empty()) command += fmt::format(" --without {}", fmt::join(options.left_out, ","));
   return command + common_options(options);
 }
 
-std::string play_text(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
-                      const std::string& program) {
+std::string play_text(const ExploreOptions& options, const FoundDifference& difference,
+                      const std::filesystem::path& place, const std::string& program) {
   return fmt::format("{} play {} --ranks {}{}", reports::shell_word(program),
                      reports::shell_word((place / difference.folder / "scenario.json").string()), difference.ranks,
                      common_options(options));
 }
 
-std::string text_of(const ExploreOptions& options, const FoundDifference& difference, const std::filesystem::path& place,
-                    const std::string& program) {
-  return fmt::format("seed {}: {} differ; {} in {} steps of {} plays{}:\n{}  play it: {}\n  find it: {}\n", difference.seed,
-                     fmt::join(difference.aspects, ", "), difference.is_smallest ? "made smaller" : "made smaller, not to the end,",
-                     difference.steps, difference.plays, difference.is_steady ? "" : "; played once more, it did not show", difference.text,
-                     play_text(options, difference, place, program), again(options, difference, program));
+std::string text_of(const ExploreOptions& options, const FoundDifference& difference,
+                    const std::filesystem::path& place, const std::string& program) {
+  return fmt::format(
+      "seed {}: {} differ; {} in {} steps of {} plays{}:\n{}  play it: {}\n  find it: {}\n", difference.seed,
+      fmt::join(difference.aspects, ", "), difference.is_smallest ? "made smaller" : "made smaller, not to the end,",
+      difference.steps, difference.plays, difference.is_steady ? "" : "; played once more, it did not show",
+      difference.text, play_text(options, difference, place, program), again(options, difference, program));
 }
 
 Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& contenders, const ScenarioSource& source,
@@ -147,17 +153,21 @@ int explore_command(const ExploreOptions& asked, const std::vector<std::string>&
   prepare(contenders, place, signals);
 
   Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  terminal.note(fmt::format("{}: scenarios for {} from seed {} on, for {} rank{}", names_text(contenders), source.engine, options.seed,
-                            fmt::join(source.ranks, ", "), source.ranks == std::vector{1} ? "" : "s"));
+  terminal.note(fmt::format("{}: scenarios for {} from seed {} on, for {} rank{}", names_text(contenders),
+                            source.engine, options.seed, fmt::join(source.ranks, ", "),
+                            source.ranks == std::vector{1} ? "" : "s"));
   const std::string program = argv.empty() ? "shardproof" : argv.front();
-  const auto tell = [&](const FoundDifference& difference) { terminal.print(text_of(options, difference, place, program)); };
+  const auto tell = [&](const FoundDifference& difference) {
+    terminal.print(text_of(options, difference, place, program));
+  };
   const ExplorationResult result = Exploration(options, contenders, source, place, argv, signals, terminal, tell).run();
 
   const Json json = json_of(options, contenders, source, result, place, program);
   write_file(place / "explored.json", dump_document(json) + "\n");
-  std::string last = result.rounds == 0 ? "no scenario was played"
-                                        : fmt::format("{} scenario{}, {}: {} alike", result.rounds, result.rounds == 1 ? "" : "s",
-                                                      seeds_text(options.seed, result.rounds), result.alike);
+  std::string last = result.rounds == 0
+                         ? "no scenario was played"
+                         : fmt::format("{} scenario{}, {}: {} alike", result.rounds, result.rounds == 1 ? "" : "s",
+                                       seeds_text(options.seed, result.rounds), result.alike);
   last += fmt::format(", {} difference{}", result.differences.size(), result.differences.size() == 1 ? "" : "s");
   if (result.seen_again > 0) last += fmt::format(", {} of them seen again", result.seen_again);
   terminal.print(last);

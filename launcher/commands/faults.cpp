@@ -28,8 +28,8 @@ namespace {
 /// Runs of the same worker, one after the other. Each run has its own directory below `place`.
 class FaultRuns {
  public:
-  FaultRuns(const Worker& worker, ChosenProfile profile, std::filesystem::path place, const std::vector<std::string>& argv,
-            SignalWatch& signals)
+  FaultRuns(const Worker& worker, ChosenProfile profile, std::filesystem::path place,
+            const std::vector<std::string>& argv, SignalWatch& signals)
       : worker_(worker),
         profile_(std::move(profile)),
         place_(std::move(place)),
@@ -60,8 +60,10 @@ class FaultRuns {
  private:
   static std::optional<CommandError> why_ended(const RunResult& result, const std::string& name) {
     if (!result.output_error.empty()) return CommandError(usage, result.output_error);
-    if (!result.infrastructure_error.empty()) return CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
-    if (result.interrupted_by != 0) return CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
+    if (!result.infrastructure_error.empty())
+      return CommandError(infrastructure, fmt::format("{}: {}", name, result.infrastructure_error));
+    if (result.interrupted_by != 0)
+      return CommandError(static_cast<ExitCode>(128 + result.interrupted_by), "interrupted");
     return std::nullopt;
   }
 
@@ -88,13 +90,16 @@ std::string cases_text(std::size_t count) { return fmt::format("{} case{}", coun
 std::string names_text(const std::vector<std::string>& names, bool all) {
   constexpr std::size_t shown = 3;
   if (all || names.size() <= shown + 1) return fmt::format("{}", fmt::join(names, ", "));
-  return fmt::format("{} and {} more (--verbose names them)", fmt::join(names.begin(), names.begin() + shown, ", "), names.size() - shown);
+  return fmt::format("{} and {} more (--verbose names them)", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     names.size() - shown);
 }
 
 std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options);
   plan(listing, options);  // throws if another option is wrong
-  std::erase_if(cases, [&](const CaseInfo& info) { return options.supply && !why_too_large(*options.supply, info.world_size).empty(); });
+  std::erase_if(cases, [&](const CaseInfo& info) {
+    return options.supply && !why_too_large(*options.supply, info.world_size).empty();
+  });
   return cases;
 }
 
@@ -144,7 +149,8 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
 
   PlanOptions one = options.plan;
   one.filters = ids(cases);
-  terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
+  terminal.note(
+      fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
   const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
   const int clean_code = reports::exit_code(clean.report);
   if (keep) terminal.look_in({place.root / without_fault});
@@ -156,7 +162,8 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   std::vector<reports::Report> faulty;
   for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
     const std::vector<CaseInfo> related = related_cases(*fault, cases);
-    terminal.note(fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
+    terminal.note(
+        fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
     one.filters = ids(related);
     one.fault = fault->name;
     FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
@@ -172,9 +179,12 @@ int faults_command(FaultsOptions options, const std::vector<std::string>& argv) 
   } else {
     if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
     if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
-      terminal.print("only some of the cases were selected: a fault that is alive here may be killed by cases that were not selected");
+      terminal.print(
+          "only some of the cases were selected: a fault that is alive here may be killed by cases that were not "
+          "selected");
     if (!judged.left_out.empty())
-      terminal.print("not checked, as no selected case has a clause of theirs: " + names_text(judged.left_out, options.terminal.verbose));
+      terminal.print("not checked, as no selected case has a clause of theirs: " +
+                     names_text(judged.left_out, options.terminal.verbose));
   }
   if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out.directory).string()));
   if (ended_by) {

@@ -35,7 +35,9 @@ std::string entry(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-HelpFormatter::HelpFormatter(std::string arguments) : arguments_(std::move(arguments)) { label("Positionals", "Arguments"); }
+HelpFormatter::HelpFormatter(std::string arguments) : arguments_(std::move(arguments)) {
+  label("Positionals", "Arguments");
+}
 
 std::string HelpFormatter::make_help(const CLI::App* command, std::string name, CLI::AppFormatMode mode) const {
   return CLI::detail::find_and_replace(CLI::Formatter::make_help(command, std::move(name), mode), "\n\n\n", "\n\n");
@@ -53,7 +55,8 @@ std::string HelpFormatter::make_usage(const CLI::App* /*command*/, std::string n
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   std::string name = make_option_name(option, is_positional);
   if (is_positional)
-    std::ranges::transform(name, name.begin(), [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+    std::ranges::transform(name, name.begin(),
+                           [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
   return entry(name + make_option_opts(option), option->get_description());
 }
 

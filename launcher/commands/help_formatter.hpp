@@ -1,4 +1,5 @@
-// The layout of `--help`: examples first, lines that fit on a page. Only command_line.cpp includes this: it knows CLI11.
+// The layout of `--help`: examples first, lines that fit on a page. Only command_line.cpp includes this: it knows
+// CLI11.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -27,107 +27,113 @@ inline constexpr char program_footer[] =
     "\n"
     "The help of each command explains its other exit codes.";
 
-inline constexpr HelpText run_help{.name = "run",
-                                   .summary = "Run cases in worlds of real ranks, and write one report.",
-                                   .examples =
-                                       "    shardproof run overlap --ranks 2,4           one suite, on 2 and on 4 ranks\n"
-                                       "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
-                                       "    shardproof run --worker ./my_tests           the cases of your own program\n"
-                                       "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
-                                       "    shardproof run --rerun-failed before         the cases that failed there\n",
-                                   .arguments = "[FILTER...]",
-                                   .footer =
-                                       "Filters:\n"
-                                       "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-                                       "    A run takes each case that at least one filter selects. Without filters, it takes all.\n"
-                                       "    After the word --, each word is a filter.\n"
-                                       "\n"
-                                       "Exit codes, the first that applies:\n"
-                                       "    128+N  Signal N interrupted the run.\n"
-                                       "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
-                                       "    3      The worker failed, or its ranks did not meet.\n"
-                                       "    4      A rank crashed or hung.\n"
-                                       "    5      Evidence is missing or corrupt, or ranks disagree.\n"
-                                       "    1      A case failed.\n"
-                                       "    6      Too many cases were skipped or waived, a required clause has no passed case, or a\n"
-                                       "           waiver is over, wrong or unused.\n"
-                                       "    0      All cases passed, except waived ones."};
+inline constexpr HelpText run_help{
+    .name = "run",
+    .summary = "Run cases in worlds of real ranks, and write one report.",
+    .examples =
+        "    shardproof run overlap --ranks 2,4           one suite, on 2 and on 4 ranks\n"
+        "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
+        "    shardproof run --worker ./my_tests           the cases of your own program\n"
+        "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
+        "    shardproof run --rerun-failed before         the cases that failed there\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    A run takes each case that at least one filter selects. Without filters, it takes all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes, the first that applies:\n"
+        "    128+N  Signal N interrupted the run.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker failed, or its ranks did not meet.\n"
+        "    4      A rank crashed or hung.\n"
+        "    5      Evidence is missing or corrupt, or ranks disagree.\n"
+        "    1      A case failed.\n"
+        "    6      Too many cases were skipped or waived, a required clause has no passed case, or a\n"
+        "           waiver is over, wrong or unused.\n"
+        "    0      All cases passed, except waived ones."};
 
-inline constexpr HelpText list_help{.name = "list",
-                                    .summary = "List the cases of a worker.",
-                                    .examples =
-                                        "    shardproof list overlap                      the cases of a suite\n"
-                                        "    shardproof list --clauses                    each clause, its cases and its faults\n"
-                                        "    shardproof list --worker ./my_tests --json   the cases of your own program, as JSON\n",
-                                    .arguments = "[FILTER...]",
-                                    .footer =
-                                        "Filters:\n"
-                                        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-                                        "    The list has each case that at least one filter selects. Without filters, it has all.\n"
-                                        "    After the word --, each word is a filter.\n"
-                                        "\n"
-                                        "Exit codes:\n"
-                                        "    0      The cases are listed.\n"
-                                        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
-                                        "    3      The worker did not list its cases.\n"
-                                        "    128+N  Signal N interrupted the command."};
+inline constexpr HelpText list_help{
+    .name = "list",
+    .summary = "List the cases of a worker.",
+    .examples =
+        "    shardproof list overlap                      the cases of a suite\n"
+        "    shardproof list --clauses                    each clause, its cases and its faults\n"
+        "    shardproof list --worker ./my_tests --json   the cases of your own program, as JSON\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    The list has each case that at least one filter selects. Without filters, it has all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes:\n"
+        "    0      The cases are listed.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker did not list its cases.\n"
+        "    128+N  Signal N interrupted the command."};
 
-inline constexpr HelpText faults_help{.name = "faults",
-                                      .summary = "Run the cases on broken engines: a case has to notice each fault.",
-                                      .examples =
-                                          "    shardproof faults overlap                    one suite, on each fault that it can notice\n"
-                                          "    shardproof faults --worker ./my_tests        the faults of your own program\n"
-                                          "    shardproof faults overlap --out matrix       keep the report of each run\n",
-                                      .arguments = "[FILTER...]",
-                                      .footer =
-                                          "Filters:\n"
-                                          "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
-                                          "    The command runs each case that at least one filter selects. Without filters, it runs all.\n"
-                                          "    After the word --, each word is a filter.\n"
-                                          "\n"
-                                          "Exit codes, the first that applies:\n"
-                                          "    128+N  Signal N interrupted the command.\n"
-                                          "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
-                                          "    3      The worker failed, or its ranks did not meet.\n"
-                                          "    4,5,1  Not all cases pass without a fault. The codes are those of `run`.\n"
-                                          "    1      No selected case noticed a fault, although a case checks one of its clauses.\n"
-                                          "    0      Cases noticed each fault, except faults of which all cases were skipped."};
+inline constexpr HelpText faults_help{
+    .name = "faults",
+    .summary = "Run the cases on broken engines: a case has to notice each fault.",
+    .examples =
+        "    shardproof faults overlap                    one suite, on each fault that it can notice\n"
+        "    shardproof faults --worker ./my_tests        the faults of your own program\n"
+        "    shardproof faults overlap --out matrix       keep the report of each run\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    The command runs each case that at least one filter selects. Without filters, it runs all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes, the first that applies:\n"
+        "    128+N  Signal N interrupted the command.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker failed, or its ranks did not meet.\n"
+        "    4,5,1  Not all cases pass without a fault. The codes are those of `run`.\n"
+        "    1      No selected case noticed a fault, although a case checks one of its clauses.\n"
+        "    0      Cases noticed each fault, except faults of which all cases were skipped."};
 
-inline constexpr HelpText merge_help{.name = "merge",
-                                     .summary = "Make the report of a run that another launcher started, or that was cut short.",
-                                     .examples = "    shardproof merge my_run                      write my_run/report.json\n",
-                                     .arguments = "DIRECTORY",
-                                     .footer =
-                                         "Exit codes, the first that applies:\n"
-                                         "    2  The command line is wrong, the directory has no world, or output cannot be written.\n"
-                                         "    3  Ranks did not meet.\n"
-                                         "    4  A rank crashed or hung.\n"
-                                         "    5  Evidence is missing or corrupt, or ranks disagree.\n"
-                                         "    1  A case failed.\n"
-                                         "    6  A demand is not met, as in `run`.\n"
-                                         "    0  All cases passed."};
+inline constexpr HelpText merge_help{
+    .name = "merge",
+    .summary = "Make the report of a run that another launcher started, or that was cut short.",
+    .examples = "    shardproof merge my_run                      write my_run/report.json\n",
+    .arguments = "DIRECTORY",
+    .footer =
+        "Exit codes, the first that applies:\n"
+        "    2  The command line is wrong, the directory has no world, or output cannot be written.\n"
+        "    3  Ranks did not meet.\n"
+        "    4  A rank crashed or hung.\n"
+        "    5  Evidence is missing or corrupt, or ranks disagree.\n"
+        "    1  A case failed.\n"
+        "    6  A demand is not met, as in `run`.\n"
+        "    0  All cases passed."};
 
-inline constexpr HelpText diff_help{.name = "diff",
-                                    .summary = "Show what changed between two reports.",
-                                    .examples =
-                                        "    shardproof diff before after                 two run directories\n"
-                                        "    shardproof diff before/report.json new.json  two reports\n",
-                                    .arguments = "BEFORE AFTER",
-                                    .footer =
-                                        "Exit codes:\n"
-                                        "    0  Nothing got worse.\n"
-                                        "    1  A result got worse.\n"
-                                        "    2  The command line is wrong, a file is not a valid report, or output cannot be written."};
+inline constexpr HelpText diff_help{
+    .name = "diff",
+    .summary = "Show what changed between two reports.",
+    .examples =
+        "    shardproof diff before after                 two run directories\n"
+        "    shardproof diff before/report.json new.json  two reports\n",
+    .arguments = "BEFORE AFTER",
+    .footer =
+        "Exit codes:\n"
+        "    0  Nothing got worse.\n"
+        "    1  A result got worse.\n"
+        "    2  The command line is wrong, a file is not a valid report, or output cannot be written."};
 
-inline constexpr HelpText doctor_help{.name = "doctor",
-                                      .summary = "Report machine settings that slow or break runs, and how to repair them.",
-                                      .examples = "    shardproof doctor                            this machine\n",
-                                      .arguments = "",
-                                      .footer =
-                                          "Exit codes:\n"
-                                          "    0  Runs are possible. They may be slow.\n"
-                                          "    2  The command line is wrong, or output cannot be written.\n"
-                                          "    3  A setting prevents runs. With --backend: a setting prevents runs on GPUs."};
+inline constexpr HelpText doctor_help{
+    .name = "doctor",
+    .summary = "Report machine settings that slow or break runs, and how to repair them.",
+    .examples = "    shardproof doctor                            this machine\n",
+    .arguments = "",
+    .footer =
+        "Exit codes:\n"
+        "    0  Runs are possible. They may be slow.\n"
+        "    2  The command line is wrong, or output cannot be written.\n"
+        "    3  A setting prevents runs. With --backend: a setting prevents runs on GPUs."};
 
 inline constexpr HelpText explain_help{
     .name = "explain",

@@ -14,7 +14,8 @@ namespace {
 using reports::Verdict;
 
 bool shares(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const std::string& item) { return std::find(b.begin(), b.end(), item) != b.end(); });
+  return std::any_of(a.begin(), a.end(),
+                     [&](const std::string& item) { return std::find(b.begin(), b.end(), item) != b.end(); });
 }
 
 std::map<std::string, Verdict> verdicts(const reports::Report& report) {
@@ -45,7 +46,8 @@ std::map<std::string, std::set<std::string>> named_clauses(const reports::Report
 }
 
 /// `names`: a failure of the case names a clause that the fault breaks.
-Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, const std::map<std::string, Verdict>& faulty, bool names) {
+Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean,
+           const std::map<std::string, Verdict>& faulty, bool names) {
   const auto without = clean.find(id), with = faulty.find(id);
   const bool is_skipped = without != clean.end() && without->second == Verdict::skipped;
   if (is_skipped && with != faulty.end() && with->second == Verdict::skipped) return Cell::skipped;
@@ -65,7 +67,8 @@ Cell judge(const std::string& id, const std::map<std::string, Verdict>& clean, c
 
 std::string column_name(std::size_t column) {
   std::string name;
-  for (std::size_t left = column + 1; left > 0; left = (left - 1) / 26) name.insert(name.begin(), static_cast<char>('A' + (left - 1) % 26));
+  for (std::size_t left = column + 1; left > 0; left = (left - 1) / 26)
+    name.insert(name.begin(), static_cast<char>('A' + (left - 1) % 26));
   return name;
 }
 
@@ -87,8 +90,9 @@ const char* mark(Cell cell) {
 
 bool FaultRow::judged() const {
   const auto related = [](Cell cell) { return cell != Cell::unrelated; };
-  return std::ranges::none_of(cells, related) ||
-         !std::ranges::all_of(cells, [&](Cell cell) { return !related(cell) || cell == Cell::skipped || cell == Cell::waived; });
+  return std::ranges::none_of(cells, related) || !std::ranges::all_of(cells, [&](Cell cell) {
+           return !related(cell) || cell == Cell::skipped || cell == Cell::waived;
+         });
 }
 
 bool KillMatrix::all_killed() const {
@@ -102,12 +106,14 @@ std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<Ca
   return related;
 }
 
-KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
-                       const std::vector<reports::Report>& faulty) {
+KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases,
+                       const reports::Report& clean, const std::vector<reports::Report>& faulty) {
   KillMatrix matrix;
   std::vector<const CaseInfo*> columns;
   for (const CaseInfo& info : cases) {
-    if (std::none_of(faults.begin(), faults.end(), [&](const FaultInfo& fault) { return shares(info.clauses, fault.clauses); })) continue;
+    if (std::none_of(faults.begin(), faults.end(),
+                     [&](const FaultInfo& fault) { return shares(info.clauses, fault.clauses); }))
+      continue;
     columns.push_back(&info);
     matrix.cases.push_back(info.id);
   }
@@ -153,11 +159,15 @@ nlohmann::ordered_json to_json(const KillMatrix& matrix) {
 }
 
 std::string to_text(const KillMatrix& matrix, bool color) {
-  const auto paint = [&](const char* code, const std::string& text) { return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text; };
+  const auto paint = [&](const char* code, const std::string& text) {
+    return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  };
   std::string text =
-      "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an assertion,\n"
+      "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an "
+      "assertion,\n"
       "o failed, but under no clause that the fault breaks,\n"
-      "? not judged (skipped, not run, or not passing without the fault either), blank where the case checks no clause that the fault "
+      "? not judged (skipped, not run, or not passing without the fault either), blank where the case checks no clause "
+      "that the fault "
       "breaks;\n"
       "the letters over the columns are those of the list below\n\n";
   std::size_t width = 0;
@@ -176,10 +186,13 @@ std::string to_text(const KillMatrix& matrix, bool color) {
     const FaultRow& row = matrix.rows[i];
     killed += row.killed() ? 1 : 0;
     unjudged += row.judged() ? 0 : 1;
-    const std::string verdict = row.killed() ? paint("32", "killed") : row.judged() ? paint("31", "ALIVE ") : paint("33", "not judged");
-    text +=
-        fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name, fmt::join(row.fault.clauses, ", "), row.fault.what);
-    const bool related = std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
+    const std::string verdict = row.killed()   ? paint("32", "killed")
+                                : row.judged() ? paint("31", "ALIVE ")
+                                               : paint("33", "not judged");
+    text += fmt::format("{:>2}  {}  {} ({}): {}", column_name(i), verdict, row.fault.name,
+                        fmt::join(row.fault.clauses, ", "), row.fault.what);
+    const bool related =
+        std::any_of(row.cells.begin(), row.cells.end(), [](Cell cell) { return cell != Cell::unrelated; });
     const bool is_waived = std::ranges::find(row.cells, Cell::waived) != row.cells.end();
     text += !row.judged() ? fmt::format(" [every case was {}]\n", is_waived ? "skipped or waived" : "skipped")
             : related     ? fmt::format(" [{} case{}]\n", row.by.size(), row.by.size() == 1 ? "" : "s")

@@ -18,9 +18,9 @@ enum class Cell : std::uint8_t {
   waived,     ///< A waiver covers its result without the fault.
   unknown,    ///< Skipped only with the fault, not run, or not passed without the fault.
   survived,
-  derailed,   ///< An error, a disagreement, a hang or a crash. The fault ended the case, but no assertion noticed it.
+  derailed,  ///< An error, a disagreement, a hang or a crash. The fault ended the case, but no assertion noticed it.
   elsewhere,  ///< Assertions failed, but only under clauses that the fault does not break.
-  killed,     ///< An assertion failed under a clause that the fault breaks.
+  killed,  ///< An assertion failed under a clause that the fault breaks.
 };
 
 struct FaultRow {
@@ -46,8 +46,8 @@ std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<Ca
 /// `faulty` has one report for each of `faults`, in the same order. A case kills a fault if it passes in `clean`, and
 /// with the fault an assertion fails under a clause that the fault breaks. Errors do not count: a fault that makes the
 /// subject throw would end every case, whatever the case checks.
-KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases, const reports::Report& clean,
-                       const std::vector<reports::Report>& faulty);
+KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases,
+                       const reports::Report& clean, const std::vector<reports::Report>& faulty);
 
 /// `[{name, clauses, what, judged, killed, by, named}]`.
 nlohmann::ordered_json to_json(const KillMatrix& matrix);

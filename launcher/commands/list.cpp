@@ -27,7 +27,9 @@ struct ClauseRow {
   std::vector<FaultInfo> faults;
 };
 
-bool cites(const auto& item, const std::string& clause) { return std::ranges::find(item.clauses, clause) != item.clauses.end(); }
+bool cites(const auto& item, const std::string& clause) {
+  return std::ranges::find(item.clauses, clause) != item.clauses.end();
+}
 
 /// The clauses that the selected cases check. If all cases are selected, every clause: one without a case is a gap.
 std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases) {
@@ -38,7 +40,8 @@ std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<Cas
       if (cites(info, clause.id)) row.cases.push_back(info.id);
     }
     if (row.cases.empty() && cases.size() < all_cases) continue;
-    std::ranges::copy_if(listing.faults, std::back_inserter(row.faults), [&](const FaultInfo& fault) { return cites(fault, clause.id); });
+    std::ranges::copy_if(listing.faults, std::back_inserter(row.faults),
+                         [&](const FaultInfo& fault) { return cites(fault, clause.id); });
     rows.push_back(std::move(row));
   }
   return rows;
@@ -71,12 +74,14 @@ std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& ca
     }
     return document(all);
   }
-  if (rows.empty()) return listing.clauses.empty() ? "the worker describes no clause\n" : "the selected cases check no clause\n";
+  if (rows.empty())
+    return listing.clauses.empty() ? "the worker describes no clause\n" : "the selected cases check no clause\n";
   std::string text;
   for (const ClauseRow& row : rows) {
-    text += fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
     text +=
-        fmt::format("  {}{}\n", case_count_text(row.cases.size()), row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
+        fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
+    text += fmt::format("  {}{}\n", case_count_text(row.cases.size()),
+                        row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
     text += fmt::format("  {} fault{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s");
     for (const FaultInfo& fault : row.faults) text += fmt::format("    {}: {}\n", fault.name, fault.what);
   }
@@ -87,14 +92,15 @@ std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& c
   ordered_json all = ordered_json::array();
   std::string text;
   for (const ProfileInfo& profile : listing.profiles) {
-    const auto count =
-        static_cast<std::size_t>(std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); }));
+    const auto count = static_cast<std::size_t>(
+        std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); }));
     const bool is_default = &profile == &listing.profiles.front();
     ordered_json entry = profile;
     entry["default"] = is_default;
     entry["cases"] = count;
     all.push_back(std::move(entry));
-    text += fmt::format("{}{}: {}, {}\n", profile.name, is_default ? " (default)" : "", profile.text, case_count_text(count));
+    text += fmt::format("{}{}: {}, {}\n", profile.name, is_default ? " (default)" : "", profile.text,
+                        case_count_text(count));
   }
   if (json) return document(all);
   return text.empty() ? "the worker has no profile\n" : text;

@@ -52,7 +52,8 @@ std::string start_of(const std::map<int, KeptWorld>& worlds) {
   std::optional<std::time_t> first;
   for (const auto& [number, world] : worlds) {
     struct stat status{};
-    if (::stat(world.directory.plan().c_str(), &status) == 0 && (!first || status.st_mtime < *first)) first = status.st_mtime;
+    if (::stat(world.directory.plan().c_str(), &status) == 0 && (!first || status.st_mtime < *first))
+      first = status.st_mtime;
   }
   return first ? utc_text(*first) : std::string();
 }
@@ -78,7 +79,8 @@ struct Merged {
 
 class Merge {
  public:
-  Merge(const RunDirectory& run, const DemandOptions& demands) : run_(run), demands_(demands), planned_(read_planned_worlds(run)) {
+  Merge(const RunDirectory& run, const DemandOptions& demands)
+      : run_(run), demands_(demands), planned_(read_planned_worlds(run)) {
     for (const auto& [number, directory] : find_worlds(run)) {
       try {
         if (std::filesystem::exists(directory.plan())) keep(number, directory);
@@ -119,7 +121,8 @@ class Merge {
       const auto first = begun_.find(static_cast<int>(number));
       if (first != begun_.end()) lost.cases.resize(first->second);
       if (!lost.skipped.empty()) add_skipped(open(lost), lost, index);
-      else if (!lost.cases.empty()) add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
+      else if (!lost.cases.empty())
+        add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
     }
     if (merger) merged_.report = merger->finish();
     return std::move(merged_);
@@ -144,12 +147,15 @@ class Merge {
       const auto& cases = world.plan.cases;
       const bool is_end = cases.size() <= planned.size() && std::equal(cases.rbegin(), cases.rend(), planned.rbegin());
       if (!is_end || (!world.plan.continues && cases.size() != planned.size()))
-        throw std::runtime_error(fmt::format("{} has other cases than {} says", directory.plan().string(), run_.plan().string()));
+        throw std::runtime_error(
+            fmt::format("{} has other cases than {} says", directory.plan().string(), run_.plan().string()));
     }
     worlds_.emplace(number, std::move(world));
   }
 
-  bool is_planned(const WorldPlan& plan) const { return plan.planned >= 0 && std::cmp_less(plan.planned, planned_.size()); }
+  bool is_planned(const WorldPlan& plan) const {
+    return plan.planned >= 0 && std::cmp_less(plan.planned, planned_.size());
+  }
 
   /// If a rank ends before its last case, another world continues the plan from there. Each world answers for its cases
   /// up to the first case of the next world.
@@ -184,7 +190,8 @@ int merge_command(const MergeOptions& options) {
   Merged merged;
   try {
     Merge merge(run, options.demands);
-    if (merge.is_empty()) throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+    if (merge.is_empty())
+      throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
     merged = merge.merge(known_listing(run, options.worker));
   } catch (const CommandError&) {
     throw;

@@ -40,7 +40,8 @@ CommandError wrong(std::string_view option, std::string_view text, const std::st
 }
 
 template <class Value, std::size_t count>
-Value choice(std::string_view option, std::string_view text, const std::array<std::pair<std::string_view, Value>, count>& known) {
+Value choice(std::string_view option, std::string_view text,
+             const std::array<std::pair<std::string_view, Value>, count>& known) {
   std::vector<std::string_view> names;
   for (const auto& [name, value] : known) {
     if (name == text) return value;
@@ -53,7 +54,8 @@ Value choice(std::string_view option, std::string_view text, const std::array<st
 
 std::uint64_t whole_number(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most) {
   const auto value = number<std::uint64_t>(text);
-  if (!value || *value < least || *value > most) throw wrong(option, text, fmt::format("a whole number from {} to {}", least, most));
+  if (!value || *value < least || *value > most)
+    throw wrong(option, text, fmt::format("a whole number from {} to {}", least, most));
   return *value;
 }
 
@@ -63,7 +65,8 @@ std::vector<int> ranks(std::string_view option, std::span<const std::string> tex
     for (const std::string_view part : parts(text)) {
       const auto rank = number<int>(part);
       if (!rank || *rank < 0 || *rank >= ControlPage::max_world_size)
-        throw wrong(option, text, fmt::format("ranks from 0 to {}; several are given as 0,2", ControlPage::max_world_size - 1));
+        throw wrong(option, text,
+                    fmt::format("ranks from 0 to {}; several are given as 0,2", ControlPage::max_world_size - 1));
       found.push_back(*rank);
     }
   }
@@ -76,7 +79,9 @@ std::vector<int> world_sizes(std::span<const std::string> texts) {
     for (const std::string_view part : parts(text)) {
       const auto size = number<int>(part);
       if (!size || *size < 1 || *size > ControlPage::max_world_size)
-        throw wrong("--ranks", text, fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPage::max_world_size));
+        throw wrong(
+            "--ranks", text,
+            fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPage::max_world_size));
       sizes.push_back(*size);
     }
   }
@@ -96,7 +101,8 @@ std::vector<std::string> listed(std::string_view option, std::span<const std::st
 
 std::chrono::milliseconds timeout(std::string_view text) {
   const auto seconds = number<double>(text);
-  if (!seconds || !(*seconds >= 0.001 && *seconds <= 1e6)) throw wrong("--timeout", text, "a number of seconds from 0.001 to 1000000");
+  if (!seconds || !(*seconds >= 0.001 && *seconds <= 1e6))
+    throw wrong("--timeout", text, "a number of seconds from 0.001 to 1000000");
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
@@ -113,7 +119,8 @@ std::chrono::milliseconds span_of_time(std::string_view option, std::string_view
 
 GpuChoice gpu_choice(std::string_view text) {
   const auto refuse = [&] {
-    return wrong("--gpus", text, "how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
+    return wrong("--gpus", text,
+                 "how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
   };
   if (const auto count = number<int>(text)) {
     if (*count < 1) throw refuse();
@@ -131,15 +138,17 @@ GpuChoice gpu_choice(std::string_view text) {
   return choice;
 }
 
-Order order(std::string_view text) { return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}}); }
+Order order(std::string_view text) {
+  return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}});
+}
 
 Scheduler scheduler(std::string_view text) {
   return choice<Scheduler, 2>("--scheduler", text, {{{"seeded", Scheduler::seeded}, {"free", Scheduler::free}}});
 }
 
 ColorWhen color_when(std::string_view text) {
-  return choice<ColorWhen, 3>("--color", text,
-                              {{{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}});
+  return choice<ColorWhen, 3>(
+      "--color", text, {{{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}});
 }
 
 }  // namespace shardproof::launcher

@@ -43,7 +43,7 @@ struct Persistence {
 
 /// Information about running ranks that the user asked for.
 struct Attention {
-  int debug = -1;              ///< This rank waits for a debugger. -1: no rank.
+  int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
   bool failures = false;
@@ -54,11 +54,11 @@ struct RunOptions {
   std::string profile;  ///< Empty: the worker's first.
   std::optional<std::uint64_t> seed;
   std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
-  OutputOptions out;             ///< Empty: a new directory under shardproof-out/.
+  OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
   DemandOptions demands;
   Persistence persistence;
   Attention attention{.failures = true};
-  bool is_placed = false;              ///< The user chose a device or a fabric.
+  bool is_placed = false;  ///< The user chose a device or a fabric.
   /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
   std::string misplaced;
   std::filesystem::path rerun_failed;  ///< A report or run directory. Empty: run the cases that filters select.
@@ -72,7 +72,7 @@ struct ListOptions {
   std::string profile;  ///< Empty: all cases.
   std::filesystem::path worker;
   bool json = false;
-  bool seeds = false;    ///< Show which seed test became which cases.
+  bool seeds = false;  ///< Show which seed test became which cases.
   bool clauses = false;  ///< Show each clause's cases and faults.
   bool profiles = false;  ///< Show what each profile is for.
 };
@@ -105,11 +105,11 @@ struct PlayOptions {
   std::filesystem::path scenario;
   PlanOptions plan;  ///< for its one world
   std::filesystem::path worker;
-  OutputOptions out;            ///< Empty: the command keeps no output.
+  OutputOptions out;  ///< Empty: the command keeps no output.
   std::filesystem::path trace;  ///< A file for Perfetto. Empty: no file.
-  bool show_plan = false;           ///< Print the compiled steps.
-  std::filesystem::path plan_dot;   ///< A file for Graphviz with the compiled steps. Empty: no file.
-  std::uint64_t ulps = 0;       ///< With two subjects: values may differ by so many units in the last place.
+  bool show_plan = false;  ///< Print the compiled steps.
+  std::filesystem::path plan_dot;  ///< A file for Graphviz with the compiled steps. Empty: no file.
+  std::uint64_t ulps = 0;  ///< With two subjects: values may differ by so many units in the last place.
   bool json = false;
   TerminalOptions terminal;
 };
@@ -134,7 +134,7 @@ struct StableOptions {
 };
 
 struct DoctorOptions {
-  std::filesystem::path worker;   ///< empty: the worker next to the launcher
+  std::filesystem::path worker;  ///< empty: the worker next to the launcher
   std::filesystem::path backend;  ///< empty: the backend that was built with the launcher
   ColorWhen color = ColorWhen::automatic;
 };
@@ -143,7 +143,7 @@ struct ExplainOptions {
   std::filesystem::path directory;
 };
 
-using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions, ExplainOptions, PlayOptions,
-                             ExploreOptions, StableOptions>;
+using Options = std::variant<RunOptions, ListOptions, FaultsOptions, MergeOptions, DiffOptions, DoctorOptions,
+                             ExplainOptions, PlayOptions, ExploreOptions, StableOptions>;
 
 }  // namespace shardproof::launcher

@@ -43,7 +43,8 @@ struct AskedFile {
   const char* example;                ///< a name in the output directory
 };
 
-/// The file's name in the output directory; none: the file is not in it. Throws CommandError (usage) for a place that the run itself uses.
+/// The file's name in the output directory; none: the file is not in it. Throws CommandError (usage) for a place that
+/// the run itself uses.
 std::optional<std::string> name_in_output(const AskedFile& file, const OutputOptions& out) {
   if (out.directory.empty()) return std::nullopt;
   const auto inner = path_in(out.directory, file.path);
@@ -51,14 +52,17 @@ std::optional<std::string> name_in_output(const AskedFile& file, const OutputOpt
   const std::string name = inner->string();
   // Only a file directly in the directory can be noted for a later replacement.
   if (name == "." || inner->has_parent_path() || is_own_file(name) || is_own_folder(name))
-    throw unusable_output(file.path, fmt::format("the run keeps its own files there: write {} {}, or name a file outside {}", file.option,
-                                                 (out.directory / file.example).string(), out.directory.string()));
+    throw unusable_output(
+        file.path, fmt::format("the run keeps its own files there: write {} {}, or name a file outside {}", file.option,
+                               (out.directory / file.example).string(), out.directory.string()));
   return name;
 }
 
-/// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be written.
+/// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be
+/// written.
 std::vector<std::string> asked_files_in_output(const PlayOptions& options) {
-  const std::array files{AskedFile{"--trace", options.trace, "trace.json"}, AskedFile{"--plan-dot", options.plan_dot, "plan.dot"}};
+  const std::array files{AskedFile{"--trace", options.trace, "trace.json"},
+                         AskedFile{"--plan-dot", options.plan_dot, "plan.dot"}};
   if (!options.trace.empty() && options.trace == options.plan_dot)
     throw CommandError(usage, "--trace and --plan-dot name the same file: give each its own file");
   std::vector<std::string> kept;
@@ -71,8 +75,8 @@ std::vector<std::string> asked_files_in_output(const PlayOptions& options) {
 }
 
 std::string heading(const PlayOptions& options, const WorldPlan& world) {
-  return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s", world.subject,
-                     world.fault.empty() ? "" : " with fault " + world.fault);
+  return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s",
+                     world.subject, world.fault.empty() ? "" : " with fault " + world.fault);
 }
 
 }  // namespace
@@ -80,7 +84,8 @@ std::string heading(const PlayOptions& options, const WorldPlan& world) {
 int play_command(const PlayOptions& options, const std::vector<std::string>& argv) {
   if (names_two(options.plan.subject)) return play_on_two(options, argv);
   if (options.show_plan && options.json)
-    throw CommandError(usage, "--show-plan with --json: leave --show-plan out; the JSON has the plans in `ranks[].plans`");
+    throw CommandError(usage,
+                       "--show-plan with --json: leave --show-plan out; the JSON has the plans in `ranks[].plans`");
   const std::vector<std::string> kept_files = asked_files_in_output(options);
   require_kept(options.scenario, options.out);
   SignalWatch signals;
@@ -113,7 +118,8 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   }
   for (const reports::CaseResult& result : run.report.cases) {
     if (result.verdict == reports::Verdict::skipped) {
-      throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), reports::skip_reason(result)));
+      throw CommandError(
+          usage, fmt::format("{} cannot be played: {}", options.scenario.string(), reports::skip_reason(result)));
     }
     if (reports::is_bad(result.verdict)) terminal.print(reports::failure_text(result, run.report, terminal.style()));
   }
@@ -131,7 +137,8 @@ int play_command(const PlayOptions& options, const std::vector<std::string>& arg
   require_said(terminal.finish());
   const int code = exit_code(run);
   if (code == all_passed && !options.plan_dot.empty() && !reports::has_compiled_step(ranks))
-    throw CommandError(usage, fmt::format("{} is not written: {}", options.plan_dot.string(), reports::no_compiled_step));
+    throw CommandError(usage,
+                       fmt::format("{} is not written: {}", options.plan_dot.string(), reports::no_compiled_step));
   return code;
 }
 

@@ -45,17 +45,23 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
   if (options.repeat == 1) return single;
   const auto times = static_cast<std::size_t>(options.repeat);
   if (single.selected > most_case_runs / times) {
-    throw CommandError(usage, fmt::format("--repeat {}: {} cases as often are more than the {} that one run may hold; use several runs",
-                                          options.repeat, single.selected, most_case_runs));
+    throw CommandError(
+        usage,
+        fmt::format("--repeat {}: {} cases as often are more than the {} that one run may hold; use several runs",
+                    options.repeat, single.selected, most_case_runs));
   }
   return plan(listing, options);
 }
 
 using Words = std::vector<std::string>;
 
-Words given(const Words& argv, std::string_view option) { return reports::words_given(argv, std::span(&option, 1), {}); }
+Words given(const Words& argv, std::string_view option) {
+  return reports::words_given(argv, std::span(&option, 1), {});
+}
 
-bool has_flag(const Words& argv, std::string_view flag) { return !reports::words_given(argv, {}, std::span(&flag, 1)).empty(); }
+bool has_flag(const Words& argv, std::string_view flag) {
+  return !reports::words_given(argv, {}, std::span(&flag, 1)).empty();
+}
 
 /// Options of the report's run, for its repetition. Options that are also in `argv` are left out. The options are:
 ///   - the engine under test and its faults, with the NCCL tap,
@@ -70,8 +76,10 @@ Words told(const reports::Report& report, const Words& argv, bool is_placed) {
   const auto take_flag = [&](std::string_view flag) {
     if (has_flag(report.head.argv, flag) && !has_flag(argv, flag)) words.emplace_back(flag);
   };
-  if (!report.head.fault.empty() && given(argv, "--fault").empty()) words.insert(words.end(), {"--fault", report.head.fault});
-  for (const std::string_view option : {"--worker", "--subject", "--timeout", "--waivers", "--nccl-faults"}) take(option);
+  if (!report.head.fault.empty() && given(argv, "--fault").empty())
+    words.insert(words.end(), {"--fault", report.head.fault});
+  for (const std::string_view option : {"--worker", "--subject", "--timeout", "--waivers", "--nccl-faults"})
+    take(option);
   take_flag("--nccl-tap");
   if (is_placed || report.worlds.empty()) return words;
   take("--scheduler");
@@ -105,23 +113,26 @@ void select_failed(RunOptions& options, const Listing& listing, const reports::R
   for (const reports::CaseResult& result : report.cases) {
     if (!result.superseded && reports::is_bad(result.verdict)) failed.insert(result.info.id);
   }
-  if (failed.empty()) throw CommandError(usage, fmt::format("--rerun-failed {}: no case of it ended badly", options.rerun_failed.string()));
+  if (failed.empty())
+    throw CommandError(usage,
+                       fmt::format("--rerun-failed {}: no case of it ended badly", options.rerun_failed.string()));
   std::vector<std::string> again;
   for (const CaseInfo& info : matching_cases(listing, options.plan.filters)) {
     if (failed.contains(info.id)) again.push_back(info.id);
   }
   if (again.empty()) {
-    throw CommandError(usage,
-                       fmt::format("--rerun-failed {}: none of the {} cases that ended badly there is among the selected ones, as {}",
-                                   options.rerun_failed.string(), failed.size(), *failed.begin()));
+    throw CommandError(
+        usage,
+        fmt::format("--rerun-failed {}: none of the {} cases that ended badly there is among the selected ones, as {}",
+                    options.rerun_failed.string(), failed.size(), *failed.begin()));
   }
   options.plan.filters = std::move(again);
   if (!options.seed) options.seed = report.head.seed;
 }
 
 void require_rank(const Plan& plan, std::string_view option, int rank) {
-  const bool is_there =
-      std::ranges::any_of(plan.worlds, [&](const WorldPlan& world) { return world.skipped.empty() && rank < world.size; });
+  const bool is_there = std::ranges::any_of(
+      plan.worlds, [&](const WorldPlan& world) { return world.skipped.empty() && rank < world.size; });
   if (!is_there) throw CommandError(usage, fmt::format("{} {}: no selected case has that rank", option, rank));
 }
 
@@ -133,8 +144,8 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
     if (world.size != last) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
     last = world.size;
   }
-  std::string text = fmt::format("{} case{}{}{}, seed {}", plan.selected, plan.selected == 1 ? "" : "s", sizes.empty() ? "" : ", ranks ",
-                                 sizes, options.seed);
+  std::string text = fmt::format("{} case{}{}{}, seed {}", plan.selected, plan.selected == 1 ? "" : "s",
+                                 sizes.empty() ? "" : ", ranks ", sizes, options.seed);
   if (options.repeat > 1) text += fmt::format(", {} times", options.repeat);
   if (options.order == Order::random) text += ", random order";
   if (options.shard.count > 1) text += fmt::format(", part {} of {}", options.shard.index, options.shard.count);
@@ -169,7 +180,8 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
   find_gpus(worker, options.plan, signals);
   Plan selected = bounded_plan(worker.listing, options.plan);
-  if (!options.plan.scenario.empty()) check_scenario(worker, options.plan.scenario, selected.worlds.front().size, signals);
+  if (!options.plan.scenario.empty())
+    check_scenario(worker, options.plan.scenario, selected.worlds.front().size, signals);
   if (options.attention.debug >= 0) require_rank(selected, "--debug", options.attention.debug);
   for (const int rank : options.attention.output_of) require_rank(selected, "--output", rank);
   const ClaimedDirectory claimed(options.out);
@@ -191,14 +203,16 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
   head.demands = asked.demands;
   head.waivers = asked.waivers;
   head.unknown_in_waivers = asked.unknown_in_waivers;
-  const RunResult result =
-      run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal, options.persistence, options.attention);
+  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
+                                    options.persistence, options.attention);
 
   terminal.print(reports::summary(result.report, terminal.style()));
-  if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty()) terminal.note(text);
+  if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty())
+    terminal.note(text);
   std::optional<CommandError> search_ended_by;
   if (options.plan.generated && result.interrupted_by == 0) {
-    const SmallestFailures smallest = find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal);
+    const SmallestFailures smallest =
+        find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal);
     terminal.print(text_of(smallest));
     if (!smallest.found.empty()) search_ended_by = smallest.found.back().shrunk.ended_by;
   }
@@ -208,12 +222,14 @@ int run_command(RunOptions options, std::vector<std::string> argv) {
     if (!error.empty()) complain(error);
   }
   if (result.interrupted_by != 0) {
-    complain(result.is_written ? "interrupted; the report holds what was done until then" : "interrupted; there is no report");
+    complain(result.is_written ? "interrupted; the report holds what was done until then"
+                               : "interrupted; there is no report");
   } else {
     require_said(terminal.finish());
   }
   if (search_ended_by) {
-    complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller", search_ended_by->what()));
+    complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
+                         search_ended_by->what()));
     return search_ended_by->code();
   }
   return exit_code(result);

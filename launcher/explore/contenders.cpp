@@ -43,9 +43,10 @@ void refuse_one_twice(const std::string& asked, const Contender& one, const Cont
   const bool is_one = one.worker.program == other.worker.program && one.subject.name == other.subject.name &&
                       is_one_library(one.plan.subject_library, other.plan.subject_library);
   if (!is_one || one.asked == other.asked || one.plan.fault != other.plan.fault) return;
-  throw CommandError(usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
-                                        "whether it does the same twice",
-                                        asked, one.asked, other.asked));
+  throw CommandError(
+      usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
+                         "whether it does the same twice",
+                         asked, one.asked, other.asked));
 }
 
 }  // namespace
@@ -84,7 +85,8 @@ std::string why(const reports::CaseResult& result, const reports::Report& report
   std::istringstream lines(reports::cause_text(result, report, {}));
   std::string text;
   for (std::string line; std::getline(lines, line);)
-    text += fmt::format("{}{}", text.empty() ? "" : "\n", std::string_view(line).substr(line.starts_with(margin) ? margin.size() : 0));
+    text += fmt::format("{}{}", text.empty() ? "" : "\n",
+                        std::string_view(line).substr(line.starts_with(margin) ? margin.size() : 0));
   return text;
 }
 
@@ -93,23 +95,31 @@ std::string why(const reports::CaseResult& result, const reports::Report& report
 bool names_two(std::string_view asked) { return has_comma(asked) && !is_file(asked); }
 
 std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
-  const auto is_one = [](const NamedSubject& one) { return !one.subject.empty() && (!has_comma(one.subject) || is_file(one.subject)); };
+  const auto is_one = [](const NamedSubject& one) {
+    return !one.subject.empty() && (!has_comma(one.subject) || is_file(one.subject));
+  };
   std::vector<std::array<NamedSubject, 2>> found;
   if (is_file(asked))
-    throw CommandError(usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
+    throw CommandError(
+        usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
   for (std::size_t comma = asked.find(','); comma != std::string_view::npos; comma = asked.find(',', comma + 1)) {
     std::array<NamedSubject, 2> two{named_subject(asked.substr(0, comma)), named_subject(asked.substr(comma + 1))};
     if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
   }
   if (found.size() == 1) return std::move(found.front());
   throw CommandError(
-      usage, fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
-                         asked.empty() ? "''" : asked, found.empty() ? "" : "; which comma is the one between them cannot be told"));
+      usage,
+      fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
+                  asked.empty() ? "''" : asked,
+                  found.empty() ? "" : "; which comma is the one between them cannot be told"));
 }
 
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
                          SignalWatch& signals) {
-  Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault), .worker = {}, .plan = settings, .subject = {}};
+  Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault),
+                  .worker = {},
+                  .plan = settings,
+                  .subject = {}};
   found.plan.subject = named.subject;
   found.plan.fault = named.fault;
   found.worker = find_subject(found.plan, worker, signals);
@@ -122,11 +132,15 @@ Contender find_contender(const NamedSubject& named, const PlanOptions& settings,
   return found;
 }
 
-std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals) {
+std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker,
+                                         SignalWatch& signals) {
   if (!settings.fault.empty())
-    throw CommandError(usage, fmt::format("--fault {0}: with two subjects, name the broken one: write A+{0} in --subject", settings.fault));
+    throw CommandError(
+        usage,
+        fmt::format("--fault {0}: with two subjects, name the broken one: write A+{0} in --subject", settings.fault));
   const auto [first, second] = two_subjects(settings.subject);
-  std::array<Contender, 2> both{find_contender(first, settings, worker, signals), find_contender(second, settings, worker, signals)};
+  std::array<Contender, 2> both{find_contender(first, settings, worker, signals),
+                                find_contender(second, settings, worker, signals)};
   refuse_one_twice(settings.subject, both[0], both[1]);
   return both;
 }
@@ -149,14 +163,16 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
   return all;
 }
 
-std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
-                                         const std::vector<std::string>& argv, SignalWatch& signals) {
+std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents,
+                                         const RunDirectory& directory, const std::vector<std::string>& argv,
+                                         SignalWatch& signals) {
   PlayPlan play = plan_of(contender, documents);
   reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);
   Terminal silent(stderr, {.quiet = true});
   // Documents are independent: hangs of some documents say nothing about the others.
   const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
-  const RunResult run = run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
+  const RunResult run =
+      run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
   if (run.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + run.interrupted_by), "interrupted");
   if (!run.output_error.empty()) throw CommandError(usage, run.output_error);
   if (!run.infrastructure_error.empty())
@@ -164,7 +180,8 @@ std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<c
 
   std::vector<DocumentPlay> plays;
   for (std::size_t i = 0; i < documents.size(); ++i) {
-    const auto result = std::ranges::find(run.report.cases, play.ids[i], [](const auto& one) -> const std::string& { return one.info.id; });
+    const auto result = std::ranges::find(run.report.cases, play.ids[i],
+                                          [](const auto& one) -> const std::string& { return one.info.id; });
     if (result == run.report.cases.end())
       throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.asked, play.ids[i]));
     DocumentPlay& played = plays.emplace_back();

@@ -37,10 +37,12 @@ std::array<NamedSubject, 2> two_subjects(std::string_view asked);
 
 /// Finds the subject's worker and makes its plan from `settings`. Ignores the subject and the fault in `settings`.
 /// Throws CommandError like `find_subject`, and for a fault that does not exist.
-Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
+Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
+                         SignalWatch& signals);
 /// Finds both subjects in `settings`, as `two_subjects` splits them. Throws CommandError (usage) if both names mean the
 /// same engine.
-std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker, SignalWatch& signals);
+std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std::filesystem::path& worker,
+                                         SignalWatch& signals);
 
 /// A scenario on disk, and the number of ranks that play it.
 struct Document {
@@ -71,7 +73,8 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
 
 /// Plays all documents, with one world for each number of ranks, and leaves a run in `directory`. Throws CommandError
 /// if ranks failed to work, if an output could not be written, or if the user ended the command.
-std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents, const RunDirectory& directory,
-                                         const std::vector<std::string>& argv, SignalWatch& signals);
+std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents,
+                                         const RunDirectory& directory, const std::vector<std::string>& argv,
+                                         SignalWatch& signals);
 
 }  // namespace shardproof::launcher

@@ -29,15 +29,16 @@ constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::coun
 }  // namespace
 
 Kept kept_of(const SideBySide& both) {
-  const auto strongest = std::ranges::find_if(by_strength, [&](reports::Aspect aspect) { return both.comparison.find(aspect) != nullptr; });
+  const auto strongest = std::ranges::find_if(
+      by_strength, [&](reports::Aspect aspect) { return both.comparison.find(aspect) != nullptr; });
   Kept kept{.aspect = *strongest, .both_played = both.comparison.both_played};
   if (kept.aspect == reports::Aspect::verdict) kept.verdicts = {both.plays[0].play.verdict, both.plays[1].play.verdict};
   return kept;
 }
 
-Exploration::Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders, ScenarioSource source,
-                         std::filesystem::path place, const std::vector<std::string>& argv, SignalWatch& signals, Terminal& terminal,
-                         std::function<void(const FoundDifference&)> tell)
+Exploration::Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders,
+                         ScenarioSource source, std::filesystem::path place, const std::vector<std::string>& argv,
+                         SignalWatch& signals, Terminal& terminal, std::function<void(const FoundDifference&)> tell)
     : options_(options),
       contenders_(contenders),
       source_(std::move(source)),
@@ -64,7 +65,8 @@ bool Exploration::is_over() const {
 }
 
 void Exploration::play_batch() {
-  const std::uint64_t left = options_.rounds ? *options_.rounds - result_.rounds : std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t left =
+      options_.rounds ? *options_.rounds - result_.rounds : std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t count = std::min({left, scenarios_at_once, std::max(result_.rounds, first_scenarios)});
   show_progress("");
   std::vector<MadeScenario> scenarios = make_scenarios(contenders_[0].worker, source_, next_seed_, count, signals_);
@@ -111,7 +113,8 @@ void Exploration::take(const Candidate& candidate) {
   difference.is_smallest = shrunk.is_smallest;
   difference.is_steady = shrunk.is_steady;
   if (shrunk.ended_by) result_.ended_by = shrunk.ended_by;
-  const std::string known = fmt::format("{} {} {}", difference.kept, smallest.scenario.ranks, smallest.scenario.document);
+  const std::string known =
+      fmt::format("{} {} {}", difference.kept, smallest.scenario.ranks, smallest.scenario.document);
   if (difference.is_smallest && !known_.insert(known).second) {
     ++result_.seen_again;
     return;
@@ -123,7 +126,8 @@ void Exploration::take(const Candidate& candidate) {
 
 void Exploration::write(const Candidate& found, const Candidate& smallest, FoundDifference& difference) {
   difference.ranks = smallest.scenario.ranks;
-  for (const reports::PlayDifference& one : smallest.both.comparison.differences) difference.aspects.emplace_back(to_string(one.aspect));
+  for (const reports::PlayDifference& one : smallest.both.comparison.differences)
+    difference.aspects.emplace_back(to_string(one.aspect));
   difference.folder = fmt::format("{}/{}", differences, result_.differences.size() + 1);
   difference.text = to_text(smallest.both);
   const std::filesystem::path folder = place_ / difference.folder;
@@ -135,8 +139,8 @@ void Exploration::write(const Candidate& found, const Candidate& smallest, Found
 }
 
 void Exploration::show_progress(const std::string& doing) {
-  std::string line =
-      fmt::format("{} scenarios, {} difference{}", result_.rounds, result_.differences.size(), result_.differences.size() == 1 ? "" : "s");
+  std::string line = fmt::format("{} scenarios, {} difference{}", result_.rounds, result_.differences.size(),
+                                 result_.differences.size() == 1 ? "" : "s");
   if (!doing.empty()) line += " | " + doing;
   terminal_.show_live(line);
 }

@@ -68,9 +68,9 @@ class Exploration {
   static constexpr char differences[] = "differences";
 
   /// Borrows its reference arguments. `place` has to exist. Calls `tell` with each difference after writing it.
-  Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders, ScenarioSource source, std::filesystem::path place,
-              const std::vector<std::string>& argv, SignalWatch& signals, Terminal& terminal,
-              std::function<void(const FoundDifference&)> tell);
+  Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders, ScenarioSource source,
+              std::filesystem::path place, const std::vector<std::string>& argv, SignalWatch& signals,
+              Terminal& terminal, std::function<void(const FoundDifference&)> tell);
 
   /// Plays until the first of these events:
   ///   - The requested rounds, time or differences are reached.

@@ -12,8 +12,8 @@ namespace shardproof::launcher {
 Shrunk shrink(const Worker& worker, MadeScenario from, const Shows& shows, SignalWatch& signals,
               const std::function<void(const Shrunk&)>& progress) {
   Shrunk found{.scenario = std::move(from)};
-  // A variant that did not help seldom helps in the next round. So each round begins after the variant that helped. The search ends after a
-  // whole round without success.
+  // A variant that did not help seldom helps in the next round. So each round begins after the variant that helped. The
+  // search ends after a whole round without success.
   std::size_t begin = 0;
   try {
     for (;;) {

@@ -25,8 +25,9 @@ struct Shrunk {
   std::optional<CommandError> ended_by;
 };
 
-/// Replaces `from` by a smaller scenario that shows it, until no smaller one does. The worker makes the smaller ones. Calls `progress` before
-/// each play, with what is known by then. Keeps what it has when a play or the worker throws CommandError.
+/// Replaces `from` by a smaller scenario that shows it, until no smaller one does. The worker makes the smaller ones.
+/// Calls `progress` before each play, with what is known by then. Keeps what it has when a play or the worker throws
+/// CommandError.
 Shrunk shrink(const Worker& worker, MadeScenario from, const Shows& shows, SignalWatch& signals,
               const std::function<void(const Shrunk&)>& progress);
 

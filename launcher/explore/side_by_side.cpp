@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, std::vector<int>>> warnings(const reports::Su
   std::vector<std::pair<std::string, std::vector<int>>> all;
   for (const PlayResult& rank : play.ranks) {
     for (const std::string& warning : rank.warnings) {
-      const auto known = std::ranges::find(all, warning, [](const auto& entry) -> const std::string& { return entry.first; });
+      const auto known =
+          std::ranges::find(all, warning, [](const auto& entry) -> const std::string& { return entry.first; });
       if (known == all.end()) all.emplace_back(warning, std::vector{rank.rank});
       else if (known->second.back() != rank.rank) known->second.push_back(rank.rank);
     }
@@ -46,7 +47,8 @@ std::string refusals(const SideBySide& both) {
 
 std::string title(const PlayOptions& options, const std::array<Contender, 2>& contenders) {
   const int ranks = options.plan.ranks.front();
-  return fmt::format("{}: {} rank{}, {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s", names_text(contenders));
+  return fmt::format("{}: {} rank{}, {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s",
+                     names_text(contenders));
 }
 
 bool was_lost(const DocumentPlay& played) {
@@ -58,17 +60,19 @@ bool was_lost(const DocumentPlay& played) {
 std::string names_text(const std::array<Contender, 2>& contenders) {
   const auto name = [](const Contender& contender) {
     const std::string& own = contender.subject.name;
-    const bool is_named_so = contender.asked == own || contender.asked == fmt::format("{}+{}", own, contender.plan.fault);
+    const bool is_named_so =
+        contender.asked == own || contender.asked == fmt::format("{}+{}", own, contender.plan.fault);
     return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : own + " ", contender.subject.version);
   };
   return fmt::format("{} beside {}", name(contenders[0]), name(contenders[1]));
 }
 
-std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place) {
+std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which,
+                               const std::filesystem::path& place) {
   const Contender& contender = contenders.at(which);
   // Use the subject's own name, which is short. The user may have named it by a long path.
-  std::string name =
-      fmt::format("{}-{}{}{}", which + 1, contender.subject.name, contender.plan.fault.empty() ? "" : "+", contender.plan.fault);
+  std::string name = fmt::format("{}-{}{}{}", which + 1, contender.subject.name,
+                                 contender.plan.fault.empty() ? "" : "+", contender.plan.fault);
   std::ranges::replace(name, '/', '.');
   return place / name;
 }
@@ -85,8 +89,9 @@ void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& 
   for (Contender& contender : contenders) contender.worker.started = started;
 }
 
-std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders, std::span<const Document> documents,
-                                          std::uint64_t ulps, const std::filesystem::path& place, const std::vector<std::string>& argv,
+std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders,
+                                          std::span<const Document> documents, std::uint64_t ulps,
+                                          const std::filesystem::path& place, const std::vector<std::string>& argv,
                                           SignalWatch& signals) {
   std::vector<SideBySide> all(documents.size());
   for (std::size_t which = 0; which < contenders.size(); ++which) {
@@ -127,15 +132,18 @@ Json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders)
 }
 
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv) {
-  if (!options.trace.empty()) throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
+  if (!options.trace.empty())
+    throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
   if (options.show_plan || !options.plan_dot.empty())
-    throw CommandError(usage,
-                       fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
-                                   options.show_plan ? "--show-plan" : "--plan-dot"));
+    throw CommandError(
+        usage,
+        fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
+                    options.show_plan ? "--show-plan" : "--plan-dot"));
   require_kept(options.scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
-  for (const Contender& contender : contenders) check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
+  for (const Contender& contender : contenders)
+    check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
 
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const bool keeps_runs = !options.out.directory.empty();
@@ -143,7 +151,8 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
   const std::filesystem::path& place = claimed.path();
   prepare(contenders, place, signals);
   const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
-  const SideBySide both = std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());
+  const SideBySide both =
+      std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());
   if (!both.plays[0].skipped.empty() && !both.plays[1].skipped.empty())
     throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), both.plays[0].skipped));
 

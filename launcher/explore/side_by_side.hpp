@@ -27,12 +27,14 @@ void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& 
 
 /// Plays all documents on the first contender and then on the second. Each contender has its own directory in `place`.
 /// `ulps` as in `reports::compare`. Throws CommandError like `play_documents`.
-std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders, std::span<const Document> documents,
-                                          std::uint64_t ulps, const std::filesystem::path& place, const std::vector<std::string>& argv,
+std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& contenders,
+                                          std::span<const Document> documents, std::uint64_t ulps,
+                                          const std::filesystem::path& place, const std::vector<std::string>& argv,
                                           SignalWatch& signals);
 
 /// The folder in `place` for the runs of contender `which`: `1-fully_shard+late_gather`.
-std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which, const std::filesystem::path& place);
+std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which,
+                               const std::filesystem::path& place);
 
 /// `reference (1) beside ./libmy_engine.so (my_engine 2)`
 std::string names_text(const std::array<Contender, 2>& contenders);

@@ -36,9 +36,14 @@ std::vector<const reports::CaseResult*> failed_draws(const reports::Report& repo
 /// Plays scenarios as one case: each is a repetition of the case in one world.
 class CasePlayer {
  public:
-  CasePlayer(const Worker& worker, const PlanOptions& asked, const reports::CaseResult& failed, const reports::Report& report,
-             SignalWatch& signals)
-      : worker_(worker), asked_(asked), failed_(failed), report_(report), signals_(signals), cause_(reports::cause_of(failed)) {}
+  CasePlayer(const Worker& worker, const PlanOptions& asked, const reports::CaseResult& failed,
+             const reports::Report& report, SignalWatch& signals)
+      : worker_(worker),
+        asked_(asked),
+        failed_(failed),
+        report_(report),
+        signals_(signals),
+        cause_(reports::cause_of(failed)) {}
 
   /// Which of these scenarios make the case fail for the same cause.
   std::vector<bool> fail_alike(std::span<const MadeScenario> scenarios) const {
@@ -58,8 +63,10 @@ class CasePlayer {
     Terminal silent(stderr, {.quiet = true});
     // Scenarios are independent: hangs of some scenarios say nothing about the others.
     const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
-    const RunResult played = run_plan(worker_, std::move(plan), claimed.run(), std::move(head), signals_, silent, persistence);
-    if (played.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + played.interrupted_by), "interrupted");
+    const RunResult played =
+        run_plan(worker_, std::move(plan), claimed.run(), std::move(head), signals_, silent, persistence);
+    if (played.interrupted_by != 0)
+      throw CommandError(static_cast<ExitCode>(128 + played.interrupted_by), "interrupted");
     if (!played.output_error.empty()) throw CommandError(usage, played.output_error);
     if (!played.infrastructure_error.empty()) throw CommandError(infrastructure, played.infrastructure_error);
     std::vector<bool> alike(scenarios.size());
@@ -101,14 +108,16 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
     smallest.shrunk = shrink(
         worker, drawn, [&](std::span<const MadeScenario> scenarios) { return player.fail_alike(scenarios); }, signals,
         [&](const Shrunk& found) {
-          terminal.show_live(fmt::format("{}: {} steps smaller, {} scenarios played", failed.info.id, found.steps, found.plays));
+          terminal.show_live(
+              fmt::format("{}: {} steps smaller, {} scenarios played", failed.info.id, found.steps, found.plays));
         });
     const std::filesystem::path folder = run.root / "smallest" / std::to_string(failures.found.size());
     make_directory(folder);
     smallest.file = from_here(folder / "scenario.json");
     write_file(smallest.file, smallest.shrunk.scenario.document);
     write_file(folder / "as_drawn.json", drawn.document);
-    smallest.command = fmt::format("{} --scenario {}", reports::again(failed, report), reports::shell_word(smallest.file.string()));
+    smallest.command =
+        fmt::format("{} --scenario {}", reports::again(failed, report), reports::shell_word(smallest.file.string()));
     if (smallest.shrunk.ended_by) break;
   }
   return failures;
@@ -118,14 +127,17 @@ std::string text_of(const SmallestFailures& failures) {
   std::string text;
   for (const SmallestFailure& failure : failures.found) {
     const Shrunk& shrunk = failure.shrunk;
-    text += fmt::format("{} fails for the same cause with a smaller scenario ({} step{} smaller, {} played{}{}): {}\n  play it: {}\n",
-                        failure.id, shrunk.steps, shrunk.steps == 1 ? "" : "s", shrunk.plays,
-                        shrunk.is_smallest ? "" : fmt::format("; the search ended early: {}", shrunk.ended_by->what()),
-                        shrunk.is_steady ? "" : "; played once more, it did not fail so", failure.file.string(), failure.command);
+    text += fmt::format(
+        "{} fails for the same cause with a smaller scenario ({} step{} smaller, {} played{}{}): {}\n  play it: {}\n",
+        failure.id, shrunk.steps, shrunk.steps == 1 ? "" : "s", shrunk.plays,
+        shrunk.is_smallest ? "" : fmt::format("; the search ended early: {}", shrunk.ended_by->what()),
+        shrunk.is_steady ? "" : "; played once more, it did not fail so", failure.file.string(), failure.command);
   }
   if (failures.left_out > 0)
-    text += fmt::format("{} more cause{} of generated failures: play those cases alone with --generated to make their scenarios smaller\n",
-                        failures.left_out, failures.left_out == 1 ? "" : "s");
+    text += fmt::format(
+        "{} more cause{} of generated failures: play those cases alone with --generated to make their scenarios "
+        "smaller\n",
+        failures.left_out, failures.left_out == 1 ? "" : "s");
   return text;
 }
 

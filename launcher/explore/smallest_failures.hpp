@@ -1,4 +1,5 @@
-// Small scenarios for failed cases that draw what they play. A drawn scenario has many parts, and few of them matter for a failure.
+// Small scenarios for failed cases that draw what they play. A drawn scenario has many parts, and few of them matter
+// for a failure.
 #pragma once
 
 #include <cstddef>

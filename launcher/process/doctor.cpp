@@ -29,7 +29,9 @@ constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 /// The memory for a world of two ranks and one split, and for a world of 256 ranks.
 constexpr std::uint64_t memory_for_small = 40 * mebibyte, memory_for_large = 64 * mebibyte;
 
-std::uint64_t free_bytes(const struct statfs& facts) { return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize); }
+std::uint64_t free_bytes(const struct statfs& facts) {
+  return facts.f_bavail * static_cast<std::uint64_t>(facts.f_bsize);
+}
 
 std::optional<std::uint64_t> limit(__rlimit_resource resource) {
   rlimit found{};
@@ -39,12 +41,13 @@ std::optional<std::uint64_t> limit(__rlimit_resource resource) {
 
 bool is_remote(const struct statfs& facts) {
   constexpr decltype(facts.f_type) cifs = 0xff534d42, lustre = 0x0bd00bd0, gpfs = 0x47504653, fuse = 0x65735546;
-  return facts.f_type == NFS_SUPER_MAGIC || facts.f_type == cifs || facts.f_type == lustre || facts.f_type == gpfs || facts.f_type == fuse;
+  return facts.f_type == NFS_SUPER_MAGIC || facts.f_type == cifs || facts.f_type == lustre || facts.f_type == gpfs ||
+         facts.f_type == fuse;
 }
 
 std::filesystem::path find_nccl() {
-  for (const char* folder :
-       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64"}) {
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+                             "/usr/local/lib", "/usr/local/cuda/lib64"}) {
     const std::filesystem::path library = std::filesystem::path(folder) / "libnccl.so.2";
     std::error_code none;
     if (std::filesystem::exists(library, none)) return library;
@@ -59,7 +62,8 @@ int count_gpus() {
   for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
     const std::string name = entry.path().filename().string();
     // A container may have any of these devices.
-    const bool is_numbered = name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    const bool is_numbered =
+        name.size() > prefix.size() && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
     if (name.starts_with(prefix) && is_numbered) ++count;
   }
   return count;
@@ -147,8 +151,10 @@ std::vector<Finding> diagnose(const MachineState& machine) {
   say(is_old ? Weight::prevents : Weight::fine, fmt::format("kernel: Linux {}", machine.kernel),
       "ranks are waited for by pidfd_open, which came with Linux 5.3");
 
-  say(machine.cores == 1 ? Weight::hurts : Weight::fine, fmt::format("cores: {} of {}", machine.cores, machine.online_cores),
-      "ranks take turns on one core: worlds work, and are slow; times of cases are stretched by that. taskset, a cpuset or the batch "
+  say(machine.cores == 1 ? Weight::hurts : Weight::fine,
+      fmt::format("cores: {} of {}", machine.cores, machine.online_cores),
+      "ranks take turns on one core: worlds work, and are slow; times of cases are stretched by that. taskset, a "
+      "cpuset or the batch "
       "system's "
       "--cpus-per-task gives more");
 
@@ -157,8 +163,10 @@ std::vector<Finding> diagnose(const MachineState& machine) {
         "ranks meet on a disk instead, in TMPDIR or /tmp. A container gets one by --shm-size=1g or --tmpfs /dev/shm");
   } else {
     const Weight weight = machine.memory_free < memory_for_large ? Weight::hurts : Weight::fine;
-    say(weight, fmt::format("memory file system: {}, {} free", machine.memory.string(), in_mebibytes(machine.memory_free)),
-        fmt::format("{} Larger worlds meet on a disk instead. A container has more by --shm-size=1g, a host by mount -o remount,size=1g {}",
+    say(weight,
+        fmt::format("memory file system: {}, {} free", machine.memory.string(), in_mebibytes(machine.memory_free)),
+        fmt::format("{} Larger worlds meet on a disk instead. A container has more by --shm-size=1g, a host by mount "
+                    "-o remount,size=1g {}",
                     machine.memory_free < memory_for_small ? "too little for two ranks." : "enough for small worlds.",
                     machine.memory.string()));
   }
@@ -175,12 +183,13 @@ std::vector<Finding> diagnose(const MachineState& machine) {
       : is_tight                   ? Weight::hurts
                                    : Weight::fine,
       fmt::format("open files: {}, and {} at most", machine.open_files, machine.most_open_files),
-      fmt::format(
-          "each rank costs the launcher one: worlds of up to {} ranks. `ulimit -Hn`, limits.conf or the service's LimitNOFILE= raises it",
-          machine.most_open_files < 64 ? 0 : machine.most_open_files - 64));
+      fmt::format("each rank costs the launcher one: worlds of up to {} ranks. `ulimit -Hn`, limits.conf or the "
+                  "service's LimitNOFILE= raises it",
+                  machine.most_open_files < 64 ? 0 : machine.most_open_files - 64));
 
   if (machine.processes) {
-    say(*machine.processes < 1100 ? Weight::hurts : Weight::fine, fmt::format("processes of this user: {} at most", *machine.processes),
+    say(*machine.processes < 1100 ? Weight::hurts : Weight::fine,
+        fmt::format("processes of this user: {} at most", *machine.processes),
         "a world of more ranks cannot be started; `ulimit -u` raises it");
   }
   if (machine.file_size) {
@@ -191,7 +200,8 @@ std::vector<Finding> diagnose(const MachineState& machine) {
 
   const bool may_look = !machine.ptrace_scope || *machine.ptrace_scope < 2;
   if (machine.stack_tool.empty()) {
-    say(Weight::hurts, "stacks of ranks that hang: no tool", "install elfutils (eu-stack, 10 ms a rank) or gdb (300 ms)");
+    say(Weight::hurts, "stacks of ranks that hang: no tool",
+        "install elfutils (eu-stack, 10 ms a rank) or gdb (300 ms)");
   } else {
     say(may_look ? Weight::fine : Weight::hurts,
         fmt::format("stacks of ranks that hang: {}{}", machine.stack_tool,
@@ -211,7 +221,8 @@ std::vector<Finding> diagnose(const MachineState& machine) {
     const std::string& version = machine.pytorch_version;
     say(version.empty() ? Weight::hurts : Weight::fine,
         fmt::format("PyTorch: {} in {}", version.empty() ? "none" : version, machine.pytorch.string()),
-        "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs it, or that "
+        "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs it, "
+        "or that "
         "environment's "
         "pip");
   }
@@ -224,11 +235,13 @@ std::vector<Finding> diagnose(const MachineState& machine) {
         fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
   } else if (machine.gpu_listing) {
     std::string versions;
-    for (const auto& [name, version] : gpu_facts(*machine.gpu_listing)) versions += fmt::format(", {} {}", name, version);
+    for (const auto& [name, version] : gpu_facts(*machine.gpu_listing))
+      versions += fmt::format(", {} {}", name, version);
     say(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
     if (const std::string pairs = strangers_text(machine.gpu_listing->gpus); !pairs.empty()) {
       say(Weight::hurts, fmt::format("GPUs that cannot reach each other's memory: {}", pairs),
-          "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or different sides of the "
+          "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or different "
+          "sides of the "
           "machine");
     }
     for (const GpuInfo& gpu : machine.gpu_listing->gpus) {
@@ -242,7 +255,8 @@ std::vector<Finding> diagnose(const MachineState& machine) {
     say(machine.driver.empty() ? Weight::hurts : Weight::fine,
         fmt::format("GPU: {}{}{}", machine.gpus, machine.driver.empty() ? "" : ", ", machine.driver),
         "devices without a driver: load the module nvidia");
-    say(machine.nccl.empty() ? Weight::hurts : Weight::fine, fmt::format("NCCL: {}", machine.nccl.empty() ? "none" : machine.nccl.string()),
+    say(machine.nccl.empty() ? Weight::hurts : Weight::fine,
+        fmt::format("NCCL: {}", machine.nccl.empty() ? "none" : machine.nccl.string()),
         "libnccl.so.2 is not where the loader looks: install libnccl2, or set LD_LIBRARY_PATH");
   }
   return findings;

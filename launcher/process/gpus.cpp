@@ -33,9 +33,11 @@ const GpuInfo& named_gpu(const std::vector<GpuInfo>& all, const std::string& nam
   const std::optional<int> index = index_of(name);
   const auto is_meant = [&](const GpuInfo& gpu) { return index ? gpu.index == *index : gpu.uuid.starts_with(name); };
   const auto found = std::ranges::find_if(all, is_meant);
-  if (found == all.end()) throw CommandError(usage, fmt::format("--gpus {}: there is no such GPU; there is {}", name, known_text(all)));
+  if (found == all.end())
+    throw CommandError(usage, fmt::format("--gpus {}: there is no such GPU; there is {}", name, known_text(all)));
   if (std::ranges::count_if(all, is_meant) > 1)
-    throw CommandError(usage, fmt::format("--gpus {}: several GPUs begin like this; there is {}", name, known_text(all)));
+    throw CommandError(usage,
+                       fmt::format("--gpus {}: several GPUs begin like this; there is {}", name, known_text(all)));
   return *found;
 }
 
@@ -64,7 +66,8 @@ constexpr std::array<std::pair<const char*, const char*>, 13> for_sharing{{{"NCC
                                                                            {"NCCL_LAUNCH_ORDER_IMPLICIT", "1"}}};
 
 bool is_set(std::span<const std::string> environment, std::string_view name) {
-  return std::ranges::any_of(environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+  return std::ranges::any_of(environment,
+                             [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
 }
 
 }  // namespace
@@ -76,7 +79,8 @@ std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoic
   if (choice.count) {
     const auto count = static_cast<std::size_t>(*choice.count);
     if (count > all.size())
-      throw CommandError(usage, fmt::format("--gpus {}: there {} {}", count, all.size() == 1 ? "is" : "are", gpus_text(all.size())));
+      throw CommandError(
+          usage, fmt::format("--gpus {}: there {} {}", count, all.size() == 1 ? "is" : "are", gpus_text(all.size())));
     chosen.assign(all.begin(), all.begin() + *choice.count);
     return chosen;
   }
@@ -93,15 +97,18 @@ std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoic
 
 std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
   std::vector<GpuInfo> chosen = chosen_gpus(all, choice);
-  const auto is_left_out = [&](const GpuPeer& peer) { return std::ranges::find(chosen, peer.uuid, &GpuInfo::uuid) == chosen.end(); };
+  const auto is_left_out = [&](const GpuPeer& peer) {
+    return std::ranges::find(chosen, peer.uuid, &GpuInfo::uuid) == chosen.end();
+  };
   for (GpuInfo& gpu : chosen) std::erase_if(gpu.peers, is_left_out);
   return chosen;
 }
 
 std::string why_too_large(const GpuSupply& supply, int world_size) {
   if (supply.shared || world_size <= supply.count()) return {};
-  return fmt::format("a world of {} ranks needs {} GPUs, one for each, and may use {} (--share-gpus puts several ranks on one)", world_size,
-                     world_size, supply.count());
+  return fmt::format(
+      "a world of {} ranks needs {} GPUs, one for each, and may use {} (--share-gpus puts several ranks on one)",
+      world_size, world_size, supply.count());
 }
 
 std::string why_unfit_for_timing(const GpuSupply& supply, int world_size) {
@@ -116,7 +123,8 @@ GpuPool::GpuPool(const GpuSupply& supply) {
 std::optional<std::vector<std::string>> GpuPool::take(int world_size) {
   const std::size_t size = static_cast<std::size_t>(world_size), wanted = std::min(size, all_.size());
   std::vector<std::string> free;
-  std::ranges::copy_if(all_, std::back_inserter(free), [this](const std::string& uuid) { return !taken_.contains(uuid); });
+  std::ranges::copy_if(all_, std::back_inserter(free),
+                       [this](const std::string& uuid) { return !taken_.contains(uuid); });
   if (wanted == 0 || free.size() < wanted) return std::nullopt;
   std::vector<std::string> lent;
   for (std::size_t rank = 0; rank < size; ++rank) lent.push_back(free[rank % wanted]);

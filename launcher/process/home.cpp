@@ -20,12 +20,14 @@ std::string source_tree(const std::filesystem::path& home) {
 
 }  // namespace
 
-std::filesystem::path launcher_home() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path(); }
+std::filesystem::path launcher_home() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+}
 
 std::string why_missing(const OptionalPart& part, const std::filesystem::path& home) {
   const std::string source = source_tree(home), folder = reports::shell_word(home.string());
-  const std::string missing =
-      fmt::format("{} is not {}: there is no {}", part.name, source.empty() ? "installed" : "built", part.file.string());
+  const std::string missing = fmt::format("{} is not {}: there is no {}", part.name,
+                                          source.empty() ? "installed" : "built", part.file.string());
   const std::string commands = source.empty() ? fmt::format(
                                                     "Build and install it, in the source tree of shardproof:\n"
                                                     "  cmake --preset default\n"
@@ -37,7 +39,8 @@ std::string why_missing(const OptionalPart& part, const std::filesystem::path& h
                                                     "  cmake -S {} -B {}\n"
                                                     "  cmake --build {} --target {}",
                                                     reports::shell_word(source), folder, folder, part.target);
-  return fmt::format("{}\n{}\nThe first command has to find the CUDA Toolkit 12 or later, and NCCL 2.22 or later.", missing, commands);
+  return fmt::format("{}\n{}\nThe first command has to find the CUDA Toolkit 12 or later, and NCCL 2.22 or later.",
+                     missing, commands);
 }
 
 }  // namespace shardproof::launcher

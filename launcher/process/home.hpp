@@ -12,8 +12,8 @@ std::filesystem::path launcher_home();
 
 /// A part that is built only where CMake finds CUDA and NCCL.
 struct OptionalPart {
-  std::string_view name;       ///< `the GPU backend`
-  std::string_view target;     ///< the CMake target that builds it
+  std::string_view name;  ///< `the GPU backend`
+  std::string_view target;  ///< the CMake target that builds it
   std::filesystem::path file;  ///< where the launcher expects it
 };
 

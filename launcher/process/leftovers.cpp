@@ -36,14 +36,17 @@ std::vector<pid_t> children() {
 std::string_view value_of(std::string_view environment, std::string_view name) {
   while (!environment.empty()) {
     const std::string_view variable = environment.substr(0, environment.find('\0'));
-    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('=')) return variable.substr(name.size() + 1);
+    if (variable.starts_with(name) && variable.substr(name.size()).starts_with('='))
+      return variable.substr(name.size() + 1);
     environment.remove_prefix(std::min(variable.size() + 1, environment.size()));
   }
   return {};
 }
 
 /// Whether a rank of this process started it, by its environment.
-bool is_of_our_ranks(std::string_view environment) { return value_of(environment, environment::parent) == std::to_string(getpid()); }
+bool is_of_our_ranks(std::string_view environment) {
+  return value_of(environment, environment::parent) == std::to_string(getpid());
+}
 
 Leftover look_at(pid_t process, std::string_view environment) {
   return {.process = process,
@@ -71,7 +74,8 @@ bool reap(pid_t process) {
 Leftovers::Leftovers(std::span<const pid_t> ours) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   for (const pid_t child : children()) before_.insert(child);
-  has_foreign_children_ = std::ranges::any_of(before_, [&](pid_t child) { return std::ranges::find(ours, child) == ours.end(); });
+  has_foreign_children_ =
+      std::ranges::any_of(before_, [&](pid_t child) { return std::ranges::find(ours, child) == ours.end(); });
 }
 
 Leftovers::~Leftovers() {

@@ -73,8 +73,8 @@ std::map<std::string, std::string> machine_facts() {
 std::string driver_version() { return first_line("/proc/driver/nvidia/version"); }
 
 std::map<std::string, std::string> recorded_environment(std::span<const std::string> environment) {
-  static constexpr std::array<std::string_view, 10> prefixes{"SHARDPROOF_", "CUDA_",  "NCCL_",        "OMP_",   "LD_",
-                                                             "ASAN_",       "UBSAN_", "TSAN_OPTIONS", "PYTHON", "TORCH_"};
+  static constexpr std::array<std::string_view, 10> prefixes{
+      "SHARDPROOF_", "CUDA_", "NCCL_", "OMP_", "LD_", "ASAN_", "UBSAN_", "TSAN_OPTIONS", "PYTHON", "TORCH_"};
   static constexpr std::array<std::string_view, 5> names{"LANG", "LC_ALL", "TZ", "TMPDIR", "MALLOC_ARENA_MAX"};
   std::map<std::string, std::string> result;
   for (const std::string_view entry : environment) {

@@ -33,7 +33,8 @@ std::vector<std::uint64_t> Poller::wait(std::optional<Deadline> deadline) {
     int timeout = -1;
     if (deadline) {
       // Rounded up: a wait that ends before its deadline would have to begin again.
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now()).count();
       timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
     }
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);

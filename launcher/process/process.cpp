@@ -30,7 +30,8 @@ class SpawnActions {
     check(posix_spawn_file_actions_adddup2(&actions_, command.standard_output, STDOUT_FILENO), "dup2 standard output");
     check(posix_spawn_file_actions_adddup2(&actions_, command.standard_error, STDERR_FILENO), "dup2 standard error");
     check(posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0), "open /dev/null");
-    if (command.third >= 0) check(posix_spawn_file_actions_adddup2(&actions_, command.third, third), "dup2 descriptor 3");
+    if (command.third >= 0)
+      check(posix_spawn_file_actions_adddup2(&actions_, command.third, third), "dup2 descriptor 3");
     check(posix_spawn_file_actions_addclosefrom_np(&actions_, command.third >= 0 ? third + 1 : third), "closefrom");
   }
   SpawnActions(const SpawnActions&) = delete;
@@ -46,7 +47,9 @@ class SpawnAttributes {
  public:
   SpawnAttributes() {
     check(posix_spawnattr_init(&attributes_), "posix_spawnattr_init");
-    check(posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF), "setflags");
+    check(
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF),
+        "setflags");
     check(posix_spawnattr_setpgroup(&attributes_, 0), "setpgroup");
     sigset_t signals;
     sigemptyset(&signals);
@@ -72,7 +75,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::string describe(const Exit& end) { return end.signalled ? signal_text(end.code) : fmt::format("exit code {}", end.code); }
+std::string describe(const Exit& end) {
+  return end.signalled ? signal_text(end.code) : fmt::format("exit code {}", end.code);
+}
 
 Process Process::spawn(const Command& command) {
   const SpawnActions actions(command);
@@ -81,8 +86,8 @@ Process Process::spawn(const Command& command) {
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
 
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, command.program.c_str(), actions.get(), attributes.get(), pointers(arguments).data(),
-                                pointers(command.environment).data());
+  const int error = posix_spawn(&pid, command.program.c_str(), actions.get(), attributes.get(),
+                                pointers(arguments).data(), pointers(command.environment).data());
   if (error != 0) {
     throw std::system_error(error, std::generic_category(),
                             fmt::format("cannot start {}{}", command.program.string(), hint_for_no_process(error)));
@@ -132,7 +137,8 @@ std::optional<Exit> Process::collect() {
   siginfo_t info{};
   // First looks at the child, and reaps it later. Between the two, the group's number still belongs to the child.
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    throw std::system_error(errno, std::generic_category(), fmt::format("waitid for process {}, which is our child", pid_));
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("waitid for process {}, which is our child", pid_));
   }
   if (info.si_pid == 0) return std::nullopt;
   signal_group(SIGKILL);

@@ -1,7 +1,8 @@
 // A child process, and all processes that it starts. It is spawned into its own process group. The launcher waits for
 // it on a descriptor. Destroying the handle ends it.
 //
-//   Process child = Process::spawn({.program = "worker", .environment = {...}, .standard_output = out.get(), .standard_error = err.get()});
+//   Process child = Process::spawn({.program = "worker", .environment = {...}, .standard_output = out.get(),
+//   .standard_error = err.get()});
 //   if (!child.wait(deadline)) child.signal_group(SIGKILL);
 //
 // A child must not outlive a launcher that is killed. Only the child itself can arrange that (PR_SET_PDEATHSIG).

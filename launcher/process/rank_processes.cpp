@@ -26,13 +26,19 @@ void allow_descriptors(int ranks, std::size_t worlds) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(infrastructure, fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
-                                                   needed, limit.rlim_max, needed));
+    throw CommandError(infrastructure,
+                       fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
+                                   needed, limit.rlim_max, needed));
   }
 }
 
-RankProcesses::RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, Poller& poller)
-    : plan_(plan), directory_(directory), launch_(launch), poller_(poller), processes_(static_cast<std::size_t>(plan.size)) {}
+RankProcesses::RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
+                             Poller& poller)
+    : plan_(plan),
+      directory_(directory),
+      launch_(launch),
+      poller_(poller),
+      processes_(static_cast<std::size_t>(plan.size)) {}
 
 std::optional<RankProcesses::Failure> RankProcesses::start() {
   for (int rank = 0; rank < plan_.size; ++rank) {
@@ -56,7 +62,8 @@ std::optional<RankProcesses::Failure> RankProcesses::start() {
 }
 
 Process RankProcesses::spawn(int rank) {
-  const FileDescriptor out = open_log(directory_.standard_output(rank)), err = open_log(directory_.standard_error(rank));
+  const FileDescriptor out = open_log(directory_.standard_output(rank)),
+                       err = open_log(directory_.standard_error(rank));
   Command command{.program = launch_.worker,
                   .arguments = {},
                   .environment = launch_.environment,
@@ -64,10 +71,13 @@ Process RankProcesses::spawn(int rank) {
                   .standard_error = err.get()};
   if (!plan_.environment.empty()) {
     const auto& own = plan_.environment.at(static_cast<std::size_t>(rank));
-    std::erase_if(command.environment, [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
+    std::erase_if(command.environment,
+                  [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
     for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
   }
-  const auto set = [&](std::string_view name, const auto& value) { command.environment.push_back(fmt::format("{}={}", name, value)); };
+  const auto set = [&](std::string_view name, const auto& value) {
+    command.environment.push_back(fmt::format("{}={}", name, value));
+  };
   set(environment::plan, directory_.plan().string());
   set(environment::parent, getpid());
   set(environment::rank, are_one() ? std::string(all_ranks) : std::to_string(rank));
@@ -90,10 +100,11 @@ bool RankProcesses::is_debugged(int rank) const {
 
 void RankProcesses::tell_debugger(int rank) const {
   if (!launch_.print) return;
-  launch_.print(fmt::format(
-      "{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set breakpoints where it stops, and "
-      "`continue` again",
-      are_one() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
+  launch_.print(
+      fmt::format("{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set "
+                  "breakpoints where it stops, and "
+                  "`continue` again",
+                  are_one() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
 }
 
 std::vector<int> RankProcesses::alive() const {

@@ -11,7 +11,8 @@ SignalWatch::SignalWatch() {
   sigset_t watched;
   sigemptyset(&watched);
   // All signals that end a process without being an error of its own, except the timers of profilers.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGIO, SIGPWR, SIGSTKFLT}) {
+  for (const int number :
+       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGIO, SIGPWR, SIGSTKFLT}) {
     struct sigaction current{};
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&watched, number);

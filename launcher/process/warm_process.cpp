@@ -29,7 +29,8 @@ constexpr std::chrono::seconds copying_limit{60};
 /// The time limit from the end of a process's socket to the end of the process.
 constexpr std::chrono::seconds ending_limit{1};
 
-Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log, FileDescriptor& socket) {
+Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log,
+              FileDescriptor& socket) {
   auto [ours, theirs] = make_warm_sockets();
   const FileDescriptor output = open_log(log);
   Command command{.program = worker.program,
@@ -48,11 +49,16 @@ std::string see(const std::filesystem::path& log) { return fmt::format("\n(its o
 
 }  // namespace
 
-WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
-                         std::chrono::milliseconds patience)
-    : signals_(signals), subject_(subject), log_(log), leftovers_(worker.started), process_(start(worker, subject, log, socket_)) {
+WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log,
+                         SignalWatch& signals, std::chrono::milliseconds patience)
+    : signals_(signals),
+      subject_(subject),
+      log_(log),
+      leftovers_(worker.started),
+      process_(start(worker, subject, log, socket_)) {
   const auto refusal = [&](const std::string& why) {
-    return CommandError(infrastructure, fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
+    return CommandError(infrastructure,
+                        fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
   };
   CopyAnswer answer;
   try {
@@ -126,8 +132,8 @@ void WarmProcess::tell_end() {
   const auto end = process_.wait(std::chrono::steady_clock::now() + ending_limit);
   if (!end) give_up("it has closed its socket");
   const std::string words = last_words(log_);
-  throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end), words.empty() ? "" : ":\n",
-                           words, see(log_)));
+  throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end),
+                           words.empty() ? "" : ":\n", words, see(log_)));
 }
 
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {

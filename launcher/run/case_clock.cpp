@@ -6,7 +6,9 @@
 
 namespace shardproof::launcher {
 
-std::string seconds_text(std::chrono::milliseconds time) { return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0); }
+std::string seconds_text(std::chrono::milliseconds time) {
+  return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0);
+}
 
 CaseClock::CaseClock(const WorldPlan& plan, const ControlPage& page, std::chrono::milliseconds joining)
     : plan_(plan),
@@ -59,14 +61,16 @@ Deadline CaseClock::due(int rank, const Progress& progress, Deadline now) {
   Seen& seen = seen_[static_cast<std::size_t>(rank)];
   if (progress.cases_ended != seen.progress.cases_ended || progress.left != seen.progress.left) seen.at = now;
   seen.progress = progress;
-  const Deadline begun = progress.position >= 0 ? Deadline(std::chrono::nanoseconds(progress.case_started_ns)) : seen.at;
+  const Deadline begun =
+      progress.position >= 0 ? Deadline(std::chrono::nanoseconds(progress.case_started_ns)) : seen.at;
   return begun + limit(progress);
 }
 
 std::string CaseClock::overrun_text(int rank) const {
   const Progress progress = page_.progress(rank);
   if (progress.pid == 0) return fmt::format("did not join its world within {}", seconds_text(joining_));
-  return fmt::format("has been {} for more than {}{}", place(rank), progress.position >= 0 ? "its " : "", seconds_text(limit(progress)));
+  return fmt::format("has been {} for more than {}{}", place(rank), progress.position >= 0 ? "its " : "",
+                     seconds_text(limit(progress)));
 }
 
 std::string CaseClock::place(int rank) const {

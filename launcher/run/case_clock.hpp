@@ -23,9 +23,9 @@ class CaseClock {
   void start(Deadline now);
 
   struct Look {
-    std::vector<int> overdue;            ///< ascending
-    std::optional<std::uint64_t> slow;   ///< position of a case that has used half of its time; reported once per case
-    Deadline next;                       ///< no rank is overdue and no case is slow before this time
+    std::vector<int> overdue;  ///< ascending
+    std::optional<std::uint64_t> slow;  ///< position of a case that has used half of its time; reported once per case
+    Deadline next;  ///< no rank is overdue and no case is slow before this time
   };
   Look look(const std::function<bool(int rank)>& is_alive, Deadline now);
 

@@ -31,11 +31,13 @@ namespace fs = std::filesystem;
 /// The folder in the current directory for output without a place of its own.
 constexpr char default_parent[] = "shardproof-out";
 
-/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another directory.
+/// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another
+/// directory.
 void require_utf8(const fs::path& directory) {
   const std::string text = directory.string();
   if (parse_json(dump_line(text)) == text) return;
-  throw unusable_output(parse_json(dump_line(text)).get<std::string>(), "this path is not UTF-8: name another directory");
+  throw unusable_output(parse_json(dump_line(text)).get<std::string>(),
+                        "this path is not UTF-8: name another directory");
 }
 
 /// Two runs in the same second get different names, even if they start at once.
@@ -53,7 +55,8 @@ fs::path make_dated_directory(const fs::path& parent) {
 /// The absolute path, without a `/` or `/.` at its end, which would look through a link.
 fs::path whole_path(const fs::path& asked) {
   fs::path whole = fs::absolute(asked);
-  while (whole.has_relative_path() && (whole.filename().empty() || whole.filename() == ".")) whole = whole.parent_path();
+  while (whole.has_relative_path() && (whole.filename().empty() || whole.filename() == "."))
+    whole = whole.parent_path();
   return whole;
 }
 
@@ -83,14 +86,17 @@ std::optional<fs::path> below(const fs::path& folder, const fs::path& path) {
 /// point_latest_to makes a link of such a name, and renames it at once.
 constexpr std::string_view fresh_link_prefix = ".latest-";
 
-/// A launcher that was killed between making its link and renaming it leaves the link. A younger link belongs to a launcher that runs now.
+/// A launcher that was killed between making its link and renaming it leaves the link. A younger link belongs to a
+/// launcher that runs now.
 void remove_stale_links(const fs::path& parent) {
   constexpr std::time_t stale_after = 60;
   std::error_code ignored;  // a stale link does no harm
   for (const auto& entry : fs::directory_iterator(parent, ignored)) {
     struct stat status{};
-    if (!entry.path().filename().string().starts_with(fresh_link_prefix) || ::lstat(entry.path().c_str(), &status) != 0) continue;
-    if (S_ISLNK(status.st_mode) && status.st_mtime < std::time(nullptr) - stale_after) fs::remove(entry.path(), ignored);
+    if (!entry.path().filename().string().starts_with(fresh_link_prefix) || ::lstat(entry.path().c_str(), &status) != 0)
+      continue;
+    if (S_ISLNK(status.st_mode) && status.st_mtime < std::time(nullptr) - stale_after)
+      fs::remove(entry.path(), ignored);
   }
 }
 
@@ -114,7 +120,8 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
   require_utf8(path_);
   std::error_code unknown;
   if (asked.overwrite && fs::is_symlink(path_, unknown))
-    throw unusable_output(path_, "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
+    throw unusable_output(path_,
+                          "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
   if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
     throw unusable_output(path_, "it is not a directory: name a new or an empty directory");
   make_directory(path_);
@@ -124,9 +131,11 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
   marker_ = make_marker(path_);
   if (!marker_) {
     if (!is_output_directory(path_))
-      throw unusable_output(path_, "it is not empty, and shardproof did not write it: name a new or an empty directory");
+      throw unusable_output(path_,
+                            "it is not empty, and shardproof did not write it: name a new or an empty directory");
     if (!asked.overwrite)
-      throw unusable_output(path_, "it holds an earlier run: name another directory, or replace that run with --overwrite");
+      throw unusable_output(path_,
+                            "it holds an earlier run: name another directory, or replace that run with --overwrite");
     marker_ = EarlierRun(path_).clear();
   }
   try {
@@ -140,7 +149,8 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
 void ClaimedDirectory::note_file(const std::string& name) {
   const std::string line = name + "\n";
   if (::write(marker_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    throw unusable_output(path_ / marker_name, fmt::format("cannot write it: {}", std::generic_category().message(errno)));
+    throw unusable_output(path_ / marker_name,
+                          fmt::format("cannot write it: {}", std::generic_category().message(errno)));
 }
 
 std::filesystem::path from_here(const std::filesystem::path& file) {
@@ -154,7 +164,8 @@ void require_kept(const fs::path& input, const OutputOptions& output) {
   if (path_in(output.directory, input))
     throw unusable_output(
         output.directory,
-        fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory", input.string()));
+        fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory",
+                    input.string()));
 }
 
 std::optional<std::string> point_latest_to(const RunDirectory& run) {
@@ -164,8 +175,11 @@ std::optional<std::string> point_latest_to(const RunDirectory& run) {
   const fs::path whole = fs::canonical(run.root);
   if (whole == parent) return std::nullopt;
   const fs::path link = parent / "latest";
-  const auto obstacle = [&](const std::string& why) { return fmt::format("{} does not lead to this run: {}", link.string(), why); };
-  if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(link)) return obstacle("it is not a symbolic link; move it away");
+  const auto obstacle = [&](const std::string& why) {
+    return fmt::format("{} does not lead to this run: {}", link.string(), why);
+  };
+  if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(link))
+    return obstacle("it is not a symbolic link; move it away");
   remove_stale_links(parent);
   const fs::path fresh = parent / fmt::format("{}{}-{}", fresh_link_prefix, getpid(), std::random_device()());
   fs::create_directory_symlink(below(parent, whole).value_or(whole), fresh, error);

@@ -29,8 +29,8 @@ void require_known(const std::vector<std::string>& clauses, const Listing& listi
   for (const std::string& clause : clauses) {
     if (known.contains(clause)) continue;
     const std::string near = closest(known, clause);
-    throw CommandError(usage, fmt::format("--require {}: the worker has no such clause{} (`shardproof list --clauses`)", clause,
-                                          near.empty() ? "" : fmt::format(", closest is {}", near)));
+    throw CommandError(usage, fmt::format("--require {}: the worker has no such clause{} (`shardproof list --clauses`)",
+                                          clause, near.empty() ? "" : fmt::format(", closest is {}", near)));
   }
 }
 
@@ -51,7 +51,8 @@ std::vector<reports::Waiver> read_waivers(const std::filesystem::path& file) {
 /// A waiver may name a subject of another worker. So only a name similar to a known name is a mistake.
 std::string slip_in_subject(const std::string& subject, const std::set<std::string>& known) {
   if (known.contains(subject)) return {};
-  if (subject == former_reference_subject) return fmt::format("subject {} is called {} now", subject, reference_subject);
+  if (subject == former_reference_subject)
+    return fmt::format("subject {} is called {} now", subject, reference_subject);
   const std::string near = closest(known, subject);
   return near.empty() ? std::string() : fmt::format("this worker has no subject {}, closest is {}", subject, near);
 }
@@ -65,10 +66,12 @@ std::vector<std::string> slips(const std::vector<reports::Waiver>& waivers, cons
     const reports::Waiver::When& when = waivers[i].when;
     const auto note = [&](const std::string& text) {
       if (!text.empty())
-        all.push_back(fmt::format("waivers[{}] {} ({}): {}: correct the waiver", i, waivers[i].pattern, waivers[i].owner, text));
+        all.push_back(
+            fmt::format("waivers[{}] {} ({}): {}: correct the waiver", i, waivers[i].pattern, waivers[i].owner, text));
     };
     if (when.subject) note(slip_in_subject(*when.subject, subjects));
-    const bool is_here = !when.subject || std::ranges::find(listing.subjects, *when.subject, &SubjectInfo::name) != listing.subjects.end();
+    const bool is_here = !when.subject || std::ranges::find(listing.subjects, *when.subject, &SubjectInfo::name) !=
+                                              listing.subjects.end();
     if (!when.fault || !is_here || faults.contains(*when.fault)) continue;
     const std::string near = closest(faults, *when.fault);
     note(fmt::format("this worker has no fault {}{}", *when.fault, near.empty() ? "" : ", closest is " + near));

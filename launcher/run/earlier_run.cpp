@@ -97,7 +97,8 @@ FileDescriptor lock_marker(const fs::path& directory) {
   if (::fstat(marker.get(), &status) != 0) fail("look at", file);
   // A marker that was deleted in between marks nothing: the directory may have a new one, of another command.
   if (!is_locked || status.st_nlink == 0)
-    throw unusable_output(directory, "another shardproof command is writing to it: wait for its end, or name another directory");
+    throw unusable_output(directory,
+                          "another shardproof command is writing to it: wait for its end, or name another directory");
   return marker;
 }
 
@@ -105,7 +106,8 @@ FileDescriptor lock_marker(const fs::path& directory) {
 
 bool is_output_directory(const fs::path& directory) {
   std::error_code unknown;
-  return fs::symlink_status(directory / marker_name, unknown).type() == fs::file_type::regular || has_run_head(directory);
+  return fs::symlink_status(directory / marker_name, unknown).type() == fs::file_type::regular ||
+         has_run_head(directory);
 }
 
 FileDescriptor lock_run(const fs::path& directory) {
@@ -163,10 +165,11 @@ void EarlierRun::sweep_folder(int folder, const fs::path& whole, const std::stri
 }
 
 CommandError EarlierRun::foreign(const fs::path& file) const {
-  return unusable_output(directory_,
-                         fmt::format("shardproof did not write {}, and --overwrite deletes no other file: move it away, or name another "
-                                     "directory",
-                                     file.string()));
+  return unusable_output(
+      directory_,
+      fmt::format("shardproof did not write {}, and --overwrite deletes no other file: move it away, or name another "
+                  "directory",
+                  file.string()));
 }
 
 }  // namespace shardproof::launcher

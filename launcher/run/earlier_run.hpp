@@ -15,8 +15,9 @@ namespace shardproof::launcher {
 /// Whether shardproof wrote this directory: it has a marker, or it is a run of a version that made none.
 bool is_output_directory(const std::filesystem::path& directory);
 
-/// Keeps other commands from writing to an existing run as long as the descriptor is open. A run that another launcher started has no marker:
-/// its directory is locked. Throws CommandError (usage) where another command writes to the run now.
+/// Keeps other commands from writing to an existing run as long as the descriptor is open. A run that another launcher
+/// started has no marker: its directory is locked. Throws CommandError (usage) where another command writes to the run
+/// now.
 FileDescriptor lock_run(const std::filesystem::path& directory);
 
 class EarlierRun {
@@ -24,14 +25,16 @@ class EarlierRun {
   /// Locks the marker in an output directory. Throws CommandError (usage) where another command writes to it now.
   explicit EarlierRun(std::filesystem::path directory);
 
-  /// Deletes all but the marker, which stays locked, and returns it. Throws CommandError (usage) before it deletes anything: for a file that
-  /// is not shardproof's, and for the root, the home and the current directory. A deletion that was cut short can be repeated.
+  /// Deletes all but the marker, which stays locked, and returns it. Throws CommandError (usage) before it deletes
+  /// anything: for a file that is not shardproof's, and for the root, the home and the current directory. A deletion
+  /// that was cut short can be repeated.
   FileDescriptor clear() &&;
 
  private:
   enum class Pass : std::uint8_t { check, remove };
 
-  /// `whole` is the path of the open folder, and `path` its path in its output directory; empty: the folder is an output directory.
+  /// `whole` is the path of the open folder, and `path` its path in its output directory; empty: the folder is an
+  /// output directory.
   void sweep(int folder, const std::filesystem::path& whole, const std::string& path, Pass pass);
   void sweep_folder(int folder, const std::filesystem::path& whole, const std::string& path, Pass pass);
   CommandError foreign(const std::filesystem::path& file) const;

@@ -25,7 +25,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_at_once = 4;
 
 /// Whether the process is in `State:\tT (stopped)`. Before our tools begin, that is the effect of a signal.
-bool is_stopped(const std::filesystem::path& process) { return whole_text(process / "status").find("State:\tT") != std::string::npos; }
+bool is_stopped(const std::filesystem::path& process) {
+  return whole_text(process / "status").find("State:\tT") != std::string::npos;
+}
 
 std::string status_of(const std::filesystem::path& process) {
   std::string text = whole_text(process / "status");
@@ -36,8 +38,8 @@ std::string status_of(const std::filesystem::path& process) {
       const std::string value = first_line(thread.path() / name);
       return value.empty() ? std::string("-") : value;
     };
-    text += fmt::format("thread {} \"{}\": wchan {}, syscall {}\n", thread.path().filename().string(), line("comm"), line("wchan"),
-                        line("syscall"));
+    text += fmt::format("thread {} \"{}\": wchan {}, syscall {}\n", thread.path().filename().string(), line("comm"),
+                        line("wchan"), line("syscall"));
   }
   return text;
 }
@@ -58,19 +60,21 @@ std::optional<std::filesystem::path> find_in(const char* path, const char* progr
 
 std::optional<StackTool> find_stack_tool(const char* path) {
   if (const auto program = find_in(path, "eu-stack")) {
-    return StackTool{.program = *program,
-                     .arguments = [](pid_t process) { return std::vector<std::string>{"-p", std::to_string(process)}; }};
+    return StackTool{.program = *program, .arguments = [](pid_t process) {
+                       return std::vector<std::string>{"-p", std::to_string(process)};
+                     }};
   }
   if (const auto program = find_in(path, "gdb")) {
     return StackTool{.program = *program, .arguments = [](pid_t process) {
-                       return std::vector<std::string>{"-batch", "-nx", "-ex", "thread apply all bt", "-p", std::to_string(process)};
+                       return std::vector<std::string>{
+                           "-batch", "-nx", "-ex", "thread apply all bt", "-p", std::to_string(process)};
                      }};
   }
   return std::nullopt;
 }
 
-Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool,
-                   Poller& poller, std::uint64_t first_key)
+Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
+                   const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key)
     : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + patience) {
   for (const Suspect& suspect : suspects) {
     const std::filesystem::path process = fmt::format("/proc/{}", suspect.process);
@@ -88,7 +92,8 @@ Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& 
 Evidence::~Evidence() {
   const bool was_cut_short = !running_.empty();
   while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
-  for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+  for (const Suspect& suspect : waiting_)
+    write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
   // A process stays stopped if its tracer dies.
   if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { let_go_on(process); });
 }
@@ -109,7 +114,8 @@ void Evidence::start_some(Deadline now) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
-    const FileDescriptor out(::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const FileDescriptor out(
+        ::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!out) continue;
     try {
       Process process = Process::spawn({.program = tool_->program,
@@ -147,7 +153,8 @@ void Evidence::look(const std::vector<std::uint64_t>& ready, Deadline now) {
   if (now < until_) {
     start_some(now);
   } else {
-    for (const Suspect& suspect : waiting_) write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+    for (const Suspect& suspect : waiting_)
+      write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
     waiting_.clear();
   }
 }

@@ -41,8 +41,8 @@ class Evidence {
   /// Writes `rank-N.status` for every suspect at once. Then starts to take their stacks, in this order. This object
   /// uses the poller's keys from `first_key` on. The files also say what could not be collected. Such a failure stops
   /// no other work.
-  Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool, Poller& poller,
-           std::uint64_t first_key);
+  Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool,
+           Poller& poller, std::uint64_t first_key);
   /// Ends the tools that still run. Continues each process that such a tool has left stopped.
   ~Evidence();
   Evidence(const Evidence&) = delete;

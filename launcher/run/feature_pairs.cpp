@@ -28,12 +28,14 @@ std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span
   for (const Combinable& kind : kinds) {
     std::set<Pair> played, possible;
     for (const reports::CaseResult& result : report.cases) {
-      if (result.verdict == reports::Verdict::passed && result.info.engine == kind.engine) add_pairs(played, result.combined);
+      if (result.verdict == reports::Verdict::passed && result.info.engine == kind.engine)
+        add_pairs(played, result.combined);
     }
     if (played.empty()) continue;
     add_pairs(possible, kind.features);
     for (const Pair& pair : kind.excluded) possible.erase(pair);
-    FeaturePairs& pairs = all.emplace_back(FeaturePairs{.engine = kind.engine, .possible = possible.size(), .missing = {}});
+    FeaturePairs& pairs =
+        all.emplace_back(FeaturePairs{.engine = kind.engine, .possible = possible.size(), .missing = {}});
     std::ranges::set_difference(possible, played, std::back_inserter(pairs.missing));
   }
   return all;

@@ -13,7 +13,8 @@
 
 namespace shardproof::launcher {
 
-/// The pairs of one kind of engine. Features are those of the kind, and ingredients of scenarios that have no feature of their own.
+/// The pairs of one kind of engine. Features are those of the kind, and ingredients of scenarios that have no feature
+/// of their own.
 struct FeaturePairs {
   std::string engine;
   std::size_t possible = 0;  ///< pairs that some scenario can have

@@ -23,7 +23,8 @@ constexpr std::string_view preload_variable = "LD_PRELOAD";
 bool is_static(const std::filesystem::path& program) {
   std::ifstream in(program, std::ios::binary);
   Elf64_Ehdr header{};
-  if (!in.read(reinterpret_cast<char*>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+  if (!in.read(reinterpret_cast<char*>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return false;
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
   in.seekg(static_cast<std::streamoff>(header.e_phoff));
   for (int part = 0; part < header.e_phnum; ++part) {
@@ -37,7 +38,8 @@ bool is_static(const std::filesystem::path& program) {
 /// The value of a variable in a list of NAME=value. Empty: the variable is missing.
 std::string value_in(std::span<const std::string> environment, std::string_view name) {
   for (const std::string& entry : environment) {
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') return entry.substr(name.size() + 1);
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
   }
   return {};
 }
@@ -57,9 +59,11 @@ std::filesystem::path built_tap() { return launcher_home() / "lib/libshardproof_
 
 std::string why_not_preloadable(const std::filesystem::path& library, const std::filesystem::path& program) {
   if (library.string().find_first_of(" :\t\n") != std::string::npos)
-    return fmt::format("LD_PRELOAD cannot name {}: blanks and colons part its entries; move the build or the installation",
-                       library.string());
-  if (is_static(program)) return fmt::format("{} is linked statically, and nothing can be preloaded into it", program.string());
+    return fmt::format(
+        "LD_PRELOAD cannot name {}: blanks and colons part its entries; move the build or the installation",
+        library.string());
+  if (is_static(program))
+    return fmt::format("{} is linked statically, and nothing can be preloaded into it", program.string());
   return {};
 }
 
@@ -74,12 +78,14 @@ void find_tap(NcclTap& tap, const std::filesystem::path& worker) {
     throw CommandError(infrastructure, fmt::format("--nccl-tap: {}", why));
 }
 
-void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory, std::span<const std::string> environment) {
+void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory,
+                   std::span<const std::string> environment) {
   plan.environment.resize(static_cast<std::size_t>(plan.size));
   const std::string others = value_in(environment, preload_variable);
   for (int rank = 0; rank < plan.size; ++rank) {
     auto& own = plan.environment[static_cast<std::size_t>(rank)];
-    own[std::string(preload_variable)] = others.empty() ? tap.library.string() : fmt::format("{}:{}", tap.library.string(), others);
+    own[std::string(preload_variable)] =
+        others.empty() ? tap.library.string() : fmt::format("{}:{}", tap.library.string(), others);
     // Ranks that are threads share a process, which leaves a single record.
     own[environment::nccl_tap] = directory.nccl_record(plan.fabric == thread_fabric ? 0 : rank).string();
     if (!tap.faults.empty()) own[environment::nccl_faults] = tap.faults;

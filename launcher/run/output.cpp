@@ -24,11 +24,13 @@ std::FILE* open_pipe(const std::filesystem::path& file) {
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   std::FILE* const pipe = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
   if (pipe != nullptr) return pipe;
-  if (errno == ENXIO) throw unusable_output(file, "no program reads from this pipe: start its reader first, or name a file");
+  if (errno == ENXIO)
+    throw unusable_output(file, "no program reads from this pipe: start its reader first, or name a file");
   throw unusable_output(file, "open", last_error());
 }
 
-/// A signal ends the wait for a slow reader. It would not end the wait for the first reader, so that reader has to be there.
+/// A signal ends the wait for a slow reader. It would not end the wait for the first reader, so that reader has to be
+/// there.
 void write_pipe(const std::filesystem::path& file, std::string_view text) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(open_pipe(file), std::fclose);
   if (const std::error_code error = write_through(pipe.get(), text)) throw unusable_output(file, "write", error);
@@ -63,7 +65,8 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   }
   // Writes to a device or a pipe directly. Replaces a plain file by a complete new file.
   std::error_code unknown;  // if the path's status is unknown, opening it gives the reason
-  const bool exists = std::filesystem::exists(file, unknown), is_plain = std::filesystem::is_regular_file(file, unknown);
+  const bool exists = std::filesystem::exists(file, unknown),
+             is_plain = std::filesystem::is_regular_file(file, unknown);
   const bool replaces = !exists || is_plain;
   // a link to a file stays a link
   const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;
@@ -89,12 +92,14 @@ FileDescriptor open_log(const std::filesystem::path& file) {
 void require_new_file(const std::filesystem::path& file) {
   std::error_code unknown;
   const auto there = std::filesystem::status(file, unknown).type();
-  if (there == std::filesystem::file_type::directory) throw unusable_output(file, "open", std::make_error_code(std::errc::is_a_directory));
+  if (there == std::filesystem::file_type::directory)
+    throw unusable_output(file, "open", std::make_error_code(std::errc::is_a_directory));
   // A link to a missing file would be replaced.
   if (there == std::filesystem::file_type::regular ||
       (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
     throw CommandError(
-        usage, fmt::format("output unusable: {} is there already, and nothing is ever overwritten: name a new file", file.string()));
+        usage, fmt::format("output unusable: {} is there already, and nothing is ever overwritten: name a new file",
+                           file.string()));
   if (std::filesystem::exists(file, unknown)) return;
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   errno = 0;

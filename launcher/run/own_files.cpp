@@ -28,12 +28,14 @@ constexpr std::array folder_patterns{"cache",
                                      "differences/[0-9]*"};
 
 constexpr std::array file_patterns{
-    "run.json", "plan.json", "listing.json", "report.json", "warm.log", "worlds/[0-9]*/plan.json", "worlds/[0-9]*/endings.json",
-    "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl", "worlds/[0-9]*/logs/rank-[0-9]*.out",
-    "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json", "worlds/[0-9]*/evidence/rank-[0-9]*.status",
-    "worlds/[0-9]*/evidence/rank-[0-9]*.stacks", "worlds/[0-9]*/evidence/*.scenario.json",
-    "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*", "worlds/[0-9]*/traces/*.trace.json", "worlds/[0-9]*/traces/*.rank-[0-9]*.json",
-    "worlds/[0-9]*/nccl/rank-[0-9]*.tap", "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*", "worlds/[0-9]*/play/*/rank-[0-9]*.json",
+    "run.json", "plan.json", "listing.json", "report.json", "warm.log", "worlds/[0-9]*/plan.json",
+    "worlds/[0-9]*/endings.json", "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl",
+    "worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
+    "worlds/[0-9]*/evidence/rank-[0-9]*.status", "worlds/[0-9]*/evidence/rank-[0-9]*.stacks",
+    "worlds/[0-9]*/evidence/*.scenario.json", "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*",
+    "worlds/[0-9]*/traces/*.trace.json", "worlds/[0-9]*/traces/*.rank-[0-9]*.json",
+    "worlds/[0-9]*/nccl/rank-[0-9]*.tap", "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*",
+    "worlds/[0-9]*/play/*/rank-[0-9]*.json",
                            // of generated cases that failed
     "smallest/[0-9]*/scenario.json", "smallest/[0-9]*/as_drawn.json",
                            // of play and explore with two subjects
@@ -63,7 +65,9 @@ bool is_own_file(std::string_view path) {
 
 bool is_own_link(std::string_view path) { return is_among(link_patterns, path); }
 
-bool is_cached(std::string_view path) { return path.starts_with(cache_folder) && path.substr(cache_folder.size()).starts_with('/'); }
+bool is_cached(std::string_view path) {
+  return path.starts_with(cache_folder) && path.substr(cache_folder.size()).starts_with('/');
+}
 
 bool is_own_folder(std::string_view path) { return is_among(folder_patterns, path); }
 

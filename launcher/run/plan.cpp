@@ -55,19 +55,22 @@ void require_fault(const std::vector<FaultInfo>& faults, const std::string& aske
 void require_in_range(const PlanOptions& options) {
   for (const int size : options.ranks) {
     if (size < 1 || size > ControlPage::max_world_size) {
-      throw CommandError(usage, fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPage::max_world_size));
+      throw CommandError(usage,
+                         fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPage::max_world_size));
     }
   }
   if (options.repeat < 1) throw CommandError(usage, fmt::format("--repeat {}: at least once", options.repeat));
-  if (options.timeout && options.timeout->count() < 1) throw CommandError(usage, "--timeout: must be longer than nothing");
+  if (options.timeout && options.timeout->count() < 1)
+    throw CommandError(usage, "--timeout: must be longer than nothing");
 }
 
 void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric) {
   if (fabric != thread_fabric) return;
   const auto largest = std::ranges::max_element(cases, {}, &CaseInfo::world_size);
   if (largest == cases.end() || largest->world_size <= max_threads) return;
-  throw CommandError(usage, fmt::format("--fabric {}: {} has {} ranks, and one process has {} at most; --ranks selects world sizes", fabric,
-                                        largest->id, largest->world_size, max_threads));
+  throw CommandError(
+      usage, fmt::format("--fabric {}: {} has {} ranks, and one process has {} at most; --ranks selects world sizes",
+                         fabric, largest->id, largest->world_size, max_threads));
 }
 
 /// Throws for sizes that the user asked for and that GPUs do not allow, and for a run without any case. Ignores cases
@@ -89,11 +92,12 @@ void require_gpus(std::vector<CaseInfo> cases, const PlanOptions& options) {
 /// Distributes cases round-robin, so that every part gets cases of every world size.
 void keep_shard(std::vector<CaseInfo>& cases, Shard shard) {
   if (static_cast<std::size_t>(shard.index) > cases.size()) {
-    throw CommandError(usage, fmt::format("--shard {}/{} is empty: only {} case{} selected", shard.index, shard.count, cases.size(),
-                                          cases.size() == 1 ? " is" : "s are"));
+    throw CommandError(usage, fmt::format("--shard {}/{} is empty: only {} case{} selected", shard.index, shard.count,
+                                          cases.size(), cases.size() == 1 ? " is" : "s are"));
   }
   std::vector<CaseInfo> kept;
-  for (std::size_t i = static_cast<std::size_t>(shard.index) - 1; i < cases.size(); i += static_cast<std::size_t>(shard.count)) {
+  for (std::size_t i = static_cast<std::size_t>(shard.index) - 1; i < cases.size();
+       i += static_cast<std::size_t>(shard.count)) {
     kept.push_back(std::move(cases[i]));
   }
   cases = std::move(kept);
@@ -117,7 +121,8 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
   std::vector<CaseInfo> cases = listing.cases;
   for (const std::string& filter : filters) {
     if (std::ranges::any_of(cases, [&](const CaseInfo& info) { return matches(info, filter); })) continue;
-    const auto like = std::ranges::find_if(cases, [&](const CaseInfo& info) { return drawn_number(info, filter).has_value(); });
+    const auto like =
+        std::ranges::find_if(cases, [&](const CaseInfo& info) { return drawn_number(info, filter).has_value(); });
     if (like != cases.end()) {
       cases.push_back(drawn_case(*like, *drawn_number(*like, filter)));
       continue;
@@ -125,20 +130,23 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
     const std::string near = closest_name(listing.cases, filter);
-    throw CommandError(usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
-                                          near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
+    throw CommandError(usage,
+                       fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
+                                   near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
   return select(cases, filters);
 }
 
 namespace {
 
-/// Keeps cases that draw nothing. The cases that draw become those of the numbers from 1 to `most`. Throws CommandError (usage) if no case
-/// draws.
+/// Keeps cases that draw nothing. The cases that draw become those of the numbers from 1 to `most`. Throws CommandError
+/// (usage) if no case draws.
 void keep_drawn(std::vector<CaseInfo>& cases, int most) {
   std::vector<CaseInfo> more;
   int drawing = 0;
-  const auto number = [](const CaseInfo& info) { return info.drawn_by.empty() ? 0 : drawn_number(info, info.id).value_or(0); };
+  const auto number = [](const CaseInfo& info) {
+    return info.drawn_by.empty() ? 0 : drawn_number(info, info.id).value_or(0);
+  };
   std::map<std::string, int> listed;  // the greatest number of each family, by the id of its first case
   for (const CaseInfo& info : cases) {
     if (info.drawn_by.empty()) continue;
@@ -146,7 +154,8 @@ void keep_drawn(std::vector<CaseInfo>& cases, int most) {
     int& greatest = listed[drawn_case(info, 1).id];
     greatest = std::max(greatest, number(info));
   }
-  if (drawing == 0) throw CommandError(usage, fmt::format("--generated {}: no selected case draws what it plays", most));
+  if (drawing == 0)
+    throw CommandError(usage, fmt::format("--generated {}: no selected case draws what it plays", most));
   for (const CaseInfo& info : cases) {
     if (number(info) != 1) continue;
     for (int next = listed.at(info.id) + 1; next <= most; ++next) more.push_back(drawn_case(info, next));
@@ -159,11 +168,13 @@ void keep_drawn(std::vector<CaseInfo>& cases, int most) {
 /// Throws CommandError (usage) unless the scenario is for one case, which draws otherwise.
 void require_one_drawn(const std::vector<CaseInfo>& cases, const std::filesystem::path& scenario) {
   if (cases.size() == 1 && !cases.front().drawn_by.empty()) return;
-  throw CommandError(usage, fmt::format("--scenario {}: {}; select one case that draws what it plays, such as "
-                                        "'overlap/generated[W=2,generator=2,seed=1]' (`shardproof list --json` names them \"drawn_by\")",
-                                        scenario.string(),
-                                        cases.size() == 1 ? fmt::format("{} draws nothing", cases.front().id)
-                                                          : fmt::format("{} cases are selected", cases.size())));
+  throw CommandError(
+      usage,
+      fmt::format("--scenario {}: {}; select one case that draws what it plays, such as "
+                  "'overlap/generated[W=2,generator=2,seed=1]' (`shardproof list --json` names them \"drawn_by\")",
+                  scenario.string(),
+                  cases.size() == 1 ? fmt::format("{} draws nothing", cases.front().id)
+                                    : fmt::format("{} cases are selected", cases.size())));
 }
 
 }  // namespace
@@ -173,11 +184,13 @@ void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
   for (const CaseInfo& info : cases) sizes.insert(info.world_size);
   for (const int size : wanted) {
     if (!sizes.contains(size)) {
-      throw CommandError(usage, fmt::format("--ranks {}: no selected case runs on {} rank{}; there are cases for {}", size, size,
-                                            size == 1 ? "" : "s", join(sizes)));
+      throw CommandError(usage, fmt::format("--ranks {}: no selected case runs on {} rank{}; there are cases for {}",
+                                            size, size, size == 1 ? "" : "s", join(sizes)));
     }
   }
-  std::erase_if(cases, [&](const CaseInfo& info) { return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end(); });
+  std::erase_if(cases, [&](const CaseInfo& info) {
+    return std::find(wanted.begin(), wanted.end(), info.world_size) == wanted.end();
+  });
 }
 
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options) {
@@ -187,17 +200,22 @@ std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& op
   if (!options.ranks.empty()) return cases;
   const std::string first = cases.front().id;
   const auto is_asked = [&](const CaseInfo& info) {
-    return (options.generated && !info.drawn_by.empty()) || std::ranges::find(options.filters, info.id) != options.filters.end();
+    return (options.generated && !info.drawn_by.empty()) ||
+           std::ranges::find(options.filters, info.id) != options.filters.end();
   };
   std::erase_if(cases, [&](const CaseInfo& info) { return info.on_request && !is_asked(info); });
   if (cases.empty())
     throw CommandError(
-        usage, fmt::format("only cases are selected that run on request, as {}: --ranks asks for the sizes of their worlds", first));
+        usage,
+        fmt::format("only cases are selected that run on request, as {}: --ranks asks for the sizes of their worlds",
+                    first));
   return cases;
 }
 
 bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listing) {
-  const auto usual = [](const std::vector<CaseInfo>& among) { return std::ranges::count(among, false, &CaseInfo::on_request); };
+  const auto usual = [](const std::vector<CaseInfo>& among) {
+    return std::ranges::count(among, false, &CaseInfo::on_request);
+  };
   return usual(cases) < usual(listing.cases);
 }
 
@@ -213,18 +231,21 @@ int ranks_per_core(int ranks, const PlanOptions& options) {
 /// Throws if the user asks for threads and the worker has none, or sets a scheduler and no rank can be a thread.
 void require_threads(const Listing& listing, const PlanOptions& options) {
   if (options.fabric == thread_fabric) {
-    if (!listing.why_no_threads.empty()) throw CommandError(usage, fmt::format("--fabric {}: {}", thread_fabric, listing.why_no_threads));
+    if (!listing.why_no_threads.empty())
+      throw CommandError(usage, fmt::format("--fabric {}: {}", thread_fabric, listing.why_no_threads));
   } else if (options.scheduler && std::ranges::none_of(listing.cases, &CaseInfo::on_threads)) {
-    throw CommandError(usage, fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only, as no case asks for threads itself",
-                                          to_string(*options.scheduler), thread_fabric));
+    throw CommandError(
+        usage,
+        fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only, as no case asks for threads itself",
+                    to_string(*options.scheduler), thread_fabric));
   }
 }
 
 /// Why this run skips cases whose ranks have to be threads. Empty: it does not skip them.
 std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
   const std::string why = options.device == cuda_device ? "ranks on GPUs are processes"
-                          : options.processes_only      ? fmt::format("--fabric {} makes them processes", options.fabric)
-                                                        : listing.why_no_threads;
+                          : options.processes_only ? fmt::format("--fabric {} makes them processes", options.fabric)
+                                                   : listing.why_no_threads;
   return why.empty() ? std::string() : fmt::format("its ranks are to be threads of one process: {}", why);
 }
 
@@ -236,8 +257,9 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   require_known("fabric", options.fabric, {shm_fabric, thread_fabric, nccl_fabric});
   require_known("times", options.times, {event_times, cupti_times});
   if ((options.device == cuda_device) != (options.fabric == nccl_fabric)) {
-    throw CommandError(usage, fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
-                                          options.device, options.fabric, nccl_fabric, cuda_device));
+    throw CommandError(usage,
+                       fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
+                                   options.device, options.fabric, nccl_fabric, cuda_device));
   }
   require_threads(listing, options);
   const std::string subject = subject_name(listing, options.subject);
@@ -269,7 +291,8 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   require_room(cases, options.fabric);
   require_gpus(cases, options);
   if (!options.scenario.empty()) require_one_drawn(cases, options.scenario);
-  std::stable_sort(cases.begin(), cases.end(), [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
+  std::stable_sort(cases.begin(), cases.end(),
+                   [](const CaseInfo& a, const CaseInfo& b) { return a.world_size < b.world_size; });
   keep_shard(cases, options.shard);
 
   Plan result;

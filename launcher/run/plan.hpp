@@ -60,7 +60,7 @@ struct PlanOptions {
   std::optional<std::chrono::milliseconds> timeout;
   /// Time limits grow with the number of ranks per core. 0: every rank has its own core.
   int cores = 0;
-  int jobs = 1;            ///< worlds that may run at the same time
+  int jobs = 1;  ///< worlds that may run at the same time
   bool trace = false;
   std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly
 };

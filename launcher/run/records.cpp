@@ -43,7 +43,8 @@ CaseInfo parse_case_id(const std::string& id, int world_size) {
     if (const std::size_t equals = param.find('='); equals != std::string::npos)
       info.params[param.substr(0, equals)] = param.substr(equals + 1);
   }
-  if (const auto size = info.params.find("W"); size != info.params.end()) info.world_size = whole_number(size->second).value_or(world_size);
+  if (const auto size = info.params.find("W"); size != info.params.end())
+    info.world_size = whole_number(size->second).value_or(world_size);
   return info;
 }
 
@@ -78,8 +79,8 @@ WorldPlan read_plan(const WorldDirectory& directory) {
       throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
     return plan;
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("the plan of {}, {}: {}", directory.root.string(), directory.plan().filename().string(), error.what()));
+    throw std::runtime_error(fmt::format("the plan of {}, {}: {}", directory.root.string(),
+                                         directory.plan().filename().string(), error.what()));
   }
 }
 
@@ -113,18 +114,21 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   try {
     if (std::filesystem::exists(directory.endings())) {
       for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
-        if (ending.rank >= 0 && ending.rank < world_size) remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+        if (ending.rank >= 0 && ending.rank < world_size)
+          remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
       }
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("what is left of {}, {}: {}", directory.root.string(), directory.endings().filename().string(), error.what()));
+    throw std::runtime_error(fmt::format("what is left of {}, {}: {}", directory.root.string(),
+                                         directory.endings().filename().string(), error.what()));
   }
   try {
-    if (std::filesystem::exists(directory.flight())) remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
+    if (std::filesystem::exists(directory.flight()))
+      remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
     // The record only explains why ranks ended. Their endings are known without it.
-    remains.defects.push_back(fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
+    remains.defects.push_back(
+        fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
   }
   return remains;
 }
@@ -134,7 +138,8 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
   if (!std::filesystem::is_directory(directory.nccl(), ignored)) return std::nullopt;
   NcclRecords found;
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory.nccl(), ignored)) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(directory.nccl(), ignored))
+    files.push_back(entry.path());
   std::ranges::sort(files);
   for (const std::filesystem::path& file : files) {
     try {
@@ -190,7 +195,8 @@ std::map<int, WorldDirectory> find_worlds(const RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
   if (!std::filesystem::is_directory(run.worlds())) return worlds;
   for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
-    if (const auto number = whole_number(entry.path().filename().string())) worlds.emplace(*number, WorldDirectory{entry.path()});
+    if (const auto number = whole_number(entry.path().filename().string()))
+      worlds.emplace(*number, WorldDirectory{entry.path()});
   }
   return worlds;
 }

@@ -37,8 +37,8 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 
 class Run {
  public:
-  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals, Terminal& terminal,
-      const Persistence& persistence, const Attention& attention)
+  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
+      Terminal& terminal, const Persistence& persistence, const Attention& attention)
       : worker_(worker),
         directory_(directory),
         head_(std::move(head)),
@@ -136,10 +136,14 @@ class Run {
 
   void begin_world(std::vector<std::string> gpus) {
     const int number = begun_++;
-    Active& one = active_.emplace_back(
-        Active{.plan = std::move(pending_.front()), .number = number, .directory = directory_.world(number), .gpus = std::move(gpus)});
+    Active& one = active_.emplace_back(Active{.plan = std::move(pending_.front()),
+                                              .number = number,
+                                              .directory = directory_.world(number),
+                                              .gpus = std::move(gpus)});
     pending_.pop_front();
-    if (supply_) one.plan.environment = gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
+    if (supply_)
+      one.plan.environment =
+          gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
     try {
       if (tap_) {
         put_under_tap(one.plan, *tap_, one.directory, launch_.environment);
@@ -160,7 +164,8 @@ class Run {
   void look_at_worlds() {
     const auto first = std::ranges::min_element(active_, {}, [](const Active& one) { return one.world->deadline(); });
     const bool is_over = std::ranges::any_of(active_, [](const Active& one) { return one.world->is_over(); });
-    const std::vector<std::uint64_t> ready = poller_.wait(is_over ? std::chrono::steady_clock::now() : first->world->deadline());
+    const std::vector<std::uint64_t> ready =
+        poller_.wait(is_over ? std::chrono::steady_clock::now() : first->world->deadline());
     const auto now = std::chrono::steady_clock::now();
     for (auto one = active_.begin(); one != active_.end();) {
       const auto next = std::next(one);
@@ -203,7 +208,8 @@ class Run {
     while (const auto number = signals_.take()) {
       if (result_.interrupted_by == 0) result_.interrupted_by = *number;
       give_up("it was interrupted");
-      const std::string why = fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
+      const std::string why =
+          fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
       for (Active& one : active_) {
         if (!one.world->is_over()) one.world->interrupt(why);
       }
@@ -276,7 +282,8 @@ class Run {
   /// worlds.
   void end_leftovers(int number, const std::filesystem::path& plan) {
     const auto tell = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
-      for (const Leftover& leftover : leftovers) terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
+      for (const Leftover& leftover : leftovers)
+        terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
     };
     const std::string world = fmt::format("world {}", number);
     if (jobs_ > 1 && !plan.empty()) tell(world, leftovers_.end_of(plan));
@@ -287,7 +294,8 @@ class Run {
   /// the run and returns true if there are too many.
   bool is_one_too_many(const WorldOutcome& outcome, bool was_left) {
     lost_ += outcome.overran || was_left ? 1 : 0;
-    if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty()) return false;
+    if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty())
+      return false;
     give_up(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
                         lost_ == 1 ? "world has" : "worlds have"));
     terminal_.print("the run ends here: " + why_over_);
@@ -315,8 +323,8 @@ class Run {
     why_over_ = why;
   }
 
-  static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases, std::size_t failed,
-                                std::size_t waived) {
+  static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases,
+                                std::size_t failed, std::size_t waived) {
     std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
                                    plan.fabric == thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
     if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
@@ -367,8 +375,9 @@ class Run {
 
 }  // namespace
 
-RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal, const Persistence& persistence, const Attention& attention) {
+RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
+                   SignalWatch& signals, Terminal& terminal, const Persistence& persistence,
+                   const Attention& attention) {
   head.run_id = directory.root.filename().string();
   return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence, attention).run();
 }
@@ -396,7 +405,8 @@ std::vector<std::string> unknown_kinds(const SubjectInfo& subject, const Listing
 
 }  // namespace
 
-reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv) {
+reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options,
+                           const std::vector<std::string>& argv) {
   reports::RunHead head;
   head.started = utc_text(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()));
   head.argv = argv;

@@ -24,13 +24,15 @@ struct RunResult {
 
 /// Runs the worlds and merges what they leave, however they end. Writes `run.json`, the worlds and `report.json`. If a
 /// rank ends its world early, a fresh world runs the cases after the case that ended it.
-RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-                   Terminal& terminal, const Persistence& persistence = {}, const Attention& attention = {});
+RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
+                   SignalWatch& signals, Terminal& terminal, const Persistence& persistence = {},
+                   const Attention& attention = {});
 
 /// The first exit code in launcher.hpp that applies.
 int exit_code(const RunResult& result);
 
 /// The head of a new report, for the command line `argv`.
-reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options, const std::vector<std::string>& argv);
+reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOptions& options,
+                           const std::vector<std::string>& argv);
 
 }  // namespace shardproof::launcher

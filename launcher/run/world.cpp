@@ -65,8 +65,8 @@ std::string make_nonce() {
 
 class WatchedWorld final : public RunningWorld {
  public:
-  WatchedWorld(RendezvousDirectory rendezvous, const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
-               std::optional<LiveView> view)
+  WatchedWorld(RendezvousDirectory rendezvous, const WorldPlan& plan, const WorldDirectory& directory,
+               const WorldLaunch& launch, std::optional<LiveView> view)
       : rendezvous_(std::move(rendezvous)),
         plan_(plan),
         directory_(directory),
@@ -140,7 +140,7 @@ class WatchedWorld final : public RunningWorld {
 
   RankState& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  // -- Beginning -------------------------------------------------------------------------------------------------------------------------
+  // -- Beginning ------------------------------------------------------------------------------------------------------
 
   void start() {
     if (const auto failure = processes_.start()) return give_up_starting(failure->rank, failure->why);
@@ -162,7 +162,7 @@ class WatchedWorld final : public RunningWorld {
     if (launch_.print) launch_.print(text);
   }
 
-  // -- Watching --------------------------------------------------------------------------------------------------------------------------
+  // -- Watching -------------------------------------------------------------------------------------------------------
 
   void check(Deadline now) {
     switch (phase_) {
@@ -189,8 +189,10 @@ class WatchedWorld final : public RunningWorld {
   /// Handles the end of a process that is all ranks.
   void note_end_of_all(const Exit& end) {
     adopt_doom();
-    const bool began = std::ranges::any_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).pid != 0; });
-    const bool all_left = std::ranges::all_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).left; });
+    const bool began = std::ranges::any_of(
+        ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).pid != 0; });
+    const bool all_left =
+        std::ranges::all_of(ranks_, [this](const RankState& rank) { return page_.progress(rank.ending.rank).left; });
     if (is_doomed() || !began || all_left) {
       for (int rank = 0; rank < plan_.size; ++rank) note_ending(rank, end);
     } else {
@@ -202,7 +204,8 @@ class WatchedWorld final : public RunningWorld {
   /// may be the cause.
   void blame_for_end_of_all(const Exit& end) {
     const std::vector<int> running = running_ranks(page_);
-    const std::string text = fmt::format("the process of all ranks ended with {} while {}", describe(end), running_text(running));
+    const std::string text =
+        fmt::format("the process of all ranks ended with {} while {}", describe(end), running_text(running));
     for (RankState& rank : ranks_) {
       Ending& ending = rank.ending;
       ending.position = page_.progress(ending.rank).position;
@@ -218,7 +221,8 @@ class WatchedWorld final : public RunningWorld {
   std::string running_text(const std::vector<int>& running) const {
     if (running.empty()) return "every rank waited for others";
     std::string text = fmt::format("{} {} running", rank_list(running), running.size() == 1 ? "was" : "were");
-    for (const int rank : running) text += fmt::format("{} {}", rank == running.front() ? "," : " and", clock_.place(rank));
+    for (const int rank : running)
+      text += fmt::format("{} {}", rank == running.front() ? "," : " and", clock_.place(rank));
     return running.size() == 1 ? text : text + "; one of them did it";
   }
 
@@ -253,9 +257,9 @@ class WatchedWorld final : public RunningWorld {
     ending.last_words = last_words(directory_.standard_error(rank));
     const bool began = progress.position >= 0 || progress.cases_ended > 0;
     if (!end.signalled && !progress.left && (is_refusal(ending) || !began)) {
-      outcome_.infrastructure_error =
-          fmt::format("{}{}\n(its output: {})", ending.text, ending.last_words.empty() ? ", saying nothing" : ":\n" + ending.last_words,
-                      directory_.logs().string());
+      outcome_.infrastructure_error = fmt::format(
+          "{}{}\n(its output: {})", ending.text,
+          ending.last_words.empty() ? ", saying nothing" : ":\n" + ending.last_words, directory_.logs().string());
     }
     // A rank that left in order and then failed holds up no other rank: the others finish their cases.
     if (progress.left) {
@@ -326,7 +330,8 @@ class WatchedWorld final : public RunningWorld {
       outcome_.remains.flight.reset();
       return;
     }
-    for (const FlightRecord& record : page_.flight_records()) outcome_.remains.flight->begun_later.push_back(record.begun);
+    for (const FlightRecord& record : page_.flight_records())
+      outcome_.remains.flight->begun_later.push_back(record.begun);
     blame_for_overrun();
   }
 
@@ -340,7 +345,8 @@ class WatchedWorld final : public RunningWorld {
     for (const int rank : guilty) {
       const bool is_overdue = std::ranges::find(overdue_, rank) != overdue_.end();
       at(rank).overdue_in = page_.progress(rank).position;
-      at(rank).overrun = is_overdue ? clock_.overrun_text(rank) : fmt::format("has kept others waiting {}", clock_.place(rank));
+      at(rank).overrun =
+          is_overdue ? clock_.overrun_text(rank) : fmt::format("has kept others waiting {}", clock_.place(rank));
       text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, at(rank).overrun);
     }
     const Progress first = page_.progress(guilty.front());
@@ -349,7 +355,7 @@ class WatchedWorld final : public RunningWorld {
     doom({.culprit = guilty.size() == 1 ? guilty.front() : -1, .reason = AbortReason::deadline, .text = text});
   }
 
-  // -- Ending ----------------------------------------------------------------------------------------------------------------------------
+  // -- Ending ---------------------------------------------------------------------------------------------------------
 
   /// Releases every rank from each wait. A rank that has not left by `next_check_` is killed.
   void doom(const Abort& abort) {
@@ -396,8 +402,8 @@ class WatchedWorld final : public RunningWorld {
       Ending& ending = at(rank).ending;
       ending.how = at(rank).overrun.empty() ? stopped() : Ending::How::overran;
       ending.position = page_.progress(rank).position;
-      ending.text =
-          fmt::format("process {} did not end within {} of SIGKILL and is left behind", process, seconds_text(Process::unkillable_after));
+      ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", process,
+                                seconds_text(Process::unkillable_after));
     }
   }
 
@@ -421,7 +427,8 @@ class WatchedWorld final : public RunningWorld {
       return rank.ending.how == Ending::How::overran || rank.ending.how == Ending::How::signalled;
     });
     if (somebody) return;
-    const bool marked = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) { return !rank.overrun.empty(); });
+    const bool marked =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) { return !rank.overrun.empty(); });
     for (RankState& rank : ranks_) {
       if (marked ? rank.overrun.empty() : rank.ending.how != stopped()) continue;
       rank.ending.how = Ending::How::overran;

@@ -15,7 +15,8 @@ constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
 
 }  // namespace
 
-LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world) {
+LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together,
+                 bool names_world) {
   const std::string world = names_world ? fmt::format("world {}, ", directory.root.filename().string()) : "";
   const auto follow = [&](int rank, const std::string& prefix) {
     logs_.push_back({directory.standard_output(rank), prefix, 0, ""});
@@ -57,7 +58,8 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
     begin = end + 1;
   }
   log.rest.erase(0, begin);
-  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once)) return;  // a very long line without an end is reported in pieces
+  if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once))
+    return;  // a very long line without an end is reported in pieces
   into += log.prefix + log.rest + "\n";
   log.rest.clear();
 }

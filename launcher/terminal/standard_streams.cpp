@@ -51,6 +51,8 @@ void require_said(const std::error_code& error) {
   if (error) throw CommandError(usage, fmt::format("output unusable: write to standard output: {}", error.message()));
 }
 
-void complain(std::string_view text) { write_through(stderr, fmt::format("shardproof: {}\n", reports::printable(text))); }
+void complain(std::string_view text) {
+  write_through(stderr, fmt::format("shardproof: {}\n", reports::printable(text)));
+}
 
 }  // namespace shardproof::launcher

@@ -117,7 +117,8 @@ void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::
   progress_.waived += waived;
 }
 
-Terminal::Terminal(std::FILE* out, const TerminalOptions& options) : out_(out), live_(is_terminal(out) && !options.quiet) {
+Terminal::Terminal(std::FILE* out, const TerminalOptions& options)
+    : out_(out), live_(is_terminal(out) && !options.quiet) {
   style_.color = use_color(options.color, out);
   style_.verbose = options.verbose;
   style_.quiet = options.quiet;
@@ -156,7 +157,8 @@ std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan
   if (style_.quiet) return std::nullopt;
   // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
   const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
-  return LiveView{.interval = interval, .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
+  return LiveView{.interval = interval,
+                  .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
 }
 
 void Terminal::show(const RunProgress& progress) {

@@ -44,7 +44,9 @@ std::string progress_line(const RunProgress& progress, std::size_t width);
 /// Follows a run over its worlds by looking at their control pages.
 class ProgressTracker {
  public:
-  explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) { progress_.total = total; }
+  explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) {
+    progress_.total = total;
+  }
   const RunProgress& look(const WorldPlan& plan, const ControlPage& page);
   void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 

@@ -24,7 +24,8 @@ void find_backend(PlanOptions& options) {
   options.backend = built_backend();
   if (is_ordinary(options.backend)) return;
   const OptionalPart part{.name = "the GPU backend", .target = "shardproof_cuda", .file = options.backend};
-  throw CommandError(infrastructure, fmt::format("--device {}: {}", options.device, why_missing(part, launcher_home())));
+  throw CommandError(infrastructure,
+                     fmt::format("--device {}: {}", options.device, why_missing(part, launcher_home())));
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ std::filesystem::path built_backend() { return launcher_home() / "lib/shardproof
 std::filesystem::path named_backend(const std::filesystem::path& asked) {
   std::filesystem::path file = std::filesystem::absolute(asked);
   if (!is_ordinary(file))
-    throw CommandError(usage, fmt::format("--backend {}: there is no such file, or it is no ordinary one", file.string()));
+    throw CommandError(usage,
+                       fmt::format("--backend {}: there is no such file, or it is no ordinary one", file.string()));
   return file;
 }
 
@@ -43,7 +45,8 @@ void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals)
   find_backend(options);
   GpuSupply supply{.listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus};
   if (supply.listing.gpus.empty())
-    throw CommandError(infrastructure, fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));
+    throw CommandError(infrastructure,
+                       fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));
   if (options.times == cupti_times && !supply.listing.why_no_records.empty())
     throw CommandError(infrastructure, fmt::format("--times {}: {}", options.times, supply.listing.why_no_records));
   supply.listing.gpus = choose_gpus(supply.listing.gpus, options.gpus);

@@ -17,7 +17,8 @@ const ProfileInfo& find_profile(const Listing& listing, const std::string& asked
   if (asked.empty()) return listing.profiles.front();
   const auto found = std::ranges::find(listing.profiles, asked, &ProfileInfo::name);
   if (found != listing.profiles.end()) return *found;
-  if (listing.profiles.empty()) throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", asked));
+  if (listing.profiles.empty())
+    throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", asked));
   std::vector<std::string> known;
   std::ranges::transform(listing.profiles, std::back_inserter(known), &ProfileInfo::name);
   throw CommandError(usage, fmt::format("unknown profile '{}'; known: {}", asked, fmt::join(known, ", ")));
@@ -35,11 +36,14 @@ ChosenProfile keep_profile(Listing& listing, const std::string& asked, std::span
   std::vector<CaseInfo> inside, outside;
   for (CaseInfo& info : listing.cases) (is_in(profile, info, listing) ? inside : outside).push_back(std::move(info));
   if (inside.empty() && !outside.empty())
-    throw CommandError(usage, fmt::format("profile '{}' has no case of this worker (`shardproof list --profiles`)", profile.name));
+    throw CommandError(
+        usage, fmt::format("profile '{}' has no case of this worker (`shardproof list --profiles`)", profile.name));
   for (const std::string& filter : filters) {
     if (any_matches(outside, filter) && !any_matches(inside, filter))
-      throw CommandError(usage, fmt::format("'{}' matches no case of profile '{}', but some outside of it (`shardproof list --profiles`)",
-                                            filter, profile.name));
+      throw CommandError(
+          usage,
+          fmt::format("'{}' matches no case of profile '{}', but some outside of it (`shardproof list --profiles`)",
+                      filter, profile.name));
   }
   listing.cases = std::move(inside);
   return {.name = profile.name, .outside = outside.size()};

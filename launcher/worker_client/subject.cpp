@@ -30,19 +30,22 @@ constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
 
 /// Advice if the user may have meant a Python program.
 std::string python_hint(const std::string& asked) {
-  return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked) : std::string();
+  return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked)
+                                : std::string();
 }
 
 /// Whether the text is an identifier of C++.
 bool may_be_fault(std::string_view text) {
-  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   return !text.empty() && std::ranges::all_of(text, is_plain);
 }
 
 /// The option for the fault of a single subject.
 std::string fault_advice(const NamedSubject& named) {
-  return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`", named.subject,
-                     named.fault);
+  return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`",
+                     named.subject, named.fault);
 }
 
 /// Why the file is not a shared object. Empty: its beginning looks like a shared object. Opening a special file, such
@@ -50,7 +53,8 @@ std::string fault_advice(const NamedSubject& named) {
 std::string why_no_shared_object(const std::filesystem::path& file) {
   std::error_code unknown;
   const auto there = std::filesystem::status(file, unknown).type();
-  if (there == std::filesystem::file_type::directory) return fmt::format("{} is a directory, not a shared object", file.string());
+  if (there == std::filesystem::file_type::directory)
+    return fmt::format("{} is a directory, not a shared object", file.string());
   if (unknown) return fmt::format("there is no shared object {}: {}", file.string(), unknown.message());
   if (there != std::filesystem::file_type::regular)
     return fmt::format("{} cannot be loaded: it is a pipe, a socket or a device", file.string());
@@ -83,14 +87,16 @@ Worker find_pytorch() {
   std::error_code unknown;
   if (!std::filesystem::exists(program, unknown)) {
     const bool is_told = names_pytorch();
-    throw CommandError(infrastructure,
-                       fmt::format("--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
-                                   is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
-                                                         "private environment",
-                                                         pytorch_variable, pytorch_subject)
-                                           : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
-                                                         "environment; {} names the folder of another one",
-                                                         pytorch_subject, pytorch_variable)));
+    throw CommandError(
+        infrastructure,
+        fmt::format(
+            "--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
+            is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
+                                  "private environment",
+                                  pytorch_variable, pytorch_subject)
+                    : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
+                                  "environment; {} names the folder of another one",
+                                  pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);
   const auto says = [](std::string_view name) {
@@ -100,7 +106,8 @@ Worker find_pytorch() {
   for (const std::string_view name : {"PYTHONPATH", "PYTHONHOME"}) std::erase_if(worker.environment, says(name));
   if (std::ranges::none_of(worker.environment, says(cache_variable))) worker.cache_variable = cache_variable;
   if (std::ranges::none_of(worker.environment, says(library_variable))) {
-    worker.environment.push_back(fmt::format("{}={}", library_variable, (launcher_home() / "lib/libshardproof-worker.so").string()));
+    worker.environment.push_back(
+        fmt::format("{}={}", library_variable, (launcher_home() / "lib/libshardproof-worker.so").string()));
   }
   return worker;
 }
@@ -132,14 +139,17 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
   if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty())
-    throw CommandError(usage, fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
+    throw CommandError(usage,
+                       fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   if (asked.empty()) return names.front();
   if (has(asked)) return asked;
   if (asked == reference_subject)
-    throw CommandError(usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
+    throw CommandError(
+        usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
   if (const NamedSubject named = named_subject(asked);
-      !named.fault.empty() && (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
+      !named.fault.empty() &&
+      (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
     throw CommandError(usage, fault_advice(named));
   const bool has_reference = has(reference_subject);
   const bool is_former = asked == former_reference_subject && has_reference;
@@ -149,11 +159,12 @@ std::string subject_name(const Listing& listing, const std::string& asked) {
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
   if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
-  throw CommandError(usage, fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
-                                        is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
-                                        : near.empty() ? ""
-                                                       : fmt::format("closest is '{}'; ", near),
-                                        fmt::join(names, ", "), python_hint(asked)));
+  throw CommandError(usage,
+                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
+                                 is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
+                                 : near.empty() ? ""
+                                                : fmt::format("closest is '{}'; ", near),
+                                 fmt::join(names, ", "), python_hint(asked)));
 }
 
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {

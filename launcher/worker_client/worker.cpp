@@ -117,7 +117,8 @@ struct Answer {
   std::string text, complaint;
 };
 
-Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals, std::chrono::milliseconds patience) {
+Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals,
+           std::chrono::milliseconds patience) {
   Leftovers leftovers(worker.started);
   const BoundedOutput text(longest_listing);
   const BoundedOutput complaint(longest_complaint);
@@ -152,7 +153,8 @@ std::string first_line_of(std::string_view text) { return within(text.substr(0, 
 /// The program's complaint: its first line, or the last line of a Python traceback, which has the exception.
 std::string complaint_of(std::string_view text) {
   constexpr std::size_t most = 4000;
-  if (text.find("Traceback (most recent call last):") == std::string_view::npos) return within(text.substr(0, text.find('\n')), most);
+  if (text.find("Traceback (most recent call last):") == std::string_view::npos)
+    return within(text.substr(0, text.find('\n')), most);
   while (text.ends_with('\n')) text.remove_suffix(1);
   return within(text.substr(text.rfind('\n') + 1), most);
 }
@@ -181,15 +183,16 @@ Listing parse_listing(const std::string& text) {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
   } catch (const nlohmann::json::exception&) {
-    throw std::invalid_argument(text.empty() ? "its answer is empty" : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
+    throw std::invalid_argument(text.empty() ? "its answer is empty"
+                                             : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
   }
   // Checked first: another protocol explains all other differences.
   if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
     throw std::invalid_argument("its answer names no protocol");
   }
   if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
-    throw std::invalid_argument(
-        fmt::format("it speaks protocol {}, this launcher {}: build both from one version", protocol, Listing::current_protocol));
+    throw std::invalid_argument(fmt::format("it speaks protocol {}, this launcher {}: build both from one version",
+                                            protocol, Listing::current_protocol));
   }
   try {
     return json.get<Listing>();
@@ -208,7 +211,8 @@ Worker find_worker(const std::filesystem::path& asked) {
   const ExitCode code = asked.empty() ? infrastructure : usage;
   if (!std::filesystem::exists(there))
     throw CommandError(code, fmt::format("there is no worker {}: {}", worker.program.string(), unknown.message()));
-  if (std::filesystem::is_directory(there)) throw CommandError(code, fmt::format("worker {} is a directory", worker.program.string()));
+  if (std::filesystem::is_directory(there))
+    throw CommandError(code, fmt::format("worker {} is a directory", worker.program.string()));
   return worker;
 }
 
@@ -241,7 +245,8 @@ std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chr
 
 }  // namespace
 
-void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals, std::chrono::milliseconds patience) {
+void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
+                   std::chrono::milliseconds patience) {
   const std::string name = worker.program.string();
   const std::string library = subject_library.string();
   const std::vector<std::string> alone{"--list-json"};
@@ -252,34 +257,44 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
   if (!refused) return;
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) {
     if (const std::string problems = declared_wrongly(answer.text); !problems.empty())
-      throw CommandError(infrastructure, fmt::format("{}(no case of {} can run {})", problems, name,
-                                                     library.empty() ? "until its declarations are right" : "with this subject"));
+      throw CommandError(infrastructure,
+                         fmt::format("{}(no case of {} can run {})", problems, name,
+                                     library.empty() ? "until its declarations are right" : "with this subject"));
   }
-  const std::string said = answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
+  const std::string said =
+      answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
   // If a worker lists its cases without the shared object, the object is the problem.
   if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, patience), patience))
-    throw CommandError(infrastructure, fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library, name,
-                                                   refused->why, said));
-  throw CommandError(infrastructure, fmt::format("{} {}: asked with --list-json{}, {}{}", name,
-                                                 refused->is_worker ? "does not say its cases" : "is not a shardproof worker",
-                                                 library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
+    throw CommandError(infrastructure,
+                       fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library,
+                                   name, refused->why, said));
+  throw CommandError(infrastructure,
+                     fmt::format("{} {}: asked with --list-json{}, {}{}", name,
+                                 refused->is_worker ? "does not say its cases" : "is not a shardproof worker",
+                                 library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
 }
 
-GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals, std::chrono::milliseconds patience) {
+GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
+                    std::chrono::milliseconds patience) {
   Worker asked = worker;
   const auto says = [&](std::string_view name) {
-    return std::ranges::any_of(asked.environment, [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+    return std::ranges::any_of(asked.environment,
+                               [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
   };
   // Numbers GPUs like nvidia-smi. A user who chose visible GPUs may have used another order.
-  if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER")) asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER"))
+    asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   const Answer answer = ask(asked, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, patience);
   const auto refusal = [&](const std::string& why) {
     return CommandError(
         infrastructure,
-        fmt::format("the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(), worker.program.string(), why,
-                    answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
+        fmt::format(
+            "the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(),
+            worker.program.string(), why,
+            answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
-  if (!answer.end) throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(patience)));
+  if (!answer.end)
+    throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(patience)));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
     auto listing = parse_json(answer.text).get<GpuListing>();
@@ -289,8 +304,9 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
   } catch (const std::invalid_argument& error) {
     throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
   } catch (const nlohmann::json::exception&) {
-    throw refusal(answer.text.empty() ? std::string("said nothing")
-                                      : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
+    throw refusal(answer.text.empty()
+                      ? std::string("said nothing")
+                      : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
   }
 }
 
@@ -300,7 +316,8 @@ namespace {
 std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
   const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   const auto refusal = [&](const std::string& why) {
-    return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(), asked_with, why));
+    return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(),
+                                                    asked_with, why));
   };
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
   if (!answer.end) throw refusal("it did not answer in time");
@@ -323,20 +340,23 @@ std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& ans
 
 }  // namespace
 
-std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
-                                         SignalWatch& signals) {
+std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed,
+                                         std::uint64_t count, SignalWatch& signals) {
   const std::vector<std::string> arguments{"--make-scenario", fmt::format("{}", first_seed),
                                            "--count",         fmt::format("{}", count),
                                            "--engine",        source.engine,
                                            "--ranks",         fmt::format("{}", fmt::join(source.ranks, ",")),
                                            "--features",      fmt::format("{}", fmt::join(source.features, ",")),
                                            "--without",       fmt::format("{}", fmt::join(source.left_out, ","))};
-  std::vector<MadeScenario> made = read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+  std::vector<MadeScenario> made =
+      read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
   if (made.size() == count) return made;
-  throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(), count, made.size()));
+  throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(),
+                                                 count, made.size()));
 }
 
-std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
+std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks,
+                                            SignalWatch& signals) {
   const std::vector<std::string> arguments{"--shrink-scenario", std::filesystem::absolute(document).string(), "--ranks",
                                            fmt::format("{}", ranks)};
   return read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
@@ -349,8 +369,8 @@ void check_scenario(const Worker& worker, const std::filesystem::path& document,
   if (answer.end == Exit{}) return;
   const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
-  throw CommandError(infrastructure,
-                     fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(), document.string(), said));
+  throw CommandError(infrastructure, fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(),
+                                                 document.string(), said));
 }
 
 }  // namespace shardproof::launcher

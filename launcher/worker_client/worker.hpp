@@ -25,7 +25,7 @@ struct Worker {
   std::vector<std::string> environment;
   /// The environment variable for its runtime's cache folder. Empty: the runtime keeps no cache.
   std::string cache_variable;
-  std::string listing_text;              ///< the worker's own text, for a later merge
+  std::string listing_text;  ///< the worker's own text, for a later merge
   Listing listing;
   std::shared_ptr<WarmProcess> warm;  ///< ranks are copies of it; nullptr: each rank is started by itself
   /// The warm processes that this launcher has started, for this worker or another one. Leftovers uses it to
@@ -41,7 +41,8 @@ inline constexpr std::chrono::seconds worker_patience{60};
 ///   - usage if the file `asked` does not exist,
 ///   - infrastructure with the problem of the program, for instance that it did not answer in time,
 ///   - with code 128 + n if signal n arrives meanwhile.
-Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience = worker_patience);
+Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals,
+                  std::chrono::milliseconds patience = worker_patience);
 
 /// The same program, but without its cases.
 Worker find_worker(const std::filesystem::path& asked);
@@ -78,10 +79,11 @@ struct ScenarioSource {
 
 /// Makes the scenarios of `count` seeds, beginning with `first_seed`. Throws CommandError: usage for an ingredient that
 /// the worker does not know, else infrastructure.
-std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed, std::uint64_t count,
-                                         SignalWatch& signals);
+std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSource& source, std::uint64_t first_seed,
+                                         std::uint64_t count, SignalWatch& signals);
 /// Makes smaller variants of a document that `ranks` ranks play. The variants that leave out most come first.
-std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
+std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks,
+                                            SignalWatch& signals);
 
 /// Reads a listing. Throws std::invalid_argument if the text is not a valid listing or has another protocol, with the
 /// reason.

@@ -13,7 +13,8 @@ namespace shardproof::reports {
 namespace {
 
 constexpr std::array<std::string_view, all_changes.size()> change_names{
-    "new_failure", "fixed", "still_failing", "status_changed", "new_case", "removed_case", "newly_skipped", "newly_waived", "unchanged"};
+    "new_failure",  "fixed",         "still_failing", "status_changed", "new_case",
+    "removed_case", "newly_skipped", "newly_waived",  "unchanged"};
 
 /// A case over all its repetitions.
 struct Merged {
@@ -54,7 +55,9 @@ Standing standing_of(const Merged* merged) {
 Change classify(const Merged* before, const Merged* after) {
   const auto was = standing_of(before);
   const auto is = standing_of(after);
-  const auto same_verdict = [&] { return before->verdict == after->verdict ? Change::still_failing : Change::status_changed; };
+  const auto same_verdict = [&] {
+    return before->verdict == after->verdict ? Change::still_failing : Change::status_changed;
+  };
   switch (is) {
     case Standing::absent: return Change::removed_case;
     case Standing::bad: return was == Standing::bad ? same_verdict() : Change::new_failure;
@@ -77,7 +80,8 @@ std::vector<std::string> changed_measurements(const Merged& before, const Merged
     if (before.inexact.contains(name) || after.inexact.contains(name)) continue;
     // devices differ in their measurements
     if (found == after.measurements.end() && before.device != after.device) continue;
-    const auto now = found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
+    const auto now =
+        found == after.measurements.end() ? std::string("none") : fmt::format("{}", fmt::join(found->second, ", "));
     changed.push_back(fmt::format("{}: {} -> {}", name, fmt::join(values, ", "), now));
   }
   return changed;
@@ -91,7 +95,8 @@ CaseChange change_of(const std::string& id, const Merged* before, const Merged* 
   if (after) change.after = after->verdict;
   change.waived_before = standing_of(before) == Standing::waived;
   change.waived_after = standing_of(after) == Standing::waived;
-  if (change.before == Verdict::passed && change.after == Verdict::passed) change.measurements = changed_measurements(*before, *after);
+  if (change.before == Verdict::passed && change.after == Verdict::passed)
+    change.measurements = changed_measurements(*before, *after);
   return change;
 }
 
@@ -131,8 +136,9 @@ std::string times_of(const Report& report) {
 }
 
 bool is_regression(const CaseChange& change) {
-  return change.change == Change::new_failure || change.change == Change::removed_case || change.change == Change::newly_skipped ||
-         change.change == Change::newly_waived || !change.measurements.empty();
+  return change.change == Change::new_failure || change.change == Change::removed_case ||
+         change.change == Change::newly_skipped || change.change == Change::newly_waived ||
+         !change.measurements.empty();
 }
 
 }  // namespace
@@ -152,8 +158,10 @@ Diff diff(const Report& before, const Report& after) {
   compare("suite version", before.head.suite_version, after.head.suite_version);
   compare("subject", before.head.subject, after.head.subject);
   compare("subject version", before.head.subject_version, after.head.subject_version);
-  compare("fault", before.head.fault.empty() ? "none" : before.head.fault, after.head.fault.empty() ? "none" : after.head.fault);
-  compare("profile", before.head.profile.empty() ? "none" : before.head.profile, after.head.profile.empty() ? "none" : after.head.profile);
+  compare("fault", before.head.fault.empty() ? "none" : before.head.fault,
+          after.head.fault.empty() ? "none" : after.head.fault);
+  compare("profile", before.head.profile.empty() ? "none" : before.head.profile,
+          after.head.profile.empty() ? "none" : after.head.profile);
   compare("seed", before.head.seed, after.head.seed);
   for (const char* fact : {"backend", "cuda_driver", "cuda_runtime", "nccl"})
     compare(fact, fact_of(before.head, fact), fact_of(after.head, fact));
@@ -161,10 +169,12 @@ Diff diff(const Report& before, const Report& after) {
   compare("fabric", of_worlds(before, &WorldResult::fabric), of_worlds(after, &WorldResult::fabric));
   const std::size_t in_common = result.context.size();
   compare("device", of_worlds(before, &WorldResult::device), of_worlds(after, &WorldResult::device));
-  compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing), of_worlds(after, &WorldResult::unfit_for_timing));
+  compare("unfit for timing", of_worlds(before, &WorldResult::unfit_for_timing),
+          of_worlds(after, &WorldResult::unfit_for_timing));
   const std::string times_before = times_of(before), times_after = times_of(after);
   if (!times_before.empty() && !times_after.empty()) compare("times from", times_before, times_after);
-  for (std::size_t i = in_common; i < result.context.size(); ++i) result.context[i] += "; times by a clock are not compared";
+  for (std::size_t i = in_common; i < result.context.size(); ++i)
+    result.context[i] += "; times by a clock are not compared";
   compare("partial run", before.head.partial, after.head.partial);
 
   const auto old_cases = by_id(before);
@@ -206,7 +216,10 @@ nlohmann::ordered_json to_json(const Diff& diff) {
                        {"measurements", change.measurements}});
   }
   counts["measurements_changed"] = measured;
-  return {{"regression", diff.regression()}, {"counts", std::move(counts)}, {"context", diff.context}, {"changes", std::move(changes)}};
+  return {{"regression", diff.regression()},
+          {"counts", std::move(counts)},
+          {"context", diff.context},
+          {"changes", std::move(changes)}};
 }
 
 std::string to_text(const Diff& diff, bool color) {
@@ -234,7 +247,8 @@ std::string to_text(const Diff& diff, bool color) {
     separator = ", ";
   }
   if (diff.changes.empty()) text += " none in either report";
-  return text + fmt::format("; {}\n", diff.regression() ? paint(Hue::red, "regression") : paint(Hue::green, "no regression"));
+  return text +
+         fmt::format("; {}\n", diff.regression() ? paint(Hue::red, "regression") : paint(Hue::green, "no regression"));
 }
 
 }  // namespace shardproof::reports

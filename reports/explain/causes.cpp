@@ -59,7 +59,8 @@ std::string cause_of(const event::AssertionFailed& failure) {
   const std::string what = failure.expression.empty() ? shape_of(reason_in(failure.expansion)) : failure.expression;
   const std::string place = has_own_place(failure) ? fmt::format("{}:{}", failure.file, failure.line) : "";
   // The first clause is the failure's own. Others follow from what the case is about.
-  return fmt::format("{}\n{}\n{}\n{}", failure.clauses.empty() ? "" : failure.clauses.front(), failure.macro, place, what);
+  return fmt::format("{}\n{}\n{}\n{}", failure.clauses.empty() ? "" : failure.clauses.front(), failure.macro, place,
+                     what);
 }
 
 std::string cause_of(const CaseResult& result) {

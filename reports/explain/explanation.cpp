@@ -31,8 +31,8 @@ class Explainer {
     std::vector<const Ending*> dead, stuck;
     for (const Ending& ending : endings_) {
       if (ending.how == Ending::How::overran) stuck.push_back(&ending);
-      const bool died =
-          ending.how == Ending::How::signalled || (ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause));
+      const bool died = ending.how == Ending::How::signalled ||
+                        (ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause));
       if (died) dead.push_back(&ending);
     }
     std::ranges::stable_sort(dead, [](const Ending* a, const Ending* b) { return a->is_cause > b->is_cause; });
@@ -43,18 +43,20 @@ class Explainer {
  private:
   /// No rank is to blame. But the user may have ended the run because it made no progress.
   std::string explain_interruption() const {
-    const bool was_interrupted = std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
+    const bool was_interrupted =
+        std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
     const std::string standing = was_interrupted && flight_ != nullptr ? reports::standing(*flight_) : std::string();
     return standing.empty() ? standing : "when the run was interrupted, " + standing;
   }
 
-  // -- Death -----------------------------------------------------------------------------------------------------------------------------
+  // -- Death ----------------------------------------------------------------------------------------------------------
 
   std::string explain_death(const std::vector<const Ending*>& dead) const {
     const Ending& first = *dead.front();
     if (plan_.fabric == thread_fabric && first.is_cause) return explain_death_of_all(dead);
     const std::string how = end_text(first);
-    std::string text = fmt::format("rank {} {} {}{}", first.rank, how, place(first.position, first.rank), activity(first.rank));
+    std::string text =
+        fmt::format("rank {} {} {}{}", first.rank, how, place(first.position, first.rank), activity(first.rank));
     text += waiters(first.rank, "waited for it");
     for (auto other = dead.begin() + 1; other != dead.end(); ++other) {
       if ((*other)->how == Ending::How::signalled)
@@ -77,22 +79,25 @@ class Explainer {
   }
 
   static std::string end_text(const Ending& ending) {
-    return ending.how == Ending::How::signalled ? "died by " + signal_text(ending.code) : fmt::format("exited with code {}", ending.code);
+    return ending.how == Ending::How::signalled ? "died by " + signal_text(ending.code)
+                                                : fmt::format("exited with code {}", ending.code);
   }
 
-  // -- Standstill --------------------------------------------------------------------------------------------------------------------------
+  // -- Standstill -----------------------------------------------------------------------------------------------------
 
   std::string explain_standstill(const std::vector<const Ending*>& stuck) const {
     if (flight_ == nullptr || never_came(stuck.front()->rank)) {
       std::string text;
-      for (const Ending* ending : stuck) text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", ending->rank, ending->text);
+      for (const Ending* ending : stuck)
+        text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", ending->rank, ending->text);
       return text;
     }
     std::vector<const Ending*> guilty;
     for (const Ending* ending : stuck) {
       if (!is_held_up(waits_, ending->rank)) guilty.push_back(ending);
     }
-    const bool all_went_on = std::ranges::all_of(stuck, [this](const Ending* ending) { return begun_since(ending->rank) > 0; });
+    const bool all_went_on =
+        std::ranges::all_of(stuck, [this](const Ending* ending) { return begun_since(ending->rank) > 0; });
     if (guilty.empty() && all_went_on) guilty = stuck;
     if (guilty.empty()) return explain_circle(stuck.front()->position);
     std::string text;
@@ -102,18 +107,19 @@ class Explainer {
 
   std::string explain_stuck(const Ending& ending) const {
     const int rank = ending.rank;
-    if (const FlightRecord* const its = record(rank); its != nullptr && !its->entries.empty() && its->entries.back().what == What::left)
+    if (const FlightRecord* const its = record(rank);
+        its != nullptr && !its->entries.empty() && its->entries.back().what == What::left)
       return fmt::format("rank {} has left its world, and its process does not end", rank);
     const std::string where = place(ending.position, rank);
     std::string text;
     const PeerWait* const moving = wait_of(rank);
     if (moving != nullptr && moving->entry->what == What::call && !moving->is_for_others()) {
-      text =
-          fmt::format("rank {} is {} inside {}, which all have entered{}", rank, where, call_text(*moving), since(moving->entry->since_ns));
+      text = fmt::format("rank {} is {} inside {}, which all have entered{}", rank, where, call_text(*moving),
+                         since(moving->entry->since_ns));
     } else {
       for (const auto& [what, ranks] : waiting_for(rank)) {
-        text += fmt::format("{}rank {} never {} ({} wait{}{})", text.empty() ? "" : ", ", rank, what.first, rank_list(ranks),
-                            ranks.size() == 1 ? "s" : "", since(what.second));
+        text += fmt::format("{}rank {} never {} ({} wait{}{})", text.empty() ? "" : ", ", rank, what.first,
+                            rank_list(ranks), ranks.size() == 1 ? "s" : "", since(what.second));
       }
       text += text.empty() ? fmt::format("rank {} is", rank) : "; it is";
       text += fmt::format(" {}{}", where, activity(rank));
@@ -136,7 +142,7 @@ class Explainer {
     return text;
   }
 
-  // -- What the records say --------------------------------------------------------------------------------------------------------------
+  // -- What the records say -------------------------------------------------------------------------------------------
 
   const FlightRecord* record(int rank) const {
     const bool is_there = flight_ != nullptr && rank >= 0 && std::cmp_less(rank, flight_->ranks.size());
@@ -169,10 +175,12 @@ class Explainer {
     if (its->is_writing) return ", as it began something";
     const FlightEntry* const last = its->last_call();
     if (its->entries.back().what == What::left) return {};
-    if (last == nullptr) return !its->last_case() ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
+    if (last == nullptr)
+      return !its->last_case() ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
     const std::string call = describe(*last, *its);
     switch (last->state) {
-      case State::open: return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
+      case State::open:
+        return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
       case State::left: return " after " + call;
       case State::released: return fmt::format(" after {}, from which it was released", call);
       case State::given_up: return fmt::format(" after {}, for which it waited in vain", call);
@@ -223,7 +231,8 @@ class Explainer {
 
   /// The place in the plan: as the launcher recorded it, else as the rank did.
   std::string place(std::int64_t position, int rank) const {
-    if (position >= 0 && std::cmp_less(position, plan_.cases.size())) return "in " + plan_.cases[static_cast<std::size_t>(position)];
+    if (position >= 0 && std::cmp_less(position, plan_.cases.size()))
+      return "in " + plan_.cases[static_cast<std::size_t>(position)];
     const FlightRecord* const its = record(rank);
     if (its == nullptr) return "outside of its cases";
     const std::optional<std::uint64_t> begun = its->last_case();
@@ -263,8 +272,8 @@ std::string standing(const FlightSnapshot& flight) {
   }
   std::string text;
   for (const auto& [what, ranks] : groups) {
-    text += fmt::format("{}{} wait{} {} for {}", text.empty() ? "" : ", ", rank_list(ranks), ranks.size() == 1 ? "s" : "", what.first,
-                        rank_list(what.second));
+    text += fmt::format("{}{} wait{} {} for {}", text.empty() ? "" : ", ", rank_list(ranks),
+                        ranks.size() == 1 ? "s" : "", what.first, rank_list(what.second));
   }
   return text;
 }

@@ -51,14 +51,16 @@ std::vector<int> ranks_without(std::span<const TapRecord> records, int world_siz
   std::vector<int> without;
   for (int rank = 0; rank < world_size; ++rank) {
     const auto is_its = [rank](const TapRecord& record) { return record.process.rank == rank; };
-    if (std::ranges::none_of(records, is_its) && std::ranges::find(damaged, rank) == damaged.end()) without.push_back(rank);
+    if (std::ranges::none_of(records, is_its) && std::ranges::find(damaged, rank) == damaged.end())
+      without.push_back(rank);
   }
   return without;
 }
 
 }  // namespace
 
-std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size, std::span<const int> damaged) {
+std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size,
+                                        std::span<const int> damaged) {
   // In the order of the first rank that made these calls.
   std::vector<std::pair<std::string, std::vector<int>>> by_deeds;
   std::vector<std::string> of_processes;
@@ -80,10 +82,12 @@ std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int 
   for (const auto& [text, ranks] : by_deeds)
     sentences.push_back(fmt::format("{} {}{}", rank_list(ranks), ranks.size() > 1 ? "each " : "", text));
   std::ranges::move(of_processes, std::back_inserter(sentences));
-  const bool are_processes =
-      records.empty() || std::ranges::any_of(records, [](const TapRecord& record) { return record.process.rank.has_value(); });
+  const bool are_processes = records.empty() || std::ranges::any_of(records, [](const TapRecord& record) {
+                               return record.process.rank.has_value();
+                             });
   if (const std::vector<int> without = ranks_without(records, world_size, damaged); are_processes && !without.empty())
-    sentences.push_back(fmt::format("{} {} no record of a call of NCCL", rank_list(without), without.size() == 1 ? "has" : "have"));
+    sentences.push_back(
+        fmt::format("{} {} no record of a call of NCCL", rank_list(without), without.size() == 1 ? "has" : "have"));
   if (const auto difference = nccl_tap::first_difference(records)) sentences.push_back(difference->sentence);
   return sentences;
 }

@@ -14,8 +14,8 @@ namespace shardproof::reports {
 namespace {
 
 bool look_alike(const event::AssertionFailed& a, const event::AssertionFailed& b) {
-  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression && a.expansion == b.expansion &&
-         a.messages == b.messages;
+  return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression &&
+         a.expansion == b.expansion && a.messages == b.messages;
 }
 
 std::string text_of(const event::AssertionFailed& failure) {
@@ -25,8 +25,10 @@ std::string text_of(const event::AssertionFailed& failure) {
                      : says_first          ? failure.messages.front() + "\n"
                      : says_only           ? failure.expansion + "\n"
                                            : fmt::format("{}( {} )\n", failure.macro, failure.expression);
-  if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression) text += indented(failure.expansion, "  ");
-  for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i) text += indented(failure.messages[i], "  ");
+  if (!says_only && !failure.expansion.empty() && failure.expansion != failure.expression)
+    text += indented(failure.expansion, "  ");
+  for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i)
+    text += indented(failure.messages[i], "  ");
   // An exception has no place. The report knows the last assertion before it.
   const char* const where = failure.macro.empty() ? "after" : "at";
   if (!failure.file.empty())
@@ -39,8 +41,9 @@ std::string clauses_text(const std::vector<std::string>& clauses, const TextStyl
   for (const std::string& clause : clauses) {
     const auto known = style.clauses.find(clause);
     const bool is_new = told.insert(clause).second;
-    text += known == style.clauses.end() || !is_new ? fmt::format("  {}\n", printable(clause))
-                                                    : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
+    text += known == style.clauses.end() || !is_new
+                ? fmt::format("  {}\n", printable(clause))
+                : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
   }
   return text;
 }
@@ -51,7 +54,8 @@ CaseFailures::CaseFailures(const CaseResult& result, bool all) : left_out_(resul
   std::vector<Shown> shared;
   for (const Failure& failure : result.failures) {
     const auto found = std::ranges::find_if(shared, [&](const Shown& other) {
-      return look_alike(*other.failure, failure.assertion) && std::ranges::find(other.ranks, failure.rank) == other.ranks.end();
+      return look_alike(*other.failure, failure.assertion) &&
+             std::ranges::find(other.ranks, failure.rank) == other.ranks.end();
     });
     if (found == shared.end()) shared.push_back({.ranks = {failure.rank}, .failure = &failure.assertion});
     else found->ranks.insert(std::ranges::upper_bound(found->ranks, failure.rank), failure.rank);

@@ -25,7 +25,8 @@ std::uint64_t bytes_of(const std::vector<ByteRange>& ranges) {
 // The tracks of one rank, its slices, and the arrows between them.
 class RankTracks {
  public:
-  RankTracks(const Trace& trace, Json& events, std::uint64_t& flows) : rank_(trace.rank), events_(events), flows_(flows) {
+  RankTracks(const Trace& trace, Json& events, std::uint64_t& flows)
+      : rank_(trace.rank), events_(events), flows_(flows) {
     metadata("process_name", 0, {{"name", fmt::format("rank {}", rank_)}});
     metadata("process_sort_index", 0, {{"sort_index", rank_}});
     for (const auto& [stream, info] : streams(trace)) {
@@ -71,15 +72,22 @@ class RankTracks {
   }
 
   void take(const fact::Mark& f) {
-    events_.push_back(
-        {{"name", f.text}, {"cat", "mark"}, {"ph", "i"}, {"s", "p"}, {"pid", rank_}, {"tid", 0}, {"ts", microseconds(f.time)}});
+    events_.push_back({{"name", f.text},
+                       {"cat", "mark"},
+                       {"ph", "i"},
+                       {"s", "p"},
+                       {"pid", rank_},
+                       {"tid", 0},
+                       {"ts", microseconds(f.time)}});
   }
 
   template <class F>
   void take(const F&) {}  // not drawn
 
-  void draw(std::uint32_t stream, const std::string& name, const char* category, Nanoseconds start, Nanoseconds end, Json args) {
-    Json event{{"name", name}, {"cat", category}, {"ph", "X"}, {"pid", rank_}, {"tid", stream}, {"ts", microseconds(start)}};
+  void draw(std::uint32_t stream, const std::string& name, const char* category, Nanoseconds start, Nanoseconds end,
+            Json args) {
+    Json event{{"name", name}, {"cat", category}, {"ph", "X"},
+               {"pid", rank_}, {"tid", stream},   {"ts", microseconds(start)}};
     if (end > start) {
       event["dur"] = microseconds(end - start);
     } else {

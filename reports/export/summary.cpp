@@ -39,9 +39,12 @@ std::string_view headline(Verdict verdict) {
   return "UNKNOWN";
 }
 
-Hue hue_of(Verdict verdict) { return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green; }
+Hue hue_of(Verdict verdict) {
+  return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green;
+}
 
-/// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long reason.
+/// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long
+/// reason.
 bool has_reason(const event::AssertionFailed& failure, std::string_view reason) {
   const std::string exception = unexpected_exception(reason);
   const std::size_t received = unexpected_exception({}).size() + abort_text_limit;
@@ -53,7 +56,8 @@ bool has_reason(const event::AssertionFailed& failure, std::string_view reason) 
 
 /// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
 /// appear. The guilty ranks come first: they explain the other ranks' reasons.
-std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown, std::string_view explanation) {
+std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown,
+                         std::string_view explanation) {
   struct Said {
     Outcome outcome;
     std::string_view reason;
@@ -62,8 +66,9 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
   std::vector<Said> said;
   for (const auto& [rank, reason] : result.reasons) {
     const auto outcome = result.ranks.at(static_cast<std::size_t>(rank)).outcome;
-    const auto found =
-        std::find_if(said.begin(), said.end(), [&, &text = reason](const Said& s) { return s.outcome == outcome && s.reason == text; });
+    const auto found = std::find_if(said.begin(), said.end(), [&, &text = reason](const Said& s) {
+      return s.outcome == outcome && s.reason == text;
+    });
     if (found == said.end()) {
       said.push_back({outcome, reason, {rank}});
     } else {
@@ -80,7 +85,8 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
   std::stable_sort(said.begin(), said.end(), [&](const Said& a, const Said& b) { return guilt(a) < guilt(b); });
   std::string text;
   for (const auto& s : said) {
-    const bool is_shown = std::ranges::any_of(shown, [&](const event::AssertionFailed* failure) { return has_reason(*failure, s.reason); });
+    const bool is_shown = std::ranges::any_of(
+        shown, [&](const event::AssertionFailed* failure) { return has_reason(*failure, s.reason); });
     if (is_shown && s.outcome == Outcome::error) continue;
     const auto who = fmt::format("{} {}", rank_list(s.ranks), to_string(s.outcome));
     text += indented(is_shown ? who : printable(fmt::format("{}: {}", who, s.reason)), "  ");
@@ -91,7 +97,9 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
 bool is_end_of_process(Verdict verdict) { return verdict == Verdict::crashed || verdict == Verdict::hung; }
 
 /// The number of its world's folder.
-int number_of(const CaseResult& result, const Report& report) { return report.worlds.at(static_cast<std::size_t>(result.world)).number; }
+int number_of(const CaseResult& result, const Report& report) {
+  return report.worlds.at(static_cast<std::size_t>(result.world)).number;
+}
 
 /// The last output of ranks that died or hung. Without it, the reader would have to open their logs.
 std::string last_words_text(const CaseResult& result, const Report& report, const TextStyle& style) {
@@ -108,7 +116,8 @@ std::string last_words_text(const CaseResult& result, const Report& report, cons
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
     text += fmt::format("  rank {} said last", ending.rank);
     if (style.is_kept)
-      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report), ending.rank);
+      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report),
+                          ending.rank);
     text += fmt::format(":\n{}", indented(printable(words), "    "));
   }
   return text;
@@ -116,7 +125,8 @@ std::string last_words_text(const CaseResult& result, const Report& report, cons
 
 /// The subject as the user named it, by a path or a name. Without --subject, the worker's own name.
 std::string subject_of(const Report& report) {
-  const std::vector<std::string> words = words_given(report.head.argv, std::array<std::string_view, 1>{"--subject"}, {});
+  const std::vector<std::string> words =
+      words_given(report.head.argv, std::array<std::string_view, 1>{"--subject"}, {});
   if (words.empty()) return report.head.subject;
   const std::string_view last = words.back();
   return std::string(last.starts_with("--subject=") ? last.substr(last.find('=') + 1) : last);
@@ -137,8 +147,8 @@ std::string play_again(const std::vector<std::string>& argv) {
 }
 
 /// Adds the given words of `options`, `flags` and the device's options to `command`, as the user wrote them.
-std::string with_options(std::string command, const std::vector<std::string>& argv, std::vector<std::string_view> options,
-                         std::vector<std::string_view> flags = {}) {
+std::string with_options(std::string command, const std::vector<std::string>& argv,
+                         std::vector<std::string_view> options, std::vector<std::string_view> flags = {}) {
   options.emplace_back("--device");
   options.insert(options.end(), std::begin(gpu_options), std::end(gpu_options));
   flags.push_back(share_gpus_flag);
@@ -146,19 +156,23 @@ std::string with_options(std::string command, const std::vector<std::string>& ar
   return printable(command);
 }
 
-std::string program(const std::vector<std::string>& argv) { return argv.empty() ? "shardproof" : shell_word(argv.front()); }
+std::string program(const std::vector<std::string>& argv) {
+  return argv.empty() ? "shardproof" : shell_word(argv.front());
+}
 
 }  // namespace
 
 std::string again(const CaseResult& result, const Report& report, bool with_waivers) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker", "--subject", "--fabric", "--fault", "--timeout", "--nccl-faults", "--scenario"};
+  std::vector<std::string_view> options{"--worker",  "--subject",     "--fabric",  "--fault",
+                                        "--timeout", "--nccl-faults", "--scenario"};
   if (with_waivers) options.emplace_back("--waivers");
   // The option may be meant for other cases of the run.
-  if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric) options.emplace_back("--scheduler");
-  return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed), argv,
-                      std::move(options), {"--nccl-tap"});
+  if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric)
+    options.emplace_back("--scheduler");
+  return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed),
+                      argv, std::move(options), {"--nccl-tap"});
 }
 
 namespace {
@@ -169,8 +183,10 @@ std::string scenarios_text(const CaseResult& result, const Report& report, const
   if (!style.scenarios) return text;
   for (const std::string& file : style.scenarios(result, number_of(result, report))) {
     const auto& argv = report.head.argv;
-    const std::string play = fmt::format("{} play {} --ranks {}", program(argv), shell_word(file), result.info.world_size);
-    text += fmt::format("  what it played: {}\n", with_options(play, argv, {"--worker", "--subject", "--fault", "--timeout"}));
+    const std::string play =
+        fmt::format("{} play {} --ranks {}", program(argv), shell_word(file), result.info.world_size);
+    text += fmt::format("  what it played: {}\n",
+                        with_options(play, argv, {"--worker", "--subject", "--fault", "--timeout"}));
   }
   return text;
 }
@@ -193,7 +209,8 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
   std::vector<GpuInfo> by_rank;
   for (const auto& variables : world.environment) {
     const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
-    const auto gpu = visible == variables.end() ? known.end() : std::ranges::find(known, visible->second, &GpuInfo::uuid);
+    const auto gpu =
+        visible == variables.end() ? known.end() : std::ranges::find(known, visible->second, &GpuInfo::uuid);
     by_rank.push_back(gpu == known.end() ? GpuInfo{} : *gpu);
   }
   std::string text;
@@ -202,7 +219,8 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
   std::map<std::string, std::vector<int>> slowed;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const auto& reasons = by_rank[rank].slowed_by;
-    if (reasons && !reasons->empty()) slowed[fmt::format("{}", fmt::join(*reasons, ", "))].push_back(static_cast<int>(rank));
+    if (reasons && !reasons->empty())
+      slowed[fmt::format("{}", fmt::join(*reasons, ", "))].push_back(static_cast<int>(rank));
   }
   for (const auto& [reasons, ranks] : slowed)
     text += fmt::format("; when the run began, {} had a GPU slowed by {}", rank_list(ranks), reasons);
@@ -215,7 +233,9 @@ struct Tally {
   std::array<std::size_t, all_verdicts.size()> verdicts{};
   std::size_t waived = 0;
 
-  void add(const CaseResult& result) { ++(result.waiver >= 0 ? waived : verdicts[static_cast<std::size_t>(result.verdict)]); }
+  void add(const CaseResult& result) {
+    ++(result.waiver >= 0 ? waived : verdicts[static_cast<std::size_t>(result.verdict)]);
+  }
   std::size_t cases() const { return std::accumulate(verdicts.begin(), verdicts.end(), waived); }
 };
 
@@ -246,7 +266,8 @@ std::string world_text(const Report& report) {
                         printable(world.fabric), printable(world.device), text_of(tallies[i], Paint(false)));
     text += gpu_troubles_text(world, report.head.gpus);
     if (world.times != event_times) text += fmt::format("; times from {}", printable(world.times));
-    if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
+    if (!world.unfit_for_timing.empty())
+      text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
   }
   return text;
@@ -263,7 +284,8 @@ std::string skips_text(const Report& report, const Paint& paint) {
   }
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
-    text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases", printable(reason));
+    text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases",
+                        printable(reason));
     text += fmt::format("  {}\n", few_of(ids));
   }
   return text;
@@ -271,7 +293,8 @@ std::string skips_text(const Report& report, const Paint& paint) {
 
 /// Adds `WAIVED`, so that no reader takes the case for a new failure or for a pass.
 std::string head_of(const CaseResult& result) {
-  return result.waiver >= 0 ? fmt::format("WAIVED {}", headline(result.verdict)) : std::string(headline(result.verdict));
+  return result.waiver >= 0 ? fmt::format("WAIVED {}", headline(result.verdict))
+                            : std::string(headline(result.verdict));
 }
 
 Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow : hue_of(result.verdict); }
@@ -279,7 +302,8 @@ Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow :
 /// The waiver's owner, last day, reason and link.
 std::string waiver_text(const CaseResult& result, const Report& report) {
   const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
-  return printable(fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
+  return printable(
+      fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
 }
 
 /// The command that shows the failure of a waived case. It plays the scenario that the waiver names, or runs the case
@@ -290,10 +314,12 @@ std::string see(const CaseResult& result, const Report& report) {
   const auto& argv = report.head.argv;
   std::string command = fmt::format("{} play {}", program(argv), shell_word(shown_by->scenario));
   if (shown_by->ranks) command += fmt::format(" --ranks {}", *shown_by->ranks);
-  if (!shown_by->beside) return with_options(std::move(command), argv, {"--worker", "--subject", "--fault", "--timeout"});
+  if (!shown_by->beside)
+    return with_options(std::move(command), argv, {"--worker", "--subject", "--fault", "--timeout"});
   // A fault is written after its subject.
   const std::string fault = report.head.fault.empty() ? std::string() : "+" + report.head.fault;
-  command += fmt::format(" --subject {}", shell_word(fmt::format("{},{}{}", *shown_by->beside, subject_of(report), fault)));
+  command +=
+      fmt::format(" --subject {}", shell_word(fmt::format("{},{}{}", *shown_by->beside, subject_of(report), fault)));
   return with_options(std::move(command), argv, {"--worker", "--timeout"});
 }
 
@@ -327,7 +353,8 @@ std::string waivers_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& [reason, first_waiver, shown, verdicts, ids] : groups) {
     std::string how;
-    for (const auto& [verdict, count] : verdicts) how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
+    for (const auto& [verdict, count] : verdicts)
+      how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
     const auto& [why, link, owner, expires] = reason;
     text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how, printable(fmt::format("{} ({})", why, link)));
     text += fmt::format("  {}\n", few_of(ids));
@@ -338,15 +365,16 @@ std::string waivers_text(const Report& report, const Paint& paint) {
 
 std::string findings_text(const Report& report, const Paint& paint) {
   std::string text;
-  for (const auto& finding : findings(report)) text += fmt::format("{} {}\n", paint(Hue::red, "FINDING"), printable(finding));
+  for (const auto& finding : findings(report))
+    text += fmt::format("{} {}\n", paint(Hue::red, "FINDING"), printable(finding));
   return text;
 }
 
 std::string all_cases_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& result : report.cases) {
-    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result), fmt::format("{:<8}", head_of(result))), printable(result.info.id),
-                        repetition_of(result), duration_text(result.duration_ns));
+    text += fmt::format("{} {}{}  {}\n", paint(hue_of(result), fmt::format("{:<8}", head_of(result))),
+                        printable(result.info.id), repetition_of(result), duration_text(result.duration_ns));
     for (const auto& [name, measurement] : result.measurements)
       text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
   }
@@ -358,14 +386,16 @@ std::string slowest_text(const Report& report) {
   std::vector<const CaseResult*> slowest;
   for (const auto& result : report.cases) slowest.push_back(&result);
   const auto few = static_cast<std::ptrdiff_t>(std::min(slowest.size(), shown));
-  std::partial_sort(slowest.begin(), slowest.begin() + few, slowest.end(), [](const CaseResult* a, const CaseResult* b) {
-    // equally slow cases keep the order of the report
-    return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;
-  });
+  std::partial_sort(slowest.begin(), slowest.begin() + few, slowest.end(),
+                    [](const CaseResult* a, const CaseResult* b) {
+                      // equally slow cases keep the order of the report
+                      return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;
+                    });
   std::string text = few > 0 ? "slowest:\n" : "";
   for (std::ptrdiff_t i = 0; i < few; ++i) {
     const auto& result = *slowest[static_cast<std::size_t>(i)];
-    text += fmt::format("  {:>9}  {}{}\n", duration_text(result.duration_ns), printable(result.info.id), repetition_of(result));
+    text += fmt::format("  {:>9}  {}{}\n", duration_text(result.duration_ns), printable(result.info.id),
+                        repetition_of(result));
   }
   return text;
 }
@@ -389,8 +419,9 @@ std::string defects_text(const Report& report, const TextStyle& style, const Pai
   std::string text;
   for (const auto& [sentence, worlds] : said) {
     const std::size_t others = worlds.size() - 1;
-    text += fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
-                        others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
+    text +=
+        fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
+                    others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
   }
   return text;
 }
@@ -402,7 +433,8 @@ std::string interruptions_text(const Report& report, const Paint& paint) {
     const bool was_interrupted =
         std::ranges::any_of(world.endings, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
     if (was_interrupted && !world.explanation.empty())
-      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "INTERRUPTED"), world.number, printable(world.explanation));
+      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "INTERRUPTED"), world.number,
+                          printable(world.explanation));
   }
   return text;
 }
@@ -416,7 +448,8 @@ std::string nccl_text(const Report& report, const TextStyle& style, const Paint&
     // The last sentence is the first difference, which the reader looks for.
     const std::size_t from = world.nccl.size() - few;
     if (from > 0)
-      text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"), world.number, from);
+      text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"),
+                          world.number, from);
     for (std::size_t k = from; k < world.nccl.size(); ++k)
       text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "NCCL"), world.number, printable(world.nccl[k]));
   }
@@ -438,8 +471,8 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
   std::string text = fmt::format("{} {} {}", paint(Hue::red, "NOT RUN"), count, count == 1 ? "case" : "cases");
   const auto few = style.verbose ? ids.size() : std::min(ids.size(), shown);
   for (std::size_t i = 0; i < few; ++i) {
-    text +=
-        fmt::format("{} {}{}", i == 0 ? ":" : ",", printable(ids[i]), times[ids[i]] == 1 ? "" : fmt::format(" ({} times)", times[ids[i]]));
+    text += fmt::format("{} {}{}", i == 0 ? ":" : ",", printable(ids[i]),
+                        times[ids[i]] == 1 ? "" : fmt::format(" ({} times)", times[ids[i]]));
   }
   return text + (ids.size() > few ? fmt::format(" and {} others\n", ids.size() - few) : "\n");
 }
@@ -449,7 +482,8 @@ std::string last_line(const Report& report, const Paint& paint) {
   for (const CaseResult& result : report.cases) {
     if (!result.superseded) tally.add(result);
   }
-  std::string text = text_of(tally, paint, fmt::format(" in {} {}", report.worlds.size(), report.worlds.size() == 1 ? "world" : "worlds"));
+  std::string text = text_of(
+      tally, paint, fmt::format(" in {} {}", report.worlds.size(), report.worlds.size() == 1 ? "world" : "worlds"));
   if (report.cases.empty()) text += ": nothing ran";
   const auto flaky = report.flaky();
   if (!flaky.empty()) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} flaky", flaky.size())));
@@ -457,7 +491,8 @@ std::string last_line(const Report& report, const Paint& paint) {
 }
 
 /// The causes that made the case bad, first cause first. `told`: see CaseFailures::text.
-std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style, std::set<std::string>* told) {
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style,
+                       std::set<std::string>* told) {
   // A death explains the rest; a failed assertion explains releases and disagreement.
   const bool reasons_first = is_end_of_process(result.verdict);
   std::string text;
@@ -495,23 +530,27 @@ std::string others_text(const CaseResult& shown, const std::vector<const CaseRes
     if (std::ranges::find(suite.names, name) == suite.names.end()) suite.names.push_back(name);
   }
   std::string text;
-  const auto say = [&text](const std::string& line) { text += fmt::format("  {} {}\n", text.empty() ? "also in:" : "        ", line); };
+  const auto say = [&text](const std::string& line) {
+    text += fmt::format("  {} {}\n", text.empty() ? "also in:" : "        ", line);
+  };
   if (again > 0) say(fmt::format("{} more {} of this case", again, again == 1 ? "run" : "runs"));
   for (const auto& [name, suite] : suites) {
     const std::span few = std::span(suite.names).first(std::min(named, suite.names.size()));
-    std::string line =
-        fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name, fmt::join(few, ", "));
+    std::string line = fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name,
+                                   fmt::join(few, ", "));
     if (few.size() < suite.names.size()) line += fmt::format(" and {} more", suite.names.size() - few.size());
     say(printable(line));
   }
   return text;
 }
 
-/// The clauses that only the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. The first defect must not hide another.
+/// The clauses that only the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. The first defect
+/// must not hide another.
 std::string also_broken_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
   const auto clauses_of = [](const CaseResult& result) {
     std::set<std::string_view> clauses;
-    for (const Failure& failure : result.failures) clauses.insert(failure.assertion.clauses.begin(), failure.assertion.clauses.end());
+    for (const Failure& failure : result.failures)
+      clauses.insert(failure.assertion.clauses.begin(), failure.assertion.clauses.end());
     return clauses;
   };
   const std::set<std::string_view> known = clauses_of(shown);
@@ -522,7 +561,8 @@ std::string also_broken_text(const CaseResult& shown, const std::vector<const Ca
     }
   }
   std::vector<std::string> texts;
-  for (const auto& [clause, count] : cases) texts.push_back(fmt::format("{} ({} {})", clause, count, count == 1 ? "case" : "cases"));
+  for (const auto& [clause, count] : cases)
+    texts.push_back(fmt::format("{} ({} {})", clause, count, count == 1 ? "case" : "cases"));
   return texts.empty() ? std::string() : printable(fmt::format("  they also break {}", fmt::join(texts, ", "))) + "\n";
 }
 
@@ -532,9 +572,11 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   std::string text = failure_line(result, style);
   if (result.waiver >= 0) text += waiver_text(result, report);
   text += cause_text(result, report, style, &told);
-  if (is_end_of_process(result.verdict) && !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
-                          : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
+  if (is_end_of_process(result.verdict) &&
+      !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
+    text += style.is_kept
+                ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
+                : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
   if (style.is_kept) text += stacks_text(result, report, style);
   text += others_text(result, others) + also_broken_text(result, others);
   return text + fmt::format("  again: {}\n", again(result, report)) + scenarios_text(result, report, style);
@@ -554,7 +596,8 @@ std::string failures_text(const Report& report, const TextStyle& style) {
   std::string text;
   std::set<std::string> told;
   for (const CauseGroup& group : groups)
-    text += fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(*group.shown, report, style, group.others, told));
+    text +=
+        fmt::format("{}{}", text.empty() ? "" : "\n", failure_text(*group.shown, report, style, group.others, told));
   return text;
 }
 
@@ -571,9 +614,11 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
 std::string failure_line(const CaseResult& result, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
-  std::string text = fmt::format("{} {}{}", paint(hue_of(result), head_of(result)), printable(result.info.id), repetition_of(result));
+  std::string text =
+      fmt::format("{} {}{}", paint(hue_of(result), head_of(result)), printable(result.info.id), repetition_of(result));
   if (total > 0) {
-    text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank, duration_text(result.duration_ns));
+    text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank,
+                        duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {} failures", total);
   } else {
     // if 0, no rank finished the case
@@ -593,8 +638,9 @@ std::string summary(const Report& report, const TextStyle& style) {
   if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
   if (const std::string failures = failures_text(report, style); !failures.empty())
     text += fmt::format("{}{}", text.empty() ? "" : "\n", failures);
-  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
-                     not_run_text(report, style, paint) + findings_text(report, paint);
+  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) +
+                     nccl_text(report, style, paint) + not_run_text(report, style, paint) +
+                     findings_text(report, paint);
   if (!style.quiet) {
     rest += waivers_text(report, paint) + skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));

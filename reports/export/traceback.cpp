@@ -22,7 +22,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 std::string_view without_margin(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(' ');
-  return begin == std::string_view::npos ? std::string_view() : line.substr(begin, line.find_last_not_of('\n') + 1 - begin);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : line.substr(begin, line.find_last_not_of('\n') + 1 - begin);
 }
 
 std::size_t margin_of(std::string_view line) {
@@ -52,14 +53,17 @@ std::string_view package_of(const std::vector<std::string_view>& lines) {
   return {};
 }
 
-bool is_underline(std::string_view line) { return without_margin(line).find_first_not_of("^~ ") == std::string_view::npos; }
+bool is_underline(std::string_view line) {
+  return without_margin(line).find_first_not_of("^~ ") == std::string_view::npos;
+}
 
 /// The useful lines of these frames.
 std::vector<std::string_view> worth_reading(const std::vector<std::string_view>& frames, std::string_view package) {
   std::vector<std::string_view> lines;
   bool is_dull = false;
   for (const std::string_view line : frames) {
-    if (const std::string_view file = file_of(line); !file.empty()) is_dull = !package.empty() && file.starts_with(package);
+    if (const std::string_view file = file_of(line); !file.empty())
+      is_dull = !package.empty() && file.starts_with(package);
     if (!is_dull && !is_underline(line)) lines.push_back(line);
   }
   return lines;

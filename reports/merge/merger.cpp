@@ -36,17 +36,20 @@ std::string describe(const Ending& ending) {
 }
 
 bool died_by_itself(const Ending& ending) {
-  return ending.how == Ending::How::signalled || ending.how == Ending::How::overran || ending.how == Ending::How::not_started ||
+  return ending.how == Ending::How::signalled || ending.how == Ending::How::overran ||
+         ending.how == Ending::How::not_started ||
          (ending.how == Ending::How::exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
 }
 
 /// Whether a case was cut short by the end of its run: its ranks' outcomes say nothing about the case.
 bool is_cut_short(std::span<const RankOutcome> ranks) {
   const auto has = [&](std::initializer_list<Outcome> any_of) {
-    return std::any_of(ranks.begin(), ranks.end(),
-                       [&](const RankOutcome& rank) { return std::ranges::find(any_of, rank.outcome) != any_of.end(); });
+    return std::any_of(ranks.begin(), ranks.end(), [&](const RankOutcome& rank) {
+      return std::ranges::find(any_of, rank.outcome) != any_of.end();
+    });
   };
-  return has({Outcome::released, Outcome::missing}) && !has({Outcome::failed, Outcome::error, Outcome::crashed, Outcome::hung});
+  return has({Outcome::released, Outcome::missing}) &&
+         !has({Outcome::failed, Outcome::error, Outcome::crashed, Outcome::hung});
 }
 
 bool earlier(const Failure& a, const Failure& b) {
@@ -55,17 +58,19 @@ bool earlier(const Failure& a, const Failure& b) {
 
 std::string join_ranks(const std::vector<int>& ranks) {
   constexpr std::size_t shown = 8;
-  const auto some =
-      fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(shown, ranks.size())), ", "));
+  const auto some = fmt::format(
+      "{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(shown, ranks.size())), ", "));
   const auto* noun = ranks.size() == 1 ? "rank" : "ranks";
-  return ranks.size() <= shown ? fmt::format("{} {}", noun, some) : fmt::format("{} {} and {} more", noun, some, ranks.size() - shown);
+  return ranks.size() <= shown ? fmt::format("{} {}", noun, some)
+                               : fmt::format("{} {} and {} more", noun, some, ranks.size() - shown);
 }
 
 }  // namespace
 
 Merger::Merger(RunHead head) { report_.head = std::move(head); }
 
-void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number) {
+void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings,
+                        std::optional<int> number) {
   close_world();
   is_open_ = true;
   plan_ = plan;
@@ -101,8 +106,8 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   const auto planned = std::min(plan.cases.size(), positions_.size());
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     if (i < planned && plan.cases[i] == at(i).info.id) continue;
-    world.defects.push_back(
-        fmt::format("position {} of the plan is {}, not \"{}\"", i, i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
+    world.defects.push_back(fmt::format("position {} of the plan is {}, not \"{}\"", i,
+                                        i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
     positions_[i].different_case = true;
   }
 
@@ -110,16 +115,19 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   for (auto& ending : endings) {
     const auto rank = static_cast<std::size_t>(ending.rank);
     if (ending.rank < 0 || rank >= size) {
-      world.defects.push_back(fmt::format("an ending is recorded for rank {} in a world of {}", ending.rank, plan.size));
+      world.defects.push_back(
+          fmt::format("an ending is recorded for rank {} in a world of {}", ending.rank, plan.size));
     } else if (endings_[rank]) {
       defect(ending.rank, "has two recorded endings");
     } else {
       endings_[rank] = std::move(ending);
     }
   }
-  somebody_died_ = std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) { return ending && died_by_itself(*ending); });
-  interrupted_ = !somebody_died_ && std::any_of(endings_.begin(), endings_.end(),
-                                                [](const auto& ending) { return ending && ending->how == Ending::How::interrupted; });
+  somebody_died_ = std::any_of(endings_.begin(), endings_.end(),
+                               [](const auto& ending) { return ending && died_by_itself(*ending); });
+  interrupted_ = !somebody_died_ && std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) {
+    return ending && ending->how == Ending::How::interrupted;
+  });
   never_began_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
     return ending && ending->how == Ending::How::not_started && ending->text == endings_.front()->text;
   });
@@ -160,7 +168,8 @@ void Merger::add_defect(std::string defect) {
 }
 
 void Merger::add(RankStream stream) {
-  if (!is_open_ || next_rank_ >= plan_.size) throw std::logic_error("Merger::add: no world is open or all its ranks have been added");
+  if (!is_open_ || next_rank_ >= plan_.size)
+    throw std::logic_error("Merger::add: no world is open or all its ranks have been added");
   const int rank = next_rank_++;
   const auto& ending = endings_[static_cast<std::size_t>(rank)];
 
@@ -169,9 +178,9 @@ void Merger::add(RankStream stream) {
   const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
   if (!distrust.empty()) {
     // A rank that died or was stopped before its first line can have no stream.
-    const bool excused =
-        stream.absent && ending &&
-        (ending->how == Ending::How::signalled || ending->how == Ending::How::overran || ending->how == Ending::How::stopped);
+    const bool excused = stream.absent && ending &&
+                         (ending->how == Ending::How::signalled || ending->how == Ending::How::overran ||
+                          ending->how == Ending::How::stopped);
     if (!never_was && !excused) defect(rank, distrust);
     const RankStream nothing;
     return apply_ending(nothing, rank, 0, false);
@@ -183,7 +192,8 @@ void Merger::add(RankStream stream) {
   for (auto& streamed : stream.cases) {
     const auto position = streamed.started.position;
     if (position >= positions_.size()) {
-      defect(rank, fmt::format("ran \"{}\" at position {}, but the plan has {}", streamed.started.id, position, positions_.size()));
+      defect(rank, fmt::format("ran \"{}\" at position {}, but the plan has {}", streamed.started.id, position,
+                               positions_.size()));
       break;
     }
     if (position < next) {
@@ -211,16 +221,18 @@ std::string Merger::why_untrusted(const RankStream& stream, int rank) {
     return stream.truncated ? "has a stream that is cut off in its first line" : "has an empty stream";
   }
   const auto& start = *stream.start;
-  if (start.nonce != plan_.nonce) return fmt::format("has a stream of another world (nonce \"{}\", not \"{}\")", start.nonce, plan_.nonce);
+  if (start.nonce != plan_.nonce)
+    return fmt::format("has a stream of another world (nonce \"{}\", not \"{}\")", start.nonce, plan_.nonce);
   if (start.rank != rank) return fmt::format("has the stream of rank {}", start.rank);
-  if (start.world_size != plan_.size) return fmt::format("has a stream of a world of {} ranks, not {}", start.world_size, plan_.size);
+  if (start.world_size != plan_.size)
+    return fmt::format("has a stream of a world of {} ranks, not {}", start.world_size, plan_.size);
   if (start.protocol != Listing::current_protocol) {
     return fmt::format("has a stream of protocol {}; this merge reads {}", start.protocol, Listing::current_protocol);
   }
   if (!identity_) identity_ = Identity{rank, start.suite_version, start.build};
   if (start.suite_version != identity_->suite_version || start.build != identity_->build) {
-    return fmt::format("ran suite {}, build {}; rank {} ran suite {}, build {}", start.suite_version, start.build, identity_->rank,
-                       identity_->suite_version, identity_->build);
+    return fmt::format("ran suite {}, build {}; rank {} ran suite {}, build {}", start.suite_version, start.build,
+                       identity_->rank, identity_->suite_version, identity_->build);
   }
   return {};
 }
@@ -233,8 +245,9 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
     set(rank, position, Outcome::missing, fmt::format("ran \"{}\" instead", streamed.started.id));
     return;
   }
-  const bool has_failed = streamed.failures_left_out > 0 || std::any_of(streamed.failures.begin(), streamed.failures.end(),
-                                                                        [](const auto& failure) { return !failure.macro.empty(); });
+  const bool has_failed =
+      streamed.failures_left_out > 0 || std::any_of(streamed.failures.begin(), streamed.failures.end(),
+                                                    [](const auto& failure) { return !failure.macro.empty(); });
   const bool has_thrown = !has_failed && !streamed.failures.empty();
   const bool was_released = streamed.ended && streamed.ended->outcome == Outcome::released;
   take_failures(result, streamed, rank, was_released);
@@ -246,22 +259,26 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   auto& ended = *streamed.ended;
   auto outcome = ended.outcome;
   auto reason = std::move(ended.reason);
-  const bool claims_innocence = outcome == Outcome::passed || outcome == Outcome::skipped || outcome == Outcome::released;
+  const bool claims_innocence =
+      outcome == Outcome::passed || outcome == Outcome::skipped || outcome == Outcome::released;
   if (claims_innocence && has_failed) outcome = Outcome::failed;
   // The release itself is an exception that passes through the body.
   if (claims_innocence && has_thrown && !was_released) outcome = Outcome::error;
-  if (outcome == Outcome::released && reason.empty() && ended.culprit >= 0) reason = fmt::format("left because of rank {}", ended.culprit);
+  if (outcome == Outcome::released && reason.empty() && ended.culprit >= 0)
+    reason = fmt::format("left because of rank {}", ended.culprit);
 
   auto names = streamed.measurements;
   std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
+  const auto twice =
+      std::adjacent_find(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twice != names.end() && outcome == Outcome::passed) {
     outcome = Outcome::error;
     reason = fmt::format("measured \"{}\" twice", twice->name);
   }
   take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
 
-  if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size) result.skipped_by = std::max(ended.culprit, -1);
+  if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size)
+    result.skipped_by = std::max(ended.culprit, -1);
   if (outcome == Outcome::skipped) result.unclaimed = result.unclaimed || ended.unclaimed;
   set(rank, position, outcome, std::move(reason));
   result.ranks[static_cast<std::size_t>(rank)].assertions = ended.assertions;
@@ -284,7 +301,8 @@ void Merger::take_failures(CaseResult& result, StreamedCase& streamed, int rank,
   }
 }
 
-void Merger::take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank, bool passed) {
+void Merger::take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank,
+                               bool passed) {
   if (!passed || position.measured_by < 0) {
     if (passed) {
       position.measured_by = rank;
@@ -298,8 +316,8 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
   }
   const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
     position.different_case = true;
-    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same", name, there,
-                                       position.measured_by, here, rank));
+    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same",
+                                       name, there, position.measured_by, here, rank));
   };
   for (const auto& measured : streamed.measurements) {
     const Measurement here{measured.value, measured.unit};
@@ -315,7 +333,8 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
   if (streamed.measurements.size() < result.measurements.size()) {
     for (const auto& [name, there] : result.measurements) {
       const auto same = [&wanted = name](const event::Measured& measured) { return measured.name == wanted; };
-      if (std::none_of(streamed.measurements.begin(), streamed.measurements.end(), same)) differs(name, "none", to_text(there));
+      if (std::none_of(streamed.measurements.begin(), streamed.measurements.end(), same))
+        differs(name, "none", to_text(there));
     }
   }
 }
@@ -349,7 +368,8 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       // A process that left in order has flushed its lines. A cut-off line then means a full disk, not an exit inside
       // the case.
       if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0 && !ending.is_cause) {
-        if (stream.start && stream.defect.empty() && !stream.complete) defect(rank, "exited with code 0, but its stream has no end");
+        if (stream.start && stream.defect.empty() && !stream.complete)
+          defect(rank, "exited with code 0, but its stream has no end");
         if (stream.complete && !is_last && !somebody_died_) {
           defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
         }
@@ -386,7 +406,10 @@ void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unend
     return;
   }
   if (is_inside && position == first_unended) return;
-  set(rank, position, outcome, describe(ending) + (says_where ? "" : ending.position >= 0 ? " inside this case" : " before this case"));
+  set(rank, position, outcome,
+      describe(ending) + (says_where             ? ""
+                          : ending.position >= 0 ? " inside this case"
+                                                 : " before this case"));
 }
 
 void Merger::set(int rank, std::size_t position, Outcome outcome, std::string reason) {
@@ -415,7 +438,8 @@ std::size_t Merger::answered() const {
 }
 
 void Merger::keep(std::size_t first) {
-  if (!is_open_ || first > positions_.size()) throw std::logic_error("Merger::keep: no world is open, or it has fewer cases");
+  if (!is_open_ || first > positions_.size())
+    throw std::logic_error("Merger::keep: no world is open, or it has fewer cases");
   report_.cases.resize(first_case_ + first);
   positions_.resize(first);
 }
@@ -429,14 +453,17 @@ std::span<const CaseResult> Merger::close_world() {
     add(std::move(none));
   }
   if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size())
-    add_defect(
-        fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun, positions_.size(), cut_short_));
+    add_defect(fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun,
+                           positions_.size(), cut_short_));
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     auto& result = at(i);
     auto& place = positions_[i];
-    const auto begun = [](const RankOutcome& rank) { return rank.outcome != Outcome::missing && rank.outcome != Outcome::skipped; };
+    const auto begun = [](const RankOutcome& rank) {
+      return rank.outcome != Outcome::missing && rank.outcome != Outcome::skipped;
+    };
     if (std::any_of(result.ranks.begin(), result.ranks.end(), begun)) {
-      for (const int rank : place.waiting) set(rank, i, Outcome::released, describe(*endings_[static_cast<std::size_t>(rank)]));
+      for (const int rank : place.waiting)
+        set(rank, i, Outcome::released, describe(*endings_[static_cast<std::size_t>(rank)]));
     }
     result.verdict = interrupted_ && is_cut_short(result.ranks) ? Verdict::not_run : decide(result.ranks);
     if (place.different_case) result.verdict = std::max(result.verdict, Verdict::disagreed);
@@ -490,7 +517,8 @@ Report Merger::finish() {
   close_world();
   put_in_order();
   // A stable sort keeps the order of repetitions and attempts in worlds and plans.
-  std::stable_sort(report_.cases.begin(), report_.cases.end(), [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
+  std::stable_sort(report_.cases.begin(), report_.cases.end(),
+                   [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
   std::size_t counts = 0;  // the attempt of this case that counts
   for (std::size_t i = 1; i < report_.cases.size(); ++i) {
     CaseResult& before = report_.cases[i - 1];

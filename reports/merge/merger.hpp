@@ -45,7 +45,8 @@ class Merger {
 
   /// Closes the open world, and opens the next one. `cases` are the plan's cases, in its order. `number` is the number
   /// of its folder. By default, it is the next number after all folders.
-  void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings, std::optional<int> number = {});
+  void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings,
+                  std::optional<int> number = {});
 
   /// Adds a world that `plan` skips. All its cases are skipped on all ranks, for the plan's reason. No world is open
   /// afterwards.

@@ -14,7 +14,8 @@ namespace shardproof::reports {
 namespace {
 
 std::size_t size_of(const event::AssertionFailed& failure) {
-  std::size_t bytes = sizeof(failure) + failure.file.size() + failure.macro.size() + failure.expression.size() + failure.expansion.size();
+  std::size_t bytes = sizeof(failure) + failure.file.size() + failure.macro.size() + failure.expression.size() +
+                      failure.expansion.size();
   for (const auto& text : failure.messages) bytes += sizeof(text) + text.size();
   for (const auto& text : failure.clauses) bytes += sizeof(text) + text.size();
   return bytes;
@@ -39,8 +40,11 @@ class Assembly {
   }
 
   void on(event::CaseStarted&& e) {
-    if (open_) throw std::invalid_argument(fmt::format("\"{}\" starts before \"{}\" has ended", e.id, stream_.cases.back().started.id));
-    if (stream_.cases.size() >= limits_.cases) throw std::invalid_argument(fmt::format("more than {} cases", limits_.cases));
+    if (open_)
+      throw std::invalid_argument(
+          fmt::format("\"{}\" starts before \"{}\" has ended", e.id, stream_.cases.back().started.id));
+    if (stream_.cases.size() >= limits_.cases)
+      throw std::invalid_argument(fmt::format("more than {} cases", limits_.cases));
     keep(sizeof(StreamedCase) + e.id.size());
     stream_.cases.emplace_back().started = std::move(e);
     open_ = true;
@@ -69,8 +73,8 @@ class Assembly {
   void on(event::CaseEnded&& e) {
     auto& current = open_case("case_ended");
     if (e.id != current.started.id || e.position != current.started.position) {
-      throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id, e.position,
-                                              current.started.id, current.started.position));
+      throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id,
+                                              e.position, current.started.id, current.started.position));
     }
     std::size_t bytes = e.id.size() + e.reason.size();
     for (const std::string& feature : e.combined) bytes += sizeof(feature) + feature.size();
@@ -95,7 +99,8 @@ class Assembly {
 
   void keep(std::size_t bytes) {
     other_bytes_ += bytes;
-    if (other_bytes_ > limits_.other_bytes) throw std::invalid_argument(fmt::format("more than {} bytes of cases", limits_.other_bytes));
+    if (other_bytes_ > limits_.other_bytes)
+      throw std::invalid_argument(fmt::format("more than {} bytes of cases", limits_.other_bytes));
   }
 
   RankStream& stream_;

@@ -32,8 +32,9 @@ std::optional<std::string> finding_of_claims(const Report& report) {
       }))
     return std::nullopt;
   const std::size_t count = report.counted();
-  return fmt::format("{} skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
-                     count == 1 ? "the only case was" : fmt::format("all {} cases were", count), skip_reason(report.cases.front()));
+  return fmt::format(
+      "{} skipped, because {}: this run proves nothing; correct the claims of the subject, or select other cases",
+      count == 1 ? "the only case was" : fmt::format("all {} cases were", count), skip_reason(report.cases.front()));
 }
 
 std::string finding_of_kind(const std::string& kind, const Report& report) {
@@ -42,15 +43,17 @@ std::string finding_of_kind(const std::string& kind, const Report& report) {
     if (!result.info.engine.empty()) played.insert(result.info.engine);
   }
   const std::string near = closest(played, kind);
-  return fmt::format("subject {} claims the engine kind {}, which this worker does not know{}: correct its claims", report.head.subject,
-                     kind, near.empty() ? "" : fmt::format(" (closest is {})", near));
+  return fmt::format("subject {} claims the engine kind {}, which this worker does not know{}: correct its claims",
+                     report.head.subject, kind, near.empty() ? "" : fmt::format(" (closest is {})", near));
 }
 
 std::optional<std::string> finding_of(const Requirement& requirement) {
   if (requirement.passed > 0) return std::nullopt;
-  if (requirement.cases == 0) return fmt::format("required clause {}: no case of this run checks it", requirement.clause);
-  return requirement.cases == 1 ? fmt::format("required clause {}: its one case did not pass", requirement.clause)
-                                : fmt::format("required clause {}: none of its {} cases passed", requirement.clause, requirement.cases);
+  if (requirement.cases == 0)
+    return fmt::format("required clause {}: no case of this run checks it", requirement.clause);
+  return requirement.cases == 1
+             ? fmt::format("required clause {}: its one case did not pass", requirement.clause)
+             : fmt::format("required clause {}: none of its {} cases passed", requirement.clause, requirement.cases);
 }
 
 std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use, const RunHead& head) {
@@ -94,7 +97,8 @@ std::vector<std::string> findings(const Report& report) {
     all.push_back(fmt::format("{} skipped, at most {} may be (--max-skips)", cases_text(skipped), *demands.max_skips));
   const auto waived = report.waived();
   if (demands.max_waivers && waived > *demands.max_waivers)
-    all.push_back(fmt::format("{} waived, at most {} may be (--max-waivers)", cases_text(waived), *demands.max_waivers));
+    all.push_back(
+        fmt::format("{} waived, at most {} may be (--max-waivers)", cases_text(waived), *demands.max_waivers));
   for (const Requirement& requirement : requirements(report)) {
     if (auto finding = finding_of(requirement)) all.push_back(*std::move(finding));
   }
@@ -102,7 +106,8 @@ std::vector<std::string> findings(const Report& report) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Waiver& waiver = report.head.waivers[i];
     if (const auto finding = finding_of(waiver, uses[i], report.head))
-      all.push_back(fmt::format("waivers[{}] {} ({}, {}): {}", i, waiver.pattern, to_string(waiver.verdict), waiver.owner, *finding));
+      all.push_back(fmt::format("waivers[{}] {} ({}, {}): {}", i, waiver.pattern, to_string(waiver.verdict),
+                                waiver.owner, *finding));
   }
   all.insert(all.end(), report.head.unknown_in_waivers.begin(), report.head.unknown_in_waivers.end());
   return all;

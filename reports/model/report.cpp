@@ -9,7 +9,8 @@
 namespace shardproof::reports {
 
 std::string to_text(const Measurement& measurement) {
-  return measurement.unit.empty() ? fmt::format("{}", measurement.value) : fmt::format("{} {}", measurement.value, measurement.unit);
+  return measurement.unit.empty() ? fmt::format("{}", measurement.value)
+                                  : fmt::format("{} {}", measurement.value, measurement.unit);
 }
 
 bool is_exact(std::string_view device, std::string_view unit) {
@@ -23,16 +24,19 @@ std::map<Verdict, std::size_t> Report::counts() const {
   return counts;
 }
 
-std::size_t Report::counted() const { return static_cast<std::size_t>(std::ranges::count(cases, false, &CaseResult::superseded)); }
+std::size_t Report::counted() const {
+  return static_cast<std::size_t>(std::ranges::count(cases, false, &CaseResult::superseded));
+}
 
 std::vector<std::string> Report::flaky() const {
   std::vector<std::string> ids;
   for (std::span<const CaseResult> rest = cases; !rest.empty();) {
     const auto runs = repetitions(rest);
     rest = rest.subspan(runs.size());
-    const bool passed = std::ranges::any_of(runs, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
-    const bool bad =
-        std::ranges::any_of(runs, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
+    const bool passed =
+        std::ranges::any_of(runs, [](const CaseResult& result) { return result.verdict == Verdict::passed; });
+    const bool bad = std::ranges::any_of(
+        runs, [](const CaseResult& result) { return is_bad(result.verdict) && result.verdict != Verdict::not_run; });
     if (passed && bad) ids.push_back(runs.front().info.id);
   }
   return ids;
@@ -44,7 +48,8 @@ std::size_t Report::waived() const {
 }
 
 std::span<const CaseResult> repetitions(std::span<const CaseResult> cases) {
-  const auto last = std::ranges::find_if(cases, [&](const CaseResult& other) { return other.info.id != cases.front().info.id; });
+  const auto last =
+      std::ranges::find_if(cases, [&](const CaseResult& other) { return other.info.id != cases.front().info.id; });
   return cases.first(static_cast<std::size_t>(last - cases.begin()));
 }
 
@@ -99,7 +104,8 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
   bool left = false;
   for (const auto& ending : world.endings) {
     // A rank that ended before it left its world broke the world, whatever its exit code was.
-    const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
+    const bool failed =
+        ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
     if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
       end.died = true;
       const bool released = failed && ending.code == rank_released && !ending.is_cause;

@@ -52,7 +52,9 @@ void within(const std::string& place, const Read& read) {
 
 // -- A case --
 
-ordered_json json_of(const RankOutcome& rank) { return {{"outcome", to_string(rank.outcome)}, {"assertions", rank.assertions}}; }
+ordered_json json_of(const RankOutcome& rank) {
+  return {{"outcome", to_string(rank.outcome)}, {"assertions", rank.assertions}};
+}
 
 ordered_json json_of(const Failure& failure) {
   const auto& a = failure.assertion;
@@ -265,8 +267,9 @@ ordered_json frame_of(const Report& report, std::size_t flaky) {
 void check_version(const ordered_json& version) {
   const auto number = read_integer<int>(version, "report: \"schema_version\"");
   if (number != schema_version) {
-    throw std::invalid_argument(fmt::format("report: schema version {}; this shardproof reads version {}{}", number, schema_version,
-                                            number > schema_version ? ": use the shardproof that wrote it, or a newer one" : ""));
+    throw std::invalid_argument(
+        fmt::format("report: schema version {}; this shardproof reads version {}{}", number, schema_version,
+                    number > schema_version ? ": use the shardproof that wrote it, or a newer one" : ""));
   }
 }
 
@@ -287,7 +290,8 @@ Report read_frame(const ordered_json& json) {
 void check_indices(const Report& report) {
   const auto check = [](std::size_t i, const char* name, int index, std::size_t count, const char* what) {
     if (index >= 0 && std::cmp_less(index, count)) return;
-    throw std::invalid_argument(fmt::format("cases[{}]: \"{}\": expected an index into {} {}, found {}", i, name, count, what, index));
+    throw std::invalid_argument(
+        fmt::format("cases[{}]: \"{}\": expected an index into {} {}, found {}", i, name, count, what, index));
   };
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
     const auto& result = report.cases[i];
@@ -297,12 +301,14 @@ void check_indices(const Report& report) {
     check(i, "waiver", result.waiver, report.head.waivers.size(), "waivers");
     const Verdict excused = report.head.waivers[static_cast<std::size_t>(result.waiver)].verdict;
     if (excused == result.verdict) continue;
-    throw std::invalid_argument(
-        fmt::format("cases[{}]: \"waiver\": expected a waiver of {}, found one of {}", i, to_string(result.verdict), to_string(excused)));
+    throw std::invalid_argument(fmt::format("cases[{}]: \"waiver\": expected a waiver of {}, found one of {}", i,
+                                            to_string(result.verdict), to_string(excused)));
   }
 }
 
-ordered_json number_or_null(const std::optional<std::size_t>& number) { return number ? ordered_json(*number) : ordered_json(nullptr); }
+ordered_json number_or_null(const std::optional<std::size_t>& number) {
+  return number ? ordered_json(*number) : ordered_json(nullptr);
+}
 
 std::optional<std::size_t> read_number_or_null(const Fields& fields, const char* name) {
   const auto& value = fields.at(name, "a number or null");
@@ -310,8 +316,9 @@ std::optional<std::size_t> read_number_or_null(const Fields& fields, const char*
 }
 
 ordered_json json_of(const Demands& demands) {
-  return {
-      {"max_skips", number_or_null(demands.max_skips)}, {"max_waivers", number_or_null(demands.max_waivers)}, {"require", demands.require}};
+  return {{"max_skips", number_or_null(demands.max_skips)},
+          {"max_waivers", number_or_null(demands.max_waivers)},
+          {"require", demands.require}};
 }
 
 Demands read_demands(const ordered_json& json) {
@@ -361,22 +368,23 @@ void drop(ordered_json& json, std::string_view place) {
 }  // namespace
 
 void to_json(ordered_json& json, const RunHead& head) {
-  json = ordered_json{{"suite_version", head.suite_version},
-                      {"run",
-                       {{"id", head.run_id},
-                        {"started", head.started},
-                        {"argv", head.argv},
-                        {"seed", head.seed},
-                        {"repeat", head.repeat},
-                        {"partial", head.partial},
-                        {"outside_profile", head.outside_profile},
-                        {"demands", json_of(head.demands)},
-                        {"git_commit", head.git_commit},
-                        {"environment", head.environment}}},
-                      {"machine", json_of_machine(head)},
-                      {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
-                      {"profile", head.profile},
-                      {"waivers", head.waivers}};
+  json = ordered_json{
+      {"suite_version", head.suite_version},
+      {"run",
+       {{"id", head.run_id},
+        {"started", head.started},
+        {"argv", head.argv},
+        {"seed", head.seed},
+        {"repeat", head.repeat},
+        {"partial", head.partial},
+        {"outside_profile", head.outside_profile},
+        {"demands", json_of(head.demands)},
+        {"git_commit", head.git_commit},
+        {"environment", head.environment}}},
+      {"machine", json_of_machine(head)},
+      {"subject", {{"name", head.subject}, {"version", head.subject_version}, {"fault", text_or_null(head.fault)}}},
+      {"profile", head.profile},
+      {"waivers", head.waivers}};
   if (!head.unknown_kinds.empty()) json["subject"]["unknown_kinds"] = head.unknown_kinds;
   if (!head.unknown_in_waivers.empty()) json["run"]["unknown_in_waivers"] = head.unknown_in_waivers;
   if (!head.warnings.empty()) json["subject"]["warnings"] = head.warnings;
@@ -416,7 +424,8 @@ ordered_json to_json(const Report& report) {
   const auto flaky = report.flaky();
   auto json = frame_of(report, flaky.size());
   auto& cases = json["cases"];
-  for (const auto& result : report.cases) cases.push_back(json_of(result, std::binary_search(flaky.begin(), flaky.end(), result.info.id)));
+  for (const auto& result : report.cases)
+    cases.push_back(json_of(result, std::binary_search(flaky.begin(), flaky.end(), result.info.id)));
   return json;
 }
 

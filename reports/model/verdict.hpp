@@ -15,8 +15,9 @@ namespace shardproof::reports {
 /// The strongest verdict is last. A case gets the strongest that applies.
 enum class Verdict : std::uint8_t { passed, skipped, not_run, error, failed, disagreed, hung, crashed };
 
-inline constexpr std::array<Verdict, 8> all_verdicts{Verdict::passed, Verdict::skipped,   Verdict::not_run, Verdict::error,
-                                                     Verdict::failed, Verdict::disagreed, Verdict::hung,    Verdict::crashed};
+inline constexpr std::array<Verdict, 8> all_verdicts{Verdict::passed, Verdict::skipped, Verdict::not_run,
+                                                     Verdict::error,  Verdict::failed,  Verdict::disagreed,
+                                                     Verdict::hung,   Verdict::crashed};
 
 std::string_view to_string(Verdict verdict);
 std::optional<Verdict> verdict_from_string(std::string_view text);

@@ -21,7 +21,8 @@ namespace {
 
 const std::string& nonempty(const Fields& fields, const char* name) {
   const std::string& text = fields.text(name);
-  if (text.empty()) throw std::invalid_argument(fmt::format("{}: expected a text that says something", fields.where(name)));
+  if (text.empty())
+    throw std::invalid_argument(fmt::format("{}: expected a text that says something", fields.where(name)));
   return text;
 }
 
@@ -49,8 +50,9 @@ Waiver::When read_when(const ordered_json& json, const std::string& place) {
 Waiver::Demonstration read_demonstration(const ordered_json& json, const std::string& place) {
   const Fields fields(json, place);
   fields.expect_only({"scenario", "ranks", "beside"});
-  return {
-      .scenario = nonempty(fields, "scenario"), .ranks = ranks_if_given(fields, "ranks", json), .beside = text_if_given(fields, "beside")};
+  return {.scenario = nonempty(fields, "scenario"),
+          .ranks = ranks_if_given(fields, "ranks", json),
+          .beside = text_if_given(fields, "beside")};
 }
 
 ordered_json json_of(const Waiver::Demonstration& demonstration) {
@@ -83,7 +85,8 @@ ordered_json parse(std::string_view text) {
 }  // namespace
 
 bool is_waivable(Verdict verdict) {
-  return verdict == Verdict::failed || verdict == Verdict::error || verdict == Verdict::hung || verdict == Verdict::crashed;
+  return verdict == Verdict::failed || verdict == Verdict::error || verdict == Verdict::hung ||
+         verdict == Verdict::crashed;
 }
 
 bool is_day(std::string_view text) {
@@ -104,16 +107,18 @@ std::vector<Waiver> parse_waivers(std::string_view text) {
   const Fields document(json, "waivers");
   document.expect_only({"$schema", "version", "waivers"});
   if (document.has("version") && document.integer<int>("version") != waivers_version)
-    refuse(document.where("version"), fmt::format("{}, the version that this shardproof reads", waivers_version), json["version"]);
+    refuse(document.where("version"), fmt::format("{}, the version that this shardproof reads", waivers_version),
+           json["version"]);
   std::vector<Waiver> waivers;
   for (const auto& element : document.array("waivers")) {
     const std::string place = fmt::format("waivers[{}]", waivers.size());
-    Fields(element, place).expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires", "shown_by"});
+    Fields(element, place)
+        .expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires", "shown_by"});
     waivers.push_back(read_waiver(element, place));
     const auto& device = waivers.back().when.device;
     if (device && *device != sim_device && *device != cuda_device)
-      throw std::invalid_argument(
-          fmt::format("{}: when: \"device\": expected \"{}\" or \"{}\", found \"{}\"", place, sim_device, cuda_device, *device));
+      throw std::invalid_argument(fmt::format("{}: when: \"device\": expected \"{}\" or \"{}\", found \"{}\"", place,
+                                              sim_device, cuda_device, *device));
   }
   return waivers;
 }
@@ -131,7 +136,8 @@ Waiver read_waiver(const ordered_json& json, std::string_view place) {
   Waiver waiver;
   waiver.pattern = nonempty(fields, "pattern");
   const auto verdict = verdict_from_string(fields.text("verdict"));
-  if (!verdict || !is_waivable(*verdict)) refuse(fields.where("verdict"), "failed, error, hung or crashed", json["verdict"]);
+  if (!verdict || !is_waivable(*verdict))
+    refuse(fields.where("verdict"), "failed, error, hung or crashed", json["verdict"]);
   waiver.verdict = *verdict;
   if (fields.has("when")) waiver.when = read_when(fields.object("when"), fmt::format("{}: when", place));
   waiver.reason = nonempty(fields, "reason");
@@ -139,7 +145,8 @@ Waiver read_waiver(const ordered_json& json, std::string_view place) {
   waiver.owner = nonempty(fields, "owner");
   waiver.expires = fields.text("expires");
   if (!is_day(waiver.expires)) refuse(fields.where("expires"), "a day such as 2030-12-31", json["expires"]);
-  if (fields.has("shown_by")) waiver.shown_by = read_demonstration(fields.object("shown_by"), fmt::format("{}: shown_by", place));
+  if (fields.has("shown_by"))
+    waiver.shown_by = read_demonstration(fields.object("shown_by"), fmt::format("{}: shown_by", place));
   return waiver;
 }
 

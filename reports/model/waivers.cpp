@@ -50,8 +50,8 @@ WaiverUse use_of(const Waiver& waiver, const Report& report) {
     if (covered && passed) use.passed.push_back(id);
   }
   const bool whole = !report.head.partial && report.head.outside_profile == 0;
-  const bool holds =
-      std::ranges::any_of(report.worlds, [&](const WorldResult& world) { return holds_in(waiver.when, world, report.head); });
+  const bool holds = std::ranges::any_of(
+      report.worlds, [&](const WorldResult& world) { return holds_in(waiver.when, world, report.head); });
   if (!use.passed.empty()) use.state = WaiverState::unexpected_pass;
   else if (!use.waived.empty()) use.state = WaiverState::used;
   else if (!covers_any && whole && holds) use.state = WaiverState::unused;
@@ -77,7 +77,8 @@ void apply_waivers(std::span<CaseResult> cases, const Report& report) {
     if (!is_waivable(result.verdict)) continue;
     const auto found = std::ranges::find_if(in_force, [&](int index) {
       const Waiver& waiver = report.head.waivers[static_cast<std::size_t>(index)];
-      return waiver.verdict == result.verdict && matches_id(result.info.id, waiver.pattern) && covers(waiver, result, report);
+      return waiver.verdict == result.verdict && matches_id(result.info.id, waiver.pattern) &&
+             covers(waiver, result, report);
     });
     if (found != in_force.end()) result.waiver = *found;
   }

@@ -32,7 +32,8 @@ std::vector<StepRange> step_ranges(const PlayResult& rank) {
 
 /// `1`, or `1 (backward 2)` if an iteration has several backward passes.
 std::string step_number(const PlayResult& rank, const PlayedStep& step) {
-  const bool has_several = std::ranges::any_of(rank.compiled_steps, [](const PlayedStep& other) { return other.backward > 1; });
+  const bool has_several =
+      std::ranges::any_of(rank.compiled_steps, [](const PlayedStep& other) { return other.backward > 1; });
   return fmt::format("{}{}", step.iteration, has_several ? fmt::format(" (backward {})", step.backward) : "");
 }
 
@@ -43,9 +44,12 @@ std::string range_name(const PlayResult& rank, const StepRange& range) {
   return fmt::format("iterations {} to {}", step_number(rank, range.first), step_number(rank, range.last));
 }
 
-bool compiled_the_same(const PlayResult& a, const PlayResult& b) { return a.compiled_steps == b.compiled_steps && a.plans == b.plans; }
+bool compiled_the_same(const PlayResult& a, const PlayResult& b) {
+  return a.compiled_steps == b.compiled_steps && a.plans == b.plans;
+}
 
-/// Describes the communication of a pass: a line for each all-reduce and each wait. All-reduces have their numbers in the pass.
+/// Describes the communication of a pass: a line for each all-reduce and each wait. All-reduces have their numbers in
+/// the pass.
 std::vector<std::string> communication(const StepGraph& graph) {
   std::vector<std::string> lines;
   std::map<std::size_t, std::size_t> written_by;  // by value: the number of its all-reduce
@@ -60,8 +64,8 @@ std::vector<std::string> communication(const StepGraph& graph) {
         operands.push_back(fmt::format("{} {}", elements, to_string(graph.values[input].dtype)));
       }
       for (const std::size_t output : node.outputs) written_by[output] = reductions;
-      lines.push_back(fmt::format("all_reduce {} ({}), {}, ranks {}", reductions++, to_string(node.op), fmt::join(operands, " and "),
-                                  fmt::join(node.group, " ")));
+      lines.push_back(fmt::format("all_reduce {} ({}), {}, ranks {}", reductions++, to_string(node.op),
+                                  fmt::join(operands, " and "), fmt::join(node.group, " ")));
     } else if (node.kind == StepNodeKind::wait) {
       std::set<std::size_t> waited;
       for (const std::size_t input : node.inputs) {
@@ -94,7 +98,9 @@ std::optional<PlayDifference> compare_step(const PlayResult& first, const PlayRe
   const std::vector<std::string> one = communication(first, here), other = communication(second, there);
   const auto [at, its] = std::ranges::mismatch(one, other);
   if (at == one.end() && its == other.end()) return std::nullopt;
-  const auto text = [](auto place, const std::vector<std::string>& lines) { return place == lines.end() ? "nothing more" : *place; };
+  const auto text = [](auto place, const std::vector<std::string>& lines) {
+    return place == lines.end() ? "nothing more" : *place;
+  };
   difference.what = fmt::format("communication {} of backward {}", at - one.begin(), here.backward);
   difference.values = {text(at, one), text(its, other)};
   difference.more = at == one.begin() ? "it is the first" : fmt::format("before it, on both: {}", *(at - 1));
@@ -103,7 +109,9 @@ std::optional<PlayDifference> compare_step(const PlayResult& first, const PlayRe
 
 }  // namespace
 
-bool has_compiled_step(std::span<const PlayResult> ranks) { return !ranks.empty() && !ranks.front().compiled_steps.empty(); }
+bool has_compiled_step(std::span<const PlayResult> ranks) {
+  return !ranks.empty() && !ranks.front().compiled_steps.empty();
+}
 
 std::string compiled_steps_text(std::span<const PlayResult> ranks) {
   if (!has_compiled_step(ranks)) return fmt::format("{}\n", no_compiled_step);
@@ -111,7 +119,8 @@ std::string compiled_steps_text(std::span<const PlayResult> ranks) {
   std::string text;
   std::map<std::size_t, std::string> shown;  // plans, by the name of their first step
   for (const StepRange& range : step_ranges(rank)) {
-    text += fmt::format("{}rank {}: compiled step of {}\n", text.empty() ? "" : "\n", rank.rank, range_name(rank, range));
+    text +=
+        fmt::format("{}rank {}: compiled step of {}\n", text.empty() ? "" : "\n", rank.rank, range_name(rank, range));
     const auto [plan, is_new] = shown.try_emplace(range.first.plan, step_name(rank, range.first));
     if (!is_new) {
       text += fmt::format("  as in {}\n", plan->second);
@@ -135,12 +144,14 @@ std::string compiled_steps_dot(const PlayResult& rank) {
   for (const StepRange& range : step_ranges(rank)) {
     if (!drawn.insert(range.first.plan).second) continue;
     for (const StepGraph& graph : rank.plans.at(range.first.plan))
-      graphs.push_back({fmt::format("rank {}, {}: {}", rank.rank, range_name(rank, range), to_string(graph.pass)), &graph});
+      graphs.push_back(
+          {fmt::format("rank {}, {}: {}", rank.rank, range_name(rank, range), to_string(graph.pass)), &graph});
   }
   return to_dot(graphs);
 }
 
-CompiledStepsComparison compare_compiled_steps(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second) {
+CompiledStepsComparison compare_compiled_steps(const std::vector<PlayResult>& first,
+                                               const std::vector<PlayResult>& second) {
   CompiledStepsComparison comparison;
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     const std::size_t here = first[rank].compiled_steps.size(), there = second[rank].compiled_steps.size();
@@ -152,7 +163,8 @@ CompiledStepsComparison compare_compiled_steps(const std::vector<PlayResult>& fi
                                         .rank = first[rank].rank,
                                         .values = {fmt::format("{}", here), fmt::format("{}", there)}};
     }
-    for (std::size_t step = 0; step < here && !comparison.first; ++step) comparison.first = compare_step(first[rank], second[rank], step);
+    for (std::size_t step = 0; step < here && !comparison.first; ++step)
+      comparison.first = compare_step(first[rank], second[rank], step);
   }
   return comparison;
 }

@@ -45,7 +45,8 @@ WorldTimes measured_times(std::span<const PlayResult> ranks) {
 }
 
 /// The slowest rank's time of a phase. Empty: no rank has a time.
-std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration, std::optional<Nanoseconds> PhaseTimes::* phase) {
+std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration,
+                                   std::optional<Nanoseconds> PhaseTimes::* phase) {
   std::optional<Nanoseconds> most;
   for (const PlayTimes* rank : ranks) {
     if (iteration >= rank->phases.size()) continue;
@@ -60,7 +61,9 @@ Nanoseconds total(const WorldTimes& ranks) {
   return most;
 }
 
-std::size_t iterations(std::span<const PlayResult> ranks) { return ranks.empty() ? 0 : ranks.front().times.phases.size(); }
+std::size_t iterations(std::span<const PlayResult> ranks) {
+  return ranks.empty() ? 0 : ranks.front().times.phases.size();
+}
 
 std::vector<fact::Collective> collectives(const Trace& trace) {
   std::vector<fact::Collective> found;
@@ -70,7 +73,7 @@ std::vector<fact::Collective> collectives(const Trace& trace) {
   return found;
 }
 
-// -- JSON ---------------------------------------------------------------------------------------------------------------------------------
+// -- JSON -------------------------------------------------------------------------------------------------------------
 
 Json times(const WorldTimes& ranks, std::size_t iteration) {
   Json json = Json::object();
@@ -86,8 +89,11 @@ Json times(const WorldTimes& ranks, std::size_t iteration) {
 Json values(const std::vector<PlayedTensor>& tensors) {
   Json json = Json::object();
   for (const PlayedTensor& tensor : tensors) {
-    json[tensor.name] = {
-        {"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"dim", tensor.dim}, {"start", tensor.start}, {"hex", tensor.bits}};
+    json[tensor.name] = {{"dtype", to_string(tensor.dtype)},
+                         {"shape", tensor.shape},
+                         {"dim", tensor.dim},
+                         {"start", tensor.start},
+                         {"hex", tensor.bits}};
   }
   return json;
 }
@@ -104,8 +110,9 @@ Json compiled(const PlayResult& rank, int iteration) {
 
 Json write(const PlayResult& rank) {
   const auto names = streams(rank.times.trace);
-  Json json{{"rank", rank.rank},         {"spans", Json::array()}, {"collectives", Json::array()}, {"iterations", Json::array()},
-            {"warnings", rank.warnings}, {"hooks", Json::array()}, {"refusals", rank.refusals}};
+  Json json{{"rank", rank.rank},           {"spans", Json::array()},    {"collectives", Json::array()},
+            {"iterations", Json::array()}, {"warnings", rank.warnings}, {"hooks", Json::array()},
+            {"refusals", rank.refusals}};
   for (const PlayedHookCall& call : rank.hook_calls) {
     Json& written = json["hooks"].emplace_back(Json{{"iteration", call.iteration},
                                                     {"call", call.during},
@@ -119,8 +126,11 @@ Json write(const PlayResult& rank) {
     if (call.collective) written["collective"] = *call.collective;
   }
   for (const trace::Span& span : trace::spans(rank.times.trace)) {
-    json["spans"].push_back(
-        {{"stream", names.at(span.stream).name}, {"kind", span.kind}, {"label", span.label}, {"start", span.start}, {"end", span.end}});
+    json["spans"].push_back({{"stream", names.at(span.stream).name},
+                             {"kind", span.kind},
+                             {"label", span.label},
+                             {"start", span.start},
+                             {"end", span.end}});
   }
   for (const fact::Collective& collective : collectives(rank.times.trace)) {
     json["collectives"].push_back({{"kind", to_string(collective.kind)},
@@ -133,8 +143,9 @@ Json write(const PlayResult& rank) {
                                    {"end", collective.end}});
   }
   for (const PlayedIteration& iteration : rank.iterations) {
-    Json& written = json["iterations"].emplace_back(
-        Json{{"loss", bits_of(iteration.loss)}, {"gradients", values(iteration.gradients)}, {"parameters", values(iteration.parameters)}});
+    Json& written = json["iterations"].emplace_back(Json{{"loss", bits_of(iteration.loss)},
+                                                         {"gradients", values(iteration.gradients)},
+                                                         {"parameters", values(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
     if (!rank.compiled_steps.empty()) written["compiled"] = compiled(rank, iteration.iteration);
   }
@@ -146,7 +157,7 @@ Json write(const PlayResult& rank) {
   return json;
 }
 
-// -- Text ---------------------------------------------------------------------------------------------------------------------------------
+// -- Text -------------------------------------------------------------------------------------------------------------
 
 struct Letter {
   std::string_view kind;
@@ -174,7 +185,8 @@ std::string timeline(const Trace& trace, int width) {
     longest_name = std::max(longest_name, names.at(span.stream).name.size());
     by_stream[span.stream].push_back(std::move(span));
   }
-  const auto columns = static_cast<int>(std::min<Nanoseconds>(end, std::max(10, width - static_cast<int>(longest_name) - 4)));
+  const auto columns =
+      static_cast<int>(std::min<Nanoseconds>(end, std::max(10, width - static_cast<int>(longest_name) - 4)));
   const double column = static_cast<double>(end) / columns;
   std::string text;
   std::map<std::string, char> used;
@@ -185,8 +197,8 @@ std::string timeline(const Trace& trace, int width) {
       used[span.kind] = letter_of(span.kind);
       const auto first = static_cast<int>(static_cast<double>(span.start) / column);
       for (int at = first; at < columns && at * column < static_cast<double>(span.end); ++at) {
-        const double part =
-            std::min((at + 1) * column, static_cast<double>(span.end)) - std::max(at * column, static_cast<double>(span.start));
+        const double part = std::min((at + 1) * column, static_cast<double>(span.end)) -
+                            std::max(at * column, static_cast<double>(span.start));
         const auto place = static_cast<std::size_t>(at);
         if (part <= filled[place] || part * 4 < column) continue;  // a sliver at the edge is not shown
         filled[place] = part;
@@ -204,8 +216,8 @@ std::string order(const PlayResult& rank) {
   std::string text;
   std::size_t number = 0;
   for (const fact::Collective& collective : collectives(rank.times.trace)) {
-    text +=
-        fmt::format("  {:>3}  {:>9} .. {:<9}  {}", number, in_time(collective.start), in_time(collective.end), to_string(collective.kind));
+    text += fmt::format("  {:>3}  {:>9} .. {:<9}  {}", number, in_time(collective.start), in_time(collective.end),
+                        to_string(collective.kind));
     if (collective.op != ReduceOp::none) text += fmt::format(" ({})", to_string(collective.op));
     text += fmt::format(" \"{}\", {} -> {} {}, ranks {}", collective.tag, collective.in_count, collective.out_count,
                         to_string(collective.dtype), fmt::join(collective.group, " "));
@@ -218,8 +230,8 @@ std::string order(const PlayResult& rank) {
 std::string hook_calls(const PlayResult& rank) {
   std::string text;
   for (const PlayedHookCall& call : rank.hook_calls) {
-    text += fmt::format("  iter {} {}: {} at {}, state {}, of \"{}\", {} {}{}\n", call.iteration, call.during, call.hook, call.point,
-                        call.state, call.label, call.count, to_string(call.dtype),
+    text += fmt::format("  iter {} {}: {} at {}, state {}, of \"{}\", {} {}{}\n", call.iteration, call.during,
+                        call.hook, call.point, call.state, call.label, call.count, to_string(call.dtype),
                         call.collective ? fmt::format(", collective {}", *call.collective) : "");
   }
   return text.empty() ? "  none\n" : text;
@@ -230,8 +242,8 @@ std::string row(std::string_view name, const WorldTimes& ranks, std::size_t iter
     const auto time = slowest(ranks, iteration, phase);
     return time ? in_time(*time) : std::string("-");
   };
-  return fmt::format("{:14} {:>12} {:>18} {:>12}\n", name, cell(&PhaseTimes::forward), cell(&PhaseTimes::forward_backward),
-                     cell(&PhaseTimes::exposed));
+  return fmt::format("{:14} {:>12} {:>18} {:>12}\n", name, cell(&PhaseTimes::forward),
+                     cell(&PhaseTimes::forward_backward), cell(&PhaseTimes::exposed));
 }
 
 std::string table(std::span<const PlayResult> ranks, const WorldResult& world) {
@@ -298,8 +310,10 @@ std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world,
   if (std::ranges::any_of(ranks, [](const PlayResult& rank) { return !rank.hook_calls.empty(); }))
     text += sections(ranks, "calls of gradient hooks", hook_calls);
   for (const PlayResult& rank : ranks) {
-    for (const std::string& warning : rank.warnings) text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
-    for (const std::string& refusal : rank.refusals) text += fmt::format("refused on rank {}: {}\n", rank.rank, refusal);
+    for (const std::string& warning : rank.warnings)
+      text += fmt::format("warning on rank {}: {}\n", rank.rank, warning);
+    for (const std::string& refusal : rank.refusals)
+      text += fmt::format("refused on rank {}: {}\n", rank.rank, refusal);
   }
   return printable(text);  // names and warnings come from the engine
 }

@@ -57,7 +57,9 @@ class Element {
   }
 
  private:
-  std::uint64_t magnitude() const { return bits_ & ~(std::uint64_t{1} << (format_->exponent_bits + format_->fraction_bits)); }
+  std::uint64_t magnitude() const {
+    return bits_ & ~(std::uint64_t{1} << (format_->exponent_bits + format_->fraction_bits));
+  }
   bool is_negative() const { return bits_ != magnitude(); }
 
   double value() const {
@@ -67,9 +69,10 @@ class Element {
     const int bias = (1 << (format_->exponent_bits - 1)) - 1;
     const bool is_infinite = exponent == (std::uint64_t{1} << format_->exponent_bits) - 1;
     const std::uint64_t leading = exponent == 0 ? 0 : std::uint64_t{1} << format_->fraction_bits;
-    const double size = is_infinite ? std::numeric_limits<double>::infinity()
-                                    : std::ldexp(static_cast<double>(fraction + leading),
-                                                 std::max(static_cast<int>(exponent), 1) - bias - format_->fraction_bits);
+    const double size = is_infinite
+                            ? std::numeric_limits<double>::infinity()
+                            : std::ldexp(static_cast<double>(fraction + leading),
+                                         std::max(static_cast<int>(exponent), 1) - bias - format_->fraction_bits);
     return is_negative() ? -size : size;
   }
 
@@ -80,7 +83,8 @@ class Element {
 
 std::string part_text(const PlayedTensor& tensor) {
   const std::string along = tensor.dim < 0 ? "of all elements" : fmt::format("along dimension {}", tensor.dim);
-  return fmt::format("{} [{}], from {} {}", to_string(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.start, along);
+  return fmt::format("{} [{}], from {} {}", to_string(tensor.dtype), fmt::join(tensor.shape, ", "), tensor.start,
+                     along);
 }
 
 /// Compares all values, keeps the first difference, and counts the others.
@@ -118,7 +122,9 @@ class Values {
         presence("parameter", one.parameters, other.parameters, "missing");
       });
       for (const Part& part : parts) {
-        each([&](const PlayedIteration& one, const PlayedIteration& other) { tensors(part.name, one.*part.tensors, other.*part.tensors); });
+        each([&](const PlayedIteration& one, const PlayedIteration& other) {
+          tensors(part.name, one.*part.tensors, other.*part.tensors);
+        });
       }
     }
   }
@@ -130,7 +136,8 @@ class Values {
     PlayDifference found = *first_;
     if (different_ == 0) return found;
     found.more = fmt::format("{} of {} values differ in all", different_, compared_);
-    if (furthest_ > 0 && furthest_ <= meaningful) found.more += fmt::format(", by {} units in the last place at most", furthest_);
+    if (furthest_ > 0 && furthest_ <= meaningful)
+      found.more += fmt::format(", by {} units in the last place at most", furthest_);
     return found;
   }
 
@@ -150,7 +157,8 @@ class Values {
     take(what, index, one, other, one.distance(other));
   }
 
-  void take(const std::string& what, std::optional<std::size_t> index, const Element& one, const Element& other, std::uint64_t distance) {
+  void take(const std::string& what, std::optional<std::size_t> index, const Element& one, const Element& other,
+            std::uint64_t distance) {
     ++compared_;
     if (distance <= ulps_) return;
     ++different_;
@@ -168,17 +176,20 @@ class Values {
 
   void presence(std::string_view what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second,
                 const std::string& absent) {
-    const auto lacks = [&](const std::vector<PlayedTensor>& from, const std::vector<PlayedTensor>& in, bool is_swapped) {
+    const auto lacks = [&](const std::vector<PlayedTensor>& from, const std::vector<PlayedTensor>& in,
+                           bool is_swapped) {
       for (const PlayedTensor& tensor : from) {
         if (std::ranges::find(in, tensor.name, &PlayedTensor::name) != in.end()) continue;
-        keep(fmt::format("{} \"{}\"", what, tensor.name), is_swapped ? absent : part_text(tensor), is_swapped ? part_text(tensor) : absent);
+        keep(fmt::format("{} \"{}\"", what, tensor.name), is_swapped ? absent : part_text(tensor),
+             is_swapped ? part_text(tensor) : absent);
       }
     };
     lacks(first, second, false);
     lacks(second, first, true);
   }
 
-  void tensors(const std::string& what, const std::vector<PlayedTensor>& first, const std::vector<PlayedTensor>& second) {
+  void tensors(const std::string& what, const std::vector<PlayedTensor>& first,
+               const std::vector<PlayedTensor>& second) {
     presence(what, first, second, "none");
     for (const PlayedTensor& tensor : first) {
       const auto other = std::ranges::find(second, tensor.name, &PlayedTensor::name);
@@ -190,7 +201,8 @@ class Values {
     // A part without elements has no position.
     const bool is_empty = first.bits.empty() && second.bits.empty();
     const bool is_placed_alike = is_empty || (first.dim == second.dim && first.start == second.start);
-    if (first.dtype != second.dtype || first.shape != second.shape || first.bits.size() != second.bits.size() || !is_placed_alike)
+    if (first.dtype != second.dtype || first.shape != second.shape || first.bits.size() != second.bits.size() ||
+        !is_placed_alike)
       return keep(what, part_text(first), part_text(second));
     const std::size_t digits = 2 * size_of(first.dtype);
     for (std::size_t at = 0; at + digits <= first.bits.size(); at += digits) {
@@ -210,7 +222,8 @@ class Values {
 
 }  // namespace
 
-BitsComparison compare_bits(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second, std::uint64_t ulps) {
+BitsComparison compare_bits(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second,
+                            std::uint64_t ulps) {
   Values values(ulps);
   values.iterations(first, second);
   return {.compared = values.compared(), .first = values.found()};

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using PlayedRanks = std::vector<PlayResult>;
 
-// -- Verdicts -----------------------------------------------------------------------------------------------------------------------------
+// -- Verdicts ---------------------------------------------------------------------------------------------------------
 
 std::string outcome(const SubjectPlay& play) {
   std::string text(to_string(play.verdict));
@@ -38,18 +38,20 @@ std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const S
   std::string what = "both play it to its end, and they have different verdicts";
   if (first.ranks.empty() != second.ranks.empty()) what = "only one of them plays it to its end";
   else if (first.ranks.empty()) what = "neither plays it to its end, and they end otherwise";
-  return PlayDifference{.aspect = Aspect::verdict, .what = std::move(what), .values = {outcome(first), outcome(second)}};
+  return PlayDifference{
+      .aspect = Aspect::verdict, .what = std::move(what), .values = {outcome(first), outcome(second)}};
 }
 
-// -- Totals -------------------------------------------------------------------------------------------------------------------------------
+// -- Totals -----------------------------------------------------------------------------------------------------------
 
 struct Phase {
   const char* name;
   std::optional<Nanoseconds> PhaseTimes::* time;
 };
 
-constexpr Phase compared_phases[] = {
-    {"forward", &PhaseTimes::forward}, {"forward_backward", &PhaseTimes::forward_backward}, {"exposed", &PhaseTimes::exposed}};
+constexpr Phase compared_phases[] = {{"forward", &PhaseTimes::forward},
+                                     {"forward_backward", &PhaseTimes::forward_backward},
+                                     {"exposed", &PhaseTimes::exposed}};
 
 std::string time_text(std::optional<Nanoseconds> time) { return time ? trace::in_time(*time) : "none"; }
 
@@ -85,7 +87,7 @@ std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const Pla
   return std::nullopt;
 }
 
-// -- Order --------------------------------------------------------------------------------------------------------------------------------
+// -- Order ------------------------------------------------------------------------------------------------------------
 
 // With more steps, the table of waits is too large to be worth its time.
 constexpr std::size_t most_steps_with_waits = 2000;
@@ -108,11 +110,12 @@ Trace without_waits_for_agreements(const Trace& trace) {
   bool has_agreed = false;
   for (const Fact& fact : trace.facts) {
     const auto* collective = std::get_if<fact::Collective>(&fact);
-    const bool waits = std::holds_alternative<fact::StreamSynchronized>(fact) || std::holds_alternative<fact::EventSynchronized>(fact);
+    const bool waits =
+        std::holds_alternative<fact::StreamSynchronized>(fact) || std::holds_alternative<fact::EventSynchronized>(fact);
     if (has_agreed && waits) continue;
     // The host waits for events that are recorded in between.
-    has_agreed =
-        collective != nullptr ? collective->tag == extension_sizes_tag : has_agreed && std::holds_alternative<fact::EventRecorded>(fact);
+    has_agreed = collective != nullptr ? collective->tag == extension_sizes_tag
+                                       : has_agreed && std::holds_alternative<fact::EventRecorded>(fact);
     rest.facts.push_back(fact);
   }
   return rest;
@@ -150,7 +153,8 @@ void find_waits(Order& order, const Trace& trace) {
   const std::size_t count = order.structure.steps.size();
   order.structure.before.resize(count * count);
   for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t j = i + 1; j < count; ++j) order.structure.before[i * count + j] = before.before(order.ends[i], order.begins[j]);
+    for (std::size_t j = i + 1; j < count; ++j)
+      order.structure.before[i * count + j] = before.before(order.ends[i], order.begins[j]);
   }
 }
 
@@ -185,18 +189,19 @@ std::optional<PlayDifference> compare_waits(const Order& first, const Order& sec
   if (!edge) return std::nullopt;
   const std::string waits = "waits", need_not = "need not wait";
   return PlayDifference{.aspect = Aspect::order,
-                        .what = fmt::format("step {}, {}, and what it waits for: step {}, {}", edge->to, step_text(first, edge->to),
-                                            edge->from, step_text(first, edge->from)),
+                        .what = fmt::format("step {}, {}, and what it waits for: step {}, {}", edge->to,
+                                            step_text(first, edge->to), edge->from, step_text(first, edge->from)),
                         .rank = static_cast<int>(rank),
                         .values = {edge->is_expected ? waits : need_not, edge->is_expected ? need_not : waits}};
 }
 
-std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const PlayedRanks& second, PlayComparison& comparison) {
+std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const PlayedRanks& second,
+                                             PlayComparison& comparison) {
   std::vector<std::pair<Trace, Trace>> traces;
   std::vector<std::pair<Order, Order>> orders;
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
-    const auto& [here, there] =
-        traces.emplace_back(without_waits_for_agreements(first[rank].times.trace), without_waits_for_agreements(second[rank].times.trace));
+    const auto& [here, there] = traces.emplace_back(without_waits_for_agreements(first[rank].times.trace),
+                                                    without_waits_for_agreements(second[rank].times.trace));
     auto& [one, other] = orders.emplace_back(order_of(here), order_of(there));
     comparison.steps += one.structure.steps.size();
     comparison.with_waits = comparison.with_waits && one.structure.steps.size() <= most_steps_with_waits;
@@ -214,7 +219,7 @@ std::optional<PlayDifference> compare_orders(const PlayedRanks& first, const Pla
   return std::nullopt;
 }
 
-// -- Counts -------------------------------------------------------------------------------------------------------------------------------
+// -- Counts -----------------------------------------------------------------------------------------------------------
 
 /// The properties that distinguish collectives. Each property includes those before it.
 enum class Sense : std::uint8_t {
@@ -237,8 +242,8 @@ Sort sort_of(const fact::Collective& collective, Sense sense) {
   sort.tag = collective.tag;
   if (sense == Sense::tag) return sort;
   if (collective.op != ReduceOp::none) sort.sizes = fmt::format("{}, ", to_string(collective.op));
-  sort.sizes += fmt::format("{} -> {} {}, ranks {}", collective.in_count, collective.out_count, to_string(collective.dtype),
-                            fmt::join(collective.group, " "));
+  sort.sizes += fmt::format("{} -> {} {}, ranks {}", collective.in_count, collective.out_count,
+                            to_string(collective.dtype), fmt::join(collective.group, " "));
   return sort;
 }
 
@@ -277,8 +282,12 @@ std::string exchanged(const Counts& counts, const Sort& wanted) {
 PlayDifference unlike(const Counts& first, const Counts& second, const Sort& sort, Sense sense) {
   const std::string what = sense == Sense::kind ? sort.kind : fmt::format("{} \"{}\"", sort.kind, sort.tag);
   if (sense == Sense::sizes)
-    return {.aspect = Aspect::counts, .what = what + ", what is exchanged", .values = {exchanged(first, sort), exchanged(second, sort)}};
-  return {.aspect = Aspect::counts, .what = what + ", how many", .values = {count_text(first, sort), count_text(second, sort)}};
+    return {.aspect = Aspect::counts,
+            .what = what + ", what is exchanged",
+            .values = {exchanged(first, sort), exchanged(second, sort)}};
+  return {.aspect = Aspect::counts,
+          .what = what + ", how many",
+          .values = {count_text(first, sort), count_text(second, sort)}};
 }
 
 std::optional<PlayDifference> compare_counts(const PlayedRanks& first, const PlayedRanks& second) {
@@ -298,12 +307,12 @@ std::optional<PlayDifference> compare_counts(const PlayedRanks& first, const Pla
 std::size_t collectives(const PlayedRanks& ranks) {
   std::size_t count = 0;
   for (const PlayResult& rank : ranks)
-    count += static_cast<std::size_t>(
-        std::ranges::count_if(rank.times.trace.facts, [](const Fact& fact) { return compared_collective(fact) != nullptr; }));
+    count += static_cast<std::size_t>(std::ranges::count_if(
+        rank.times.trace.facts, [](const Fact& fact) { return compared_collective(fact) != nullptr; }));
   return count;
 }
 
-// -- Words --------------------------------------------------------------------------------------------------------------------------------
+// -- Words ------------------------------------------------------------------------------------------------------------
 
 std::string place_text(const PlayDifference& difference) {
   std::string text = difference.what;
@@ -319,12 +328,14 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
     case Aspect::verdict: return comparison.both_played ? "alike" : "alike: neither plays it to its end";
     case Aspect::totals: return "alike";
     case Aspect::order:
-      return fmt::format("alike: {} collectives and computations of modules{}", comparison.steps,
-                         comparison.with_waits ? ", and what each waits for" : "; too many to look at what each waits for");
+      return fmt::format(
+          "alike: {} collectives and computations of modules{}", comparison.steps,
+          comparison.with_waits ? ", and what each waits for" : "; too many to look at what each waits for");
     case Aspect::counts: return fmt::format("alike: {} collectives", comparison.collectives);
     case Aspect::plan: return fmt::format("alike: {} compiled steps", comparison.compiled_steps);
     case Aspect::bits:
-      return comparison.elements == 0 ? "nothing was captured" : fmt::format("alike: {} captured values", comparison.elements);
+      return comparison.elements == 0 ? "nothing was captured"
+                                      : fmt::format("alike: {} captured values", comparison.elements);
   }
   return {};
 }
@@ -336,7 +347,8 @@ std::string beginning(std::string_view whole) {
   constexpr std::size_t shown = 10;
   const std::string text = shortened_tracebacks(whole);
   std::size_t end = 0;
-  for (std::size_t line = 0; line < shown && end < text.size(); ++line) end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  for (std::size_t line = 0; line < shown && end < text.size(); ++line)
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
   const auto more = std::ranges::count(std::string_view(text).substr(end), '\n');
   return fmt::format("{}{}", text.substr(0, end), more > 0 ? fmt::format("and {} more lines\n", more) : std::string());
 }
@@ -347,7 +359,8 @@ std::string difference_text(const PlayComparison& comparison, const PlayDifferen
     const std::string value = printable(difference.values[side]);
     const std::size_t end = std::min(value.find('\n'), value.size());
     text += fmt::format("{}{}: {}\n", value_margin, printable(comparison.subjects[side]), value.substr(0, end));
-    if (end < value.size()) text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", value_margin));
+    if (end < value.size())
+      text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", value_margin));
   }
   return text + indented(printable(difference.more), value_margin);
 }
@@ -372,15 +385,17 @@ const PlayDifference* PlayComparison::find(Aspect aspect) const {
 }
 
 PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std::uint64_t ulps) {
-  PlayComparison comparison{.subjects = {first.subject, second.subject}, .both_played = !first.ranks.empty() && !second.ranks.empty()};
+  PlayComparison comparison{.subjects = {first.subject, second.subject},
+                            .both_played = !first.ranks.empty() && !second.ranks.empty()};
   const auto keep = [&](std::optional<PlayDifference> difference) {
     if (difference) comparison.differences.push_back(*std::move(difference));
   };
   keep(compare_verdicts(first, second));
   if (!comparison.both_played) return comparison;
   if (first.ranks.size() != second.ranks.size()) {
-    throw std::invalid_argument(fmt::format("{} played on {} ranks, {} on {}: only plays on as many ranks can be compared", first.subject,
-                                            first.ranks.size(), second.subject, second.ranks.size()));
+    throw std::invalid_argument(
+        fmt::format("{} played on {} ranks, {} on {}: only plays on as many ranks can be compared", first.subject,
+                    first.ranks.size(), second.subject, second.ranks.size()));
   }
   comparison.ranks = first.ranks.size();
   keep(compare_totals(first.ranks, second.ranks));
@@ -402,7 +417,8 @@ Json to_json(const PlayComparison& comparison) {
             {"both_played", comparison.both_played},
             {"differences", Json::array()}};
   for (const PlayDifference& difference : comparison.differences) {
-    Json& written = json["differences"].emplace_back(Json{{"aspect", to_string(difference.aspect)}, {"what", difference.what}});
+    Json& written =
+        json["differences"].emplace_back(Json{{"aspect", to_string(difference.aspect)}, {"what", difference.what}});
     if (difference.rank) written["rank"] = *difference.rank;
     if (difference.iteration) written["iteration"] = *difference.iteration;
     if (difference.index) written["index"] = *difference.index;
@@ -424,8 +440,9 @@ std::string to_text(const PlayComparison& comparison) {
     if (aspect != Aspect::verdict && !comparison.both_played) continue;
     const PlayDifference* difference = comparison.find(aspect);
     if (aspect == Aspect::plan && difference == nullptr && comparison.compiled_steps == 0) continue;
-    text += fmt::format("{:9}{}", to_string(aspect),
-                        difference != nullptr ? difference_text(comparison, *difference) : alike_text(comparison, aspect) + "\n");
+    text += fmt::format(
+        "{:9}{}", to_string(aspect),
+        difference != nullptr ? difference_text(comparison, *difference) : alike_text(comparison, aspect) + "\n");
   }
   return text;
 }

@@ -22,7 +22,9 @@ std::string size_text(const StepValue& value) {
 
 std::string join_texts(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
 
-std::string counted(std::size_t count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 /// The names of values. Values that exist before the pass have their own names. Others are `%N`.
 class ValueNames {
@@ -132,8 +134,10 @@ std::vector<std::string> gutter(const StepGraph& graph, const Reductions& reduct
 /// `divide by 2`, `all_reduce sum over ranks 0 1`, `wait`.
 std::string action_text(const StepNode& node) {
   switch (node.kind) {
-    case StepNodeKind::compute: return node.operation == "divide" ? fmt::format("divide by {}", node.divisor) : node.operation;
-    case StepNodeKind::all_reduce: return fmt::format("all_reduce {} over ranks {}", to_string(node.op), fmt::join(node.group, " "));
+    case StepNodeKind::compute:
+      return node.operation == "divide" ? fmt::format("divide by {}", node.divisor) : node.operation;
+    case StepNodeKind::all_reduce:
+      return fmt::format("all_reduce {} over ranks {}", to_string(node.op), fmt::join(node.group, " "));
     case StepNodeKind::wait:
     case StepNodeKind::copy: return std::string(to_string(node.kind));
   }
@@ -150,8 +154,8 @@ std::string remark(const StepGraph& graph, std::size_t index, const Reductions& 
   for (const std::size_t output : node.outputs) {
     if (output >= graph.values.size()) continue;
     const StepValue& value = graph.values[output];
-    const bool says_more = node.kind == StepNodeKind::compute && value.kind == StepValueKind::computed && !value.name.empty() &&
-                           value.name != node.label && !value.name.starts_with(node.operation);
+    const bool says_more = node.kind == StepNodeKind::compute && value.kind == StepValueKind::computed &&
+                           !value.name.empty() && value.name != node.label && !value.name.starts_with(node.operation);
     parts.push_back(says_more ? fmt::format("{} {}", value.name, size_text(value)) : size_text(value));
   }
   return join_texts(parts);
@@ -183,7 +187,8 @@ std::string cluster(const TitledStepGraph& titled, std::size_t number) {
   const auto vertex_of_value = [&](std::size_t index) {
     const std::string vertex = fmt::format("v{}_{}", number, index);
     if (holders.try_emplace(index, vertex).second)
-      text += fmt::format("    {} [label=\"{}\\n{}\", shape=ellipse];\n", vertex, escaped(names.of(index)), size_text(graph.values[index]));
+      text += fmt::format("    {} [label=\"{}\\n{}\", shape=ellipse];\n", vertex, escaped(names.of(index)),
+                          size_text(graph.values[index]));
     return vertex;
   };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -194,10 +199,12 @@ std::string cluster(const TitledStepGraph& titled, std::size_t number) {
       if (!holders.contains(input)) vertex_of_value(input);
       edges += fmt::format("    {} -> {} [label=\"{}\"];\n", holders.at(input), vertex, size_text(graph.values[input]));
     }
-    text += fmt::format("    {} [label=\"{}\\n{}\"{}];\n", vertex, escaped(action_text(node)), escaped(node.label), colour_text(node.kind));
+    text += fmt::format("    {} [label=\"{}\\n{}\"{}];\n", vertex, escaped(action_text(node)), escaped(node.label),
+                        colour_text(node.kind));
     for (const std::size_t output : node.outputs) {
       if (output >= graph.values.size()) continue;
-      if (graph.values[output].kind != StepValueKind::computed) edges += fmt::format("    {} -> {};\n", vertex, vertex_of_value(output));
+      if (graph.values[output].kind != StepValueKind::computed)
+        edges += fmt::format("    {} -> {};\n", vertex, vertex_of_value(output));
       holders[output] = vertex;
     }
   }
@@ -209,7 +216,9 @@ std::string cluster(const TitledStepGraph& titled, std::size_t number) {
 std::string to_text(const StepGraph& graph) {
   const ValueNames names(graph);
   const Reductions reductions(graph);
-  const auto count = [&](StepNodeKind kind) { return static_cast<std::size_t>(std::ranges::count(graph.nodes, kind, &StepNode::kind)); };
+  const auto count = [&](StepNodeKind kind) {
+    return static_cast<std::size_t>(std::ranges::count(graph.nodes, kind, &StepNode::kind));
+  };
   std::vector<std::string> calls;
   for (const StepNode& node : graph.nodes) {
     const std::string outputs = node.outputs.empty() ? "" : names.of(node.outputs) + " = ";
@@ -219,8 +228,9 @@ std::string to_text(const StepGraph& graph) {
   std::size_t width = 0;
   for (const std::string& call : calls) width = std::max(width, std::min(call.size(), widest));
 
-  std::string text = fmt::format("{}: {}, {}, {}\n", to_string(graph.pass), counted(graph.nodes.size(), "node"),
-                                 counted(count(StepNodeKind::all_reduce), "all-reduce"), counted(count(StepNodeKind::wait), "wait"));
+  std::string text =
+      fmt::format("{}: {}, {}, {}\n", to_string(graph.pass), counted(graph.nodes.size(), "node"),
+                  counted(count(StepNodeKind::all_reduce), "all-reduce"), counted(count(StepNodeKind::wait), "wait"));
   const std::vector<std::string> left = gutter(graph, reductions);
   for (std::size_t i = 0; i < calls.size(); ++i)
     text += fmt::format("{}  {:<{}}  # {}\n", left[i], calls[i], width, remark(graph, i, reductions));

@@ -17,7 +17,8 @@ namespace shardproof::reports {
 ///     └  %5 = wait (%4)                           # all_reduce of bucket 0, 80 x f32
 ///        fc4.weight gradient = copy (%5)          # fc4.weight, 80 x f32
 ///
-/// `%N` is value N. A line at the left connects an all-reduce and its waits: it passes the nodes that run during the reduction.
+/// `%N` is value N. A line at the left connects an all-reduce and its waits: it passes the nodes that run during the
+/// reduction.
 std::string to_text(const StepGraph& graph);
 
 struct TitledStepGraph {

@@ -35,14 +35,14 @@ void check_alive(const Trace& trace, MemoryClass memory, std::string_view mark, 
   const std::uint64_t found = trace::at(trace, memory, mark).buffers;
   if (how == Alive::exactly ? found == expected : found <= expected) return check_said(true, "");
   INFO("alive: " << fmt::format("{}", fmt::join(alive(trace, memory, mark), ", ")));
-  check_said(false, fmt::format("at \"{}\", {} buffers of the class {} are alive, and {}{} may be", mark, found, to_string(memory),
-                                how == Alive::at_most ? "at most " : "", expected));
+  check_said(false, fmt::format("at \"{}\", {} buffers of the class {} are alive, and {}{} may be", mark, found,
+                                to_string(memory), how == Alive::at_most ? "at most " : "", expected));
 }
 
 std::uint64_t unsharded_parameters(const scenario::Scenario& scenario) {
   const auto all = scenario::parameters(scenario.model);
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(all, [&](const auto& parameter) { return !scenario.plan.engine.get()->reduces(parameter.name); }));
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      all, [&](const auto& parameter) { return !scenario.plan.engine.get()->reduces(parameter.name); }));
 }
 
 }  // namespace shardproof::suites

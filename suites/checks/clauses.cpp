@@ -31,8 +31,8 @@ class Asked {
 using enum Finding;
 
 // The findings that a clause about any combination of features asks about.
-constexpr std::initializer_list<Finding> everything{race,         order,           repetition, memory, missing_collective,
-                                                    extra_gather, extra_reduction, values};
+constexpr std::initializer_list<Finding> everything{
+    race, order, repetition, memory, missing_collective, extra_gather, extra_reduction, values};
 
 constexpr std::array all_asked{
     Asked("OVL-10", {values}),
@@ -80,7 +80,8 @@ constexpr std::array all_asked{
 std::vector<std::string> asking_about(const Rank& rank, Finding finding) {
   std::vector<std::string> clauses;
   std::ranges::copy_if(rank.clauses(), std::back_inserter(clauses), [&](const std::string& clause) {
-    return std::ranges::any_of(all_asked, [&](const Asked& each) { return each.clause() == clause && each.about(finding); });
+    return std::ranges::any_of(all_asked,
+                               [&](const Asked& each) { return each.clause() == clause && each.about(finding); });
   });
   return clauses;
 }

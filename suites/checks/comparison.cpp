@@ -70,7 +70,9 @@ void require_part_of(const oracles::NamedValues& expected, const scenario::Captu
 }
 
 int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
-  return scenario.plan.engine.get()->reduces(parameter) ? kind_of(scenario.plan).holders(scenario.plan, parameter, world) : world;
+  return scenario.plan.engine.get()->reduces(parameter)
+             ? kind_of(scenario.plan).holders(scenario.plan, parameter, world)
+             : world;
 }
 
 // Whether an element of the whole is in the part, by its place in row-major order.
@@ -85,7 +87,8 @@ bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
 
 // Checks that each element of every parameter is held by the number of ranks that the plan says. One call checks all
 // parameters, so that the ranks communicate once.
-void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::CapturedParameter>& parameters) {
+void check_dealt(Rank& rank, const scenario::Scenario& scenario,
+                 const std::vector<scenario::CapturedParameter>& parameters) {
   std::vector<std::int64_t> mine;
   for (const scenario::CapturedParameter& held : parameters) {
     for (std::int64_t i = 0; i < numel(held.shape); ++i) mine.push_back(holds(held, i) ? 1 : 0);
@@ -102,7 +105,8 @@ void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vect
 }
 
 // The initial values of a held parameter, before any step.
-scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const scenario::CapturedParameter& held) {
+scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter,
+                                     const scenario::CapturedParameter& held) {
   const auto initial = [&](std::size_t component) {
     const Tensor whole = initial_value(scenario.model, parameter, component, held.shape);
     return part(in_dtype(kept_dtype(scenario, held.name), whole), held);
@@ -115,9 +119,11 @@ scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::si
 // parameter.
 class ParameterNotes {
  public:
-  explicit ParameterNotes(std::size_t parameters) : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
+  explicit ParameterNotes(std::size_t parameters)
+      : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
 
-  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now, bool is_right) const {
+  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now,
+            bool is_right) const {
     const auto found = found_.row(static_cast<std::int64_t>(parameter)).values<std::int64_t>();
     found[0] = before.shard == now.shard ? 0 : 1;
     found[1] = before.second == now.second ? 0 : 1;
@@ -183,7 +189,8 @@ bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expec
     CHECK_FALSE(held.gradient.defined());
     return !held.gradient.defined();
   }
-  return held.shard.numel() == 0 || check_close("gradient", held.gradient, part(expected, held), tolerance.gradient, tolerance.zeros);
+  return held.shard.numel() == 0 ||
+         check_close("gradient", held.gradient, part(expected, held), tolerance.gradient, tolerance.zeros);
 }
 
 // Checks the sums of the first `captures` captures.
@@ -191,13 +198,15 @@ void require_exact_sums(const std::vector<oracles::SerialIteration>& expected, s
   REQUIRE(captures > 0);
   REQUIRE(expected.size() >= captures);
   INFO(
-      "the case compares bits, and a library may compute a last bit otherwise on another processor. Choose smaller integers, a rate that "
+      "the case compares bits, and a library may compute a last bit otherwise on another processor. Choose smaller "
+      "integers, a rate that "
       "is a power of two, or fewer iterations; or compare with a tolerance");
   INFO(expected[captures - 1].order_shows);
   REQUIRE(expected[captures - 1].order_shows.empty());
 }
 
-double largest_difference(const std::vector<oracles::NamedValues>& all, const std::vector<oracles::NamedValues>& others, int world) {
+double largest_difference(const std::vector<oracles::NamedValues>& all, const std::vector<oracles::NamedValues>& others,
+                          int world) {
   double largest = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (int rank = 0; all[i].defined() && rank < world; ++rank) {
@@ -216,7 +225,8 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
   constexpr double room = 8;
   const int world = rank.world().size();
   const bool in_single = arithmetic == oracles::Arithmetic::f32;
-  const auto others = oracles::train_serially(scenario, world, in_single ? oracles::Arithmetic::f64 : oracles::Arithmetic::f32);
+  const auto others =
+      oracles::train_serially(scenario, world, in_single ? oracles::Arithmetic::f64 : oracles::Arithmetic::f32);
   double loss = 0, gradient = 0, parameter = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     for (std::size_t r = 0; r < expected[i].losses.size(); ++r) {
@@ -226,7 +236,9 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
     parameter = std::max(parameter, largest_difference(expected[i].parameters, others[i].parameters, world));
     parameter = std::max(parameter, largest_difference(expected[i].seconds, others[i].seconds, world));
   }
-  INFO("rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or fewer iterations");
+  INFO(
+      "rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or "
+      "fewer iterations");
   if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
   if (tolerance.gradient > 0) CHECK(room * gradient <= tolerance.gradient);
   if (tolerance.parameter > 0) CHECK(room * parameter <= tolerance.parameter);
@@ -237,17 +249,20 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
 void require_exact_sums(const scenario::Scenario& scenario, int world) {
   const auto expected = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
   require_exact_sums(expected, expected.size());
-  for (const oracles::SerialIteration& iteration : expected) CHECK(std::ranges::count(iteration.loss_errors, 0) == world);
+  for (const oracles::SerialIteration& iteration : expected)
+    CHECK(std::ranges::count(iteration.loss_errors, 0) == world);
 }
 
 bool mean_rounds(Rank& rank) { return !std::has_single_bit(static_cast<unsigned>(rank.world().size())); }
 
 Tolerance exact_unless_mean_rounds(Rank& rank) { return mean_rounds(rank) ? exact_at_first : Tolerance{}; }
 
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given, Moves moves) {
+void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given,
+                    Moves moves) {
   const auto judged = judging(rank, Finding::values);
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), arithmetic);
-  if (given.loss > 0 || given.gradient > 0 || given.parameter > 0) require_room(rank, run.scenario(), expected, arithmetic, given);
+  if (given.loss > 0 || given.gradient > 0 || given.parameter > 0)
+    require_room(rank, run.scenario(), expected, arithmetic, given);
   check_training(rank, run, arithmetic, expected, given, moves);
 }
 
@@ -279,15 +294,20 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
       const scenario::CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
       require_part_of(expected[i].parameters[p], held);
-      if (i > 0) REQUIRE((held.dim == before[p].dim && held.start == before[p].start && held.shard.shape() == before[p].shard.shape()));
+      if (i > 0)
+        REQUIRE((held.dim == before[p].dim && held.start == before[p].start &&
+                 held.shard.shape() == before[p].shard.shape()));
       if (i == 0) before.push_back(at_first(scenario, p, held));
       const auto whole = [&](const std::vector<oracles::NamedValues>& values) {
-        const Tensor computed = values[p].tensor(rank.index()), kept = in_dtype(kept_dtype(scenario, held.name), computed);
-        if (arithmetic == oracles::Arithmetic::f32 && computed.defined()) REQUIRE(oracles::largest_difference(computed, kept) == 0);
+        const Tensor computed = values[p].tensor(rank.index()),
+                     kept = in_dtype(kept_dtype(scenario, held.name), computed);
+        if (arithmetic == oracles::Arithmetic::f32 && computed.defined())
+          REQUIRE(oracles::largest_difference(computed, kept) == 0);
         return kept;
       };
       bool is_right = loss_difference <= loss_tolerance;
-      is_right &= check_close("shard", held.shard, part(whole(expected[i].parameters), held), tolerance.parameter, tolerance.zeros);
+      is_right &= check_close("shard", held.shard, part(whole(expected[i].parameters), held), tolerance.parameter,
+                              tolerance.zeros);
       is_right &= check_second(held, whole(expected[i].seconds), tolerance);
       const Tensor gradient = whole(expected[i].gradients);
       if (gradient.defined()) ++gradients;
@@ -329,7 +349,8 @@ void check_same_training(Rank& rank, const scenario::Run& run, const scenario::R
 void check_three_iterations(Rank& rank, const scenario::Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run))
+    check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::suites

@@ -16,11 +16,13 @@ FabricCapabilities capabilities(Rank& rank) {
 bool adds_in_rank_order(Rank& rank) { return capabilities(rank).rank_ordered; }
 
 void skip_unless_sums_have_an_order(Rank& rank) {
-  if (rank.world().size() > 2 && !adds_in_rank_order(rank)) rank.skip("the fabric does not promise to add in the order of ranks");
+  if (rank.world().size() > 2 && !adds_in_rank_order(rank))
+    rank.skip("the fabric does not promise to add in the order of ranks");
 }
 
 void skip_unless_calls_are_compared(Rank& rank) {
-  if (!capabilities(rank).pre_checked) rank.skip("the fabric does not compare the calls of ranks: they wait until the deadline");
+  if (!capabilities(rank).pre_checked)
+    rank.skip("the fabric does not compare the calls of ranks: they wait until the deadline");
 }
 
 }  // namespace shardproof::suites

@@ -42,7 +42,8 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank) {
 // One forward of the script. The caller drops the state that a failing forward has begun.
 class UnitCalls::Forward final : public ForwardWalk {
  public:
-  Forward(UnitCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
+  Forward(UnitCalls& calls, const scenario::Action& action)
+      : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
 
   const Pending& pending() const { return pending_; }
 
@@ -56,7 +57,8 @@ class UnitCalls::Forward final : public ForwardWalk {
     if (root == calls_.root_of_.end()) return;
     if (is_reached) pending_.roots.insert(root->second);
     if (!calls_.units_.contains(path)) return;
-    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && root->second != path) calls_.whole_.erase(path);
+    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && root->second != path)
+      calls_.whole_.erase(path);
     if (is_reached) pending_.reached.insert(path);
   }
 
@@ -68,7 +70,8 @@ class UnitCalls::Forward final : public ForwardWalk {
   Pending pending_;
 };
 
-UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario), parameters_of_(parameters_by_module(scenario.model)) {
+UnitCalls::UnitCalls(const Scenario& scenario, int world)
+    : scenario_(scenario), parameters_of_(parameters_by_module(scenario.model)) {
   const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
   const std::vector<int>& mesh = scenario.plan.mesh.shape;
   shards_ = mesh.size() == 2 ? mesh[1] : world;
@@ -77,11 +80,14 @@ UnitCalls::UnitCalls(const Scenario& scenario, int world) : scenario_(scenario),
     if (const std::string* const unit = section.unit_of(parameter.name)) units_.insert(*unit);
   }
   for (const std::string& wrapped : section.wrap)
-    root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
-                                              [&](const std::string& path) { return scenario::is_at_or_under(wrapped, path); });
+    root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(), [&](const std::string& path) {
+      return scenario::is_at_or_under(wrapped, path);
+    });
 }
 
-bool UnitCalls::keeps_all() const { return flat_shard(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1; }
+bool UnitCalls::keeps_all() const {
+  return flat_shard(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1;
+}
 
 void UnitCalls::gather(const std::string& unit) {
   if (!keeps_all() && whole_.insert(unit).second) ++communication_.all_gathers;
@@ -126,7 +132,9 @@ void UnitCalls::backward() {
   for (const std::string& parameter : now.parameters) reduced.insert(*flat_shard(scenario_.plan).unit_of(parameter));
   if (shards_ > 1) (keeps_all() ? communication_.all_reduces : communication_.reduce_scatters) += reduced.size();
   if (replicas_ > 1) communication_.all_reduces += reduced.size();
-  std::erase_if(waiting_, [&](const std::string& parameter) { return reduced.contains(*flat_shard(scenario_.plan).unit_of(parameter)); });
+  std::erase_if(waiting_, [&](const std::string& parameter) {
+    return reduced.contains(*flat_shard(scenario_.plan).unit_of(parameter));
+  });
 }
 
 namespace {
@@ -189,10 +197,12 @@ class FlatShardChecks final : public Kind {
       const auto* const call = std::get_if<fact::Collective>(&fact);
       if (call == nullptr || call->kind != CollectiveKind::all_gather || is_agreement(*call)) continue;
       check_said(scenario::has_group(run.scenario(), call->tag),
-                 fmt::format("an all-gather at {} has the tag \"{}\", which no unit of the plan has", in_ms(call->start), call->tag));
-      check_said(std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }),
-                 fmt::format("unit \"{}\" is gathered at {}, while its parameters are whole or are being gathered already", call->tag,
-                             in_ms(call->start)));
+                 fmt::format("an all-gather at {} has the tag \"{}\", which no unit of the plan has",
+                             in_ms(call->start), call->tag));
+      check_said(
+          std::ranges::none_of(whole, [&](const auto& buffer) { return buffer.second == call->tag; }),
+          fmt::format("unit \"{}\" is gathered at {}, while its parameters are whole or are being gathered already",
+                      call->tag, in_ms(call->start)));
       REQUIRE_FALSE(call->writes.empty());
       whole[call->writes.front().buffer] = call->tag;
     }
@@ -225,7 +235,8 @@ bool may_gather_in_vain(const Scenario& scenario) {
   }
   visit(scenario.model.root, "",
         [&](const Module& module, const std::string&) { discards = discards || module.kind == ModuleKind::discard; });
-  return (section.forward_prefetch && varies) || (section.backward_prefetch != scenario::FlatPrefetch::none && discards);
+  return (section.forward_prefetch && varies) ||
+         (section.backward_prefetch != scenario::FlatPrefetch::none && discards);
 }
 
 }  // namespace shardproof::suites

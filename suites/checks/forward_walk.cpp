@@ -61,7 +61,8 @@ bool ForwardWalk::computed(const Module& module, const std::string& path, bool n
 }
 
 bool ForwardWalk::children(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
-  for (const Module& child : module.children) needs_gradient = run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
+  for (const Module& child : module.children)
+    needs_gradient = run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
   return needs_gradient;
 }
 

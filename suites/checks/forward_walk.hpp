@@ -24,7 +24,10 @@ class ForwardWalk {
  public:
   /// The action must be a forward or an evaluation. The arguments must outlive the walk.
   ForwardWalk(const scenario::Scenario& scenario, const ParametersByModule& parameters, const scenario::Action& action)
-      : scenario_(scenario), parameters_(parameters), action_(action), trains_(action.kind == scenario::ActionKind::forward) {}
+      : scenario_(scenario),
+        parameters_(parameters),
+        action_(action),
+        trains_(action.kind == scenario::ActionKind::forward) {}
   virtual ~ForwardWalk() = default;
 
   /// Runs the modules. Returns false if the forward fails on its way. Then the modules that run at that moment never

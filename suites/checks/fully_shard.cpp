@@ -47,7 +47,8 @@ class FullyShardChecks final : public Kind {
     if (!can_follow_groups(scenario)) return Plans::nothing;
     GroupCalls calls(scenario, world);
     for (const scenario::Script::Segment& segment : scenario.script.segments) {
-      for (int i = 0; i < segment.iterations; ++i) std::ranges::for_each(segment.body, [&](const auto& action) { calls.make(action); });
+      for (int i = 0; i < segment.iterations; ++i)
+        std::ranges::for_each(segment.body, [&](const auto& action) { calls.make(action); });
     }
     return calls.may_have_gathered_in_vain() ? Plans::least : Plans::exactly;
   }
@@ -63,8 +64,10 @@ class FullyShardChecks final : public Kind {
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     // A whole parameter that an extension has made may keep the gathered memory.
     const bool is_extended =
-        any_call(run.scenario().script, [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
-        any_module(run.scenario(), [](const scenario::Module& module) { return module.tensor != scenario::TensorKind::plain; });
+        any_call(run.scenario().script,
+                 [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
+        any_module(run.scenario(),
+                   [](const scenario::Module& module) { return module.tensor != scenario::TensorKind::plain; });
     GroupCalls calls(run.scenario(), world);
     const auto make = [&](const scenario::Action& action) { calls.make(action); };
     follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
@@ -97,19 +100,25 @@ class FullyShardChecks final : public Kind {
     std::map<std::uint64_t, std::string> gathered;
     for (const Fact& fact : run.trace().facts) {
       if (const auto* made = std::get_if<fact::Allocated>(&fact)) {
-        if (made->memory == MemoryClass::parameter && tag_of.contains(made->label)) there[made->buffer] = tag_of[made->label];
+        if (made->memory == MemoryClass::parameter && tag_of.contains(made->label))
+          there[made->buffer] = tag_of[made->label];
         if (made->memory == MemoryClass::gathered) gathered[made->buffer] = made->label;
       } else if (const auto* gone = std::get_if<fact::Released>(&fact)) {
         there.erase(gone->buffer);
-      } else if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather) {
+      } else if (const auto* call = std::get_if<fact::Collective>(&fact);
+                 call != nullptr && call->kind == CollectiveKind::all_gather) {
         if (is_agreement(*call)) continue;
         check_said(std::ranges::any_of(tag_of, [&](const auto& parameter) { return parameter.second == call->tag; }),
-                   fmt::format("an all-gather at {} has the tag \"{}\", which no group of the plan has", in_ms(call->start), call->tag));
-        check_said(std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }),
-                   fmt::format("group \"{}\" is gathered at {}, while its parameters are whole or are being gathered already", call->tag,
-                               in_ms(call->start)));
-        if (!call->writes.empty() && gathered.contains(call->writes.front().buffer)) there[call->writes.front().buffer] = call->tag;
-      } else if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out) {
+                   fmt::format("an all-gather at {} has the tag \"{}\", which no group of the plan has",
+                               in_ms(call->start), call->tag));
+        check_said(
+            std::ranges::none_of(there, [&](const auto& buffer) { return buffer.second == call->tag; }),
+            fmt::format("group \"{}\" is gathered at {}, while its parameters are whole or are being gathered already",
+                        call->tag, in_ms(call->start)));
+        if (!call->writes.empty() && gathered.contains(call->writes.front().buffer))
+          there[call->writes.front().buffer] = call->tag;
+      } else if (const auto* work = std::get_if<fact::Work>(&fact);
+                 work != nullptr && work->kind == WorkKind::copy_out) {
         for (const ByteRange& read : work->reads) there.erase(read.buffer);
       }
     }

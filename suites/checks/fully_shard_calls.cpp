@@ -48,30 +48,37 @@ bool is_reached_by_its_input(const scenario::Scenario& scenario) {
     return false;
   };
   return std::ranges::any_of(plan.wrap, [&](const scenario::WrapGroup& group) {
-    if (std::ranges::any_of(all, [&](const auto& parameter) { return plan.group_of(parameter.name) == &group; })) return false;
-    return std::ranges::any_of(
-        group.modules, [&](const std::string& path) { return hands_on(*scenario::find(scenario.model, path)) && is_within_discard(path); });
+    if (std::ranges::any_of(all, [&](const auto& parameter) { return plan.group_of(parameter.name) == &group; }))
+      return false;
+    return std::ranges::any_of(group.modules, [&](const std::string& path) {
+      return hands_on(*scenario::find(scenario.model, path)) && is_within_discard(path);
+    });
   });
 }
 
 bool gathers_by_lists(const scenario::FullyShardPlan& plan) {
-  return std::ranges::any_of(
-      plan.wrap, [](const scenario::WrapGroup& group) { return !group.forward_prefetch.empty() || !group.backward_prefetch.empty(); });
+  return std::ranges::any_of(plan.wrap, [](const scenario::WrapGroup& group) {
+    return !group.forward_prefetch.empty() || !group.backward_prefetch.empty();
+  });
 }
 
 }  // namespace
 
 bool can_follow_groups(const scenario::Scenario& scenario) {
-  const bool repeats = any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::use; });
+  const bool repeats =
+      any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::use; });
   const auto all = scenario::parameters(scenario.model);
-  const bool shares = std::ranges::any_of(all, [](const scenario::ParameterShape& parameter) { return !parameter.aliases.empty(); });
-  return !repeats && !shares && is_for_all_ranks(scenario.script) && alternates(scenario.script) && !is_reached_by_its_input(scenario);
+  const bool shares =
+      std::ranges::any_of(all, [](const scenario::ParameterShape& parameter) { return !parameter.aliases.empty(); });
+  return !repeats && !shares && is_for_all_ranks(scenario.script) && alternates(scenario.script) &&
+         !is_reached_by_its_input(scenario);
 }
 
 // One forward of the script. The caller drops the state that a failing forward has begun.
 class GroupCalls::Forward final : public ForwardWalk {
  public:
-  Forward(GroupCalls& calls, const scenario::Action& action) : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
+  Forward(GroupCalls& calls, const scenario::Action& action)
+      : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
 
   const Pending& pending() const { return pending_; }
 
@@ -173,10 +180,13 @@ void GroupCalls::make(const scenario::Action& action) {
     case ActionKind::wait_for_unshard:
       return each([](Group& group) { group.is_whole = std::exchange(group.is_gathering, false) || group.is_whole; });
     case ActionKind::reshard: return each([](Group& group) { group.is_whole = false; });
-    case ActionKind::set_requires_gradient_sync: return each([&](Group& group) { group.reduces = group.all_reduces = action.value; });
+    case ActionKind::set_requires_gradient_sync:
+      return each([&](Group& group) { group.reduces = group.all_reduces = action.value; });
     case ActionKind::set_requires_all_reduce: return each([&](Group& group) { group.all_reduces = action.value; });
-    case ActionKind::set_reshard_after_backward: return each([&](Group& group) { group.frees_after_backward = action.value; });
-    case ActionKind::set_unshard_in_backward: return each([&](Group& group) { group.gathers_in_backward = action.value; });
+    case ActionKind::set_reshard_after_backward:
+      return each([&](Group& group) { group.frees_after_backward = action.value; });
+    case ActionKind::set_unshard_in_backward:
+      return each([&](Group& group) { group.gathers_in_backward = action.value; });
     case ActionKind::set_is_last_backward: is_last_backward_ = action.value; return;
     default: return;
   }
@@ -212,7 +222,8 @@ GroupCalls::Root& GroupCalls::root_of(Group& group) {
 std::vector<GroupCalls::Group*> GroupCalls::at_or_under(const std::string& path) {
   std::vector<Group*> found;
   for (Group& group : groups_) {
-    if (std::ranges::any_of(group.plan->modules, [&](const std::string& module) { return scenario::is_at_or_under(module, path); }))
+    if (std::ranges::any_of(group.plan->modules,
+                            [&](const std::string& module) { return scenario::is_at_or_under(module, path); }))
       found.push_back(&group);
   }
   return found;
@@ -263,7 +274,8 @@ void GroupCalls::backward() {
 }
 
 void GroupCalls::reduce(Group& group) {
-  const bool has_gradient = std::erase_if(waiting_, [&](const std::string& name) { return group.parameters.contains(name); }) > 0;
+  const bool has_gradient =
+      std::erase_if(waiting_, [&](const std::string& name) { return group.parameters.contains(name); }) > 0;
   if (!has_gradient) return;
   if (shards_ > 1) ++communication_.reduce_scatters;
   if (replicas_ > 1 && group.all_reduces) ++communication_.all_reduces;

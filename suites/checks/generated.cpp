@@ -48,7 +48,8 @@ constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.06
 constexpr double largest_low_value = 16;
 
 bool captures_values(const Scenario& scenario) {
-  return any_call(scenario.script, [](const scenario::Action& action) { return action.kind == scenario::ActionKind::capture; });
+  return any_call(scenario.script,
+                  [](const scenario::Action& action) { return action.kind == scenario::ActionKind::capture; });
 }
 
 bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
@@ -59,7 +60,8 @@ bool rounds_to_low_precision(const Scenario& scenario) {
   if (is_low(mixed.param) || is_low(mixed.reduce) || is_low(mixed.output)) return true;
   if (keeps_low_precision(scenario)) return true;
   return any_call(scenario.script, [](const scenario::Action& action) {
-    return registers_compression(action) || (action.extension && action.extension->kind != scenario::ExtensionKind::components);
+    return registers_compression(action) ||
+           (action.extension && action.extension->kind != scenario::ExtensionKind::components);
   });
 }
 
@@ -83,7 +85,8 @@ bool are_finite(const std::vector<SerialIteration>& captures) {
     });
   };
   return std::ranges::all_of(captures, [&](const SerialIteration& capture) {
-    return std::ranges::all_of(capture.losses, is_finite) && are(capture.gradients) && are(capture.parameters) && are(capture.seconds);
+    return std::ranges::all_of(capture.losses, is_finite) && are(capture.gradients) && are(capture.parameters) &&
+           are(capture.seconds);
   });
 }
 
@@ -108,7 +111,8 @@ bool shows_beyond(const std::vector<SerialIteration>& captures, const Tolerance&
   for (std::size_t i = 0; i < captures.size(); ++i) {
     gradient = std::max(gradient, largest(captures[i].gradients));
     for (std::size_t p = 0; i > 0 && p < captures[i].parameters.size(); ++p)
-      step = std::max(step, oracles::largest_difference(captures[i].parameters[p].tensor(), captures[i - 1].parameters[p].tensor()));
+      step = std::max(step, oracles::largest_difference(captures[i].parameters[p].tensor(),
+                                                        captures[i - 1].parameters[p].tensor()));
   }
   return gradient >= 4 * tolerance.gradient && (std::isinf(tolerance.parameter) || step >= 2 * tolerance.parameter);
 }
@@ -147,8 +151,8 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const
   if (single.back().order_shows.empty()) return equal_values;
   const bool is_low = rounds_to_low_precision(scenario);
   Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
-  const bool has_attention =
-      any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::attention; });
+  const bool has_attention = any_module(
+      scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::attention; });
   // A step of Adam moves each parameter by the rate, even if its gradient consists of roundings that differ between
   // engines.
   const scenario::Optimizer& optimizer = scenario.plan.optimizer;
@@ -162,7 +166,8 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const
   if (!shows_beyond(single, tolerance)) return std::nullopt;
   const std::vector<SerialIteration> precise = oracles::train_serially(scenario, world, Arithmetic::f64);
   if (!has_room(single, precise, world, tolerance, is_low ? largest_low_value : largest_value)) return std::nullopt;
-  tolerance.exact = static_cast<std::size_t>(std::ranges::count_if(single, &std::string::empty, &SerialIteration::order_shows));
+  tolerance.exact =
+      static_cast<std::size_t>(std::ranges::count_if(single, &std::string::empty, &SerialIteration::order_shows));
   return tolerance;
 }
 
@@ -185,7 +190,8 @@ void check_communication(Rank& rank, const scenario::Run& run) {
 }
 
 scenario::Palette palette_of(const Subjects& subjects) {
-  return scenario::full_palette(subjects.kind, std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
+  return scenario::full_palette(subjects.kind,
+                                std::vector<std::string>(subjects.without.begin(), subjects.without.end()));
 }
 
 // The scenario of a document that the run gives to the case. Skips the case if the serial model cannot judge the
@@ -193,10 +199,12 @@ scenario::Palette palette_of(const Subjects& subjects) {
 Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& document) {
   Scenario scenario = read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
-    rank.skip(fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
+    rank.skip(
+        fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
   if (!is_playable(scenario))
     rank.skip(
-        fmt::format("no engine can be judged on {}: one of its backwards reaches no trained parameter, or leaves work to a later backward",
+        fmt::format("no engine can be judged on {}: one of its backwards reaches no trained parameter, or leaves work "
+                    "to a later backward",
                     document.string()));
   std::optional<Drawn> drawn = judged(std::move(scenario), rank.world().size());
   if (!drawn) rank.skip(fmt::format("the serial model cannot judge the values of {}", document.string()));
@@ -216,7 +224,8 @@ class Search {
 
   Drawn run() {
     const int ranks = group_ != nullptr ? group_->size() : 1, index = group_ != nullptr ? group_->rank() : 0;
-    for (int begin = 0, end = draws_of_a_row - 1; begin < most_draws; begin = end, end = std::min(end + draws_of_a_row, most_draws)) {
+    for (int begin = 0, end = draws_of_a_row - 1; begin < most_draws;
+         begin = end, end = std::min(end + draws_of_a_row, most_draws)) {
       lacked_.clear();
       for (int first = begin; first < end; first += ranks) {
         const int mine = first + index;
@@ -224,7 +233,9 @@ class Search {
         const int good = least_of_all(found ? mine : most_draws);
         if (good == most_draws) continue;
         if (good != mine) found = draw(good);
-        if (!found) throw std::logic_error(fmt::format("rank {} finds no scenario in draw {}, and another rank does", index, good));
+        if (!found)
+          throw std::logic_error(
+              fmt::format("rank {} finds no scenario in draw {}, and another rank does", index, good));
         return *std::move(found);
       }
       give_up_a_trait();
@@ -263,7 +274,8 @@ class Search {
 
   int least_of_all(int mine) const {
     if (group_ == nullptr) return mine;
-    const Tensor all = group_->all_reduce(Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{mine}), ReduceOp::min);
+    const Tensor all =
+        group_->all_reduce(Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{mine}), ReduceOp::min);
     return static_cast<int>(all.values<std::int64_t>()[0]);
   }
 
@@ -292,24 +304,32 @@ std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, i
     for (const int each : {4, 2, 3}) {
       if (rows.is_complete()) rows = all_rows;  // each trait again, with other traits
       // A mesh of two or three ranks has one dimension that does nothing.
-      const auto is_allowed = [&](Trait trait) { return each == 4 || trait != Feature(Feature::replicated_mesh).name(); };
-      std::vector<Trait> traits = rows.next(most_traits, is_allowed, digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));
+      const auto is_allowed = [&](Trait trait) {
+        return each == 4 || trait != Feature(Feature::replicated_mesh).name();
+      };
+      std::vector<Trait> traits =
+          rows.next(most_traits, is_allowed, digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));
       if (earlier == seed && each == std::min(world, 4)) return traits;
     }
   }
 }
 
-Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) { return Search(subjects, seed, world, nullptr).run(); }
+Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
+  return Search(subjects, seed, world, nullptr).run();
+}
 
 scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
   const std::filesystem::path document = rank.given_scenario();
-  const Drawn drawn = document.empty() ? Search(subjects, seed, rank.world().size(), &rank.world()).run() : given(rank, subjects, document);
-  if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty()) rank.skip(lacking);
+  const Drawn drawn = document.empty() ? Search(subjects, seed, rank.world().size(), &rank.world()).run()
+                                       : given(rank, subjects, document);
+  if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty())
+    rank.skip(lacking);
   if (rounds_to_low_precision(drawn.scenario)) skip_unless_sums_have_an_order(rank);
-  INFO((document.empty() ? fmt::format("the scenario is drawn from the seed {}, version {} of the generator", seed, generator_version)
+  INFO((document.empty() ? fmt::format("the scenario is drawn from the seed {}, version {} of the generator", seed,
+                                       generator_version)
                          : fmt::format("the scenario is {}", document.string())));
   const std::set<Trait> combined = scenario::traits(drawn.scenario);
   rank.combines({combined.begin(), combined.end()});

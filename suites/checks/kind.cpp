@@ -45,7 +45,8 @@ Communication issued(const Kind& kind, const scenario::Run& run) {
 const Kind& kind_of(const scenario::Plan& plan) {
   const auto kind = std::ranges::find(kinds, plan.engine.kind(), &Entry::name);
   if (kind == kinds.end())
-    throw std::invalid_argument(fmt::format("checks: the plan is for the kind of engine \"{}\", which has no checks", plan.engine.kind()));
+    throw std::invalid_argument(
+        fmt::format("checks: the plan is for the kind of engine \"{}\", which has no checks", plan.engine.kind()));
   return kind->checks();
 }
 

@@ -8,8 +8,10 @@ using scenario::ModuleKind;
 scenario::Scenario with_last_module(const Rank& rank, scenario::Scenario scenario) {
   if (rank.find_param("last_module") == nullptr) return scenario;
   REQUIRE(scenario.model.root.kind == ModuleKind::sequential);
-  Module residual{.name = "residual", .kind = ModuleKind::residual, .children = {{.name = "relu", .kind = ModuleKind::relu}}};
-  scenario.model.root.children.push_back({.name = "discarded", .kind = ModuleKind::discard, .children = {std::move(residual)}});
+  Module residual{
+      .name = "residual", .kind = ModuleKind::residual, .children = {{.name = "relu", .kind = ModuleKind::relu}}};
+  scenario.model.root.children.push_back(
+      {.name = "discarded", .kind = ModuleKind::discard, .children = {std::move(residual)}});
   return scenario;
 }
 

@@ -46,11 +46,13 @@ std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int
   scenario::Scenario alone{.model = scenario.model, .plan = kind_of(scenario.plan).of_one_rank(scenario.plan)};
   alone.script.input = scenario.script.input;
   alone.script.given = {{input(scenario, rank_index, iteration)}};
-  alone.script.segments = {{.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
+  alone.script.segments = {
+      {.body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}}}};
   const auto computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f64);
   std::vector<NamedGradient> gradients;
-  std::ranges::transform(computed.at(0).gradients, std::back_inserter(gradients),
-                         [](const oracles::NamedValues& gradient) { return NamedGradient{gradient.name, gradient.values}; });
+  std::ranges::transform(
+      computed.at(0).gradients, std::back_inserter(gradients),
+      [](const oracles::NamedValues& gradient) { return NamedGradient{gradient.name, gradient.values}; });
   return gradients;
 }
 
@@ -87,7 +89,8 @@ void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combin
         const double own = elements[static_cast<std::size_t>(rank.index())];
         if (own != static_cast<double>(expected.back())) ++differing;
       }
-      CHECK(first_difference(held[p].gradient, in_dtype(dtype, Tensor::of<float>(held[p].gradient.shape(), expected))) == "");
+      CHECK(first_difference(held[p].gradient,
+                             in_dtype(dtype, Tensor::of<float>(held[p].gradient.shape(), expected))) == "");
       compared += count;
     }
   }

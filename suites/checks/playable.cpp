@@ -36,11 +36,12 @@ class Trained {
     }
     const std::string& owner = module.tied_to.empty() ? path : module.tied_to;
     const auto is_own = [&](const ParameterShape& parameter) {
-      return parameter.trainable &&
-             (parameter.name.substr(0, parameter.name.rfind('.')) == owner || parameter.name.substr(0, parameter.name.rfind('.')) == path);
+      return parameter.trainable && (parameter.name.substr(0, parameter.name.rfind('.')) == owner ||
+                                     parameter.name.substr(0, parameter.name.rfind('.')) == path);
     };
-    return std::ranges::any_of(parameters_, is_own) ||
-           std::ranges::any_of(module.children, [&](const Module& child) { return by(child, child_path(path, child.name), ways); });
+    return std::ranges::any_of(parameters_, is_own) || std::ranges::any_of(module.children, [&](const Module& child) {
+             return by(child, child_path(path, child.name), ways);
+           });
   }
 
   const Model& model_;
@@ -50,12 +51,15 @@ class Trained {
 // PyTorch refuses a backward of a loss that depends on no trained parameter.
 bool may_reach_nothing(const Scenario& scenario) {
   const Trained trained(scenario.model);
-  return any_call(scenario.script,
-                  [&](const Action& action) { return action.kind == ActionKind::forward && !action.fails_in && !trained.by(action); });
+  return any_call(scenario.script, [&](const Action& action) {
+    return action.kind == ActionKind::forward && !action.fails_in && !trained.by(action);
+  });
 }
 
 }  // namespace
 
-bool is_playable(const Scenario& scenario) { return !kind_of(scenario.plan).may_leave_work(scenario) && !may_reach_nothing(scenario); }
+bool is_playable(const Scenario& scenario) {
+  return !kind_of(scenario.plan).may_leave_work(scenario) && !may_reach_nothing(scenario);
+}
 
 }  // namespace shardproof::suites

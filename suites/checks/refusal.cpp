@@ -45,8 +45,8 @@ scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
 
 namespace {
 
-void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits,
-                        const std::vector<CallStatus>& statuses) {
+void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+                        const std::vector<std::string>& culprits, const std::vector<CallStatus>& statuses) {
   std::optional<scenario::SubjectError> refused;
   try {
     refused = refusal(rank, scenario);
@@ -65,7 +65,8 @@ void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const st
 
 }  // namespace
 
-void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits) {
+void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+                   const std::vector<std::string>& culprits) {
   check_refused_with(rank, scenario, call, culprits, {CallStatus::failed});
 }
 

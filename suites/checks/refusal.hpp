@@ -21,7 +21,8 @@ scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 /// Fails unless the subject refuses the scenario in this call. The text must contain each of `culprits` and be the same
 /// on every rank. The status of the reply must be `failed`. An `unsupported` reply is not a refusal, but shows that the
 /// engine lacks a claimed feature.
-void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call, const std::vector<std::string>& culprits);
+void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+                   const std::vector<std::string>& culprits);
 
 /// The same for a plan that an engine does not have to know: the reply may also be `unsupported`.
 void check_refused_or_unsupported(Rank& rank, const scenario::Scenario& scenario, const std::string& call,

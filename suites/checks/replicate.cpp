@@ -77,14 +77,16 @@ std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
 bool has_known_order(const scenario::Model& model) {
   bool is_known = true;
   visit(model.root, "", [&](const scenario::Module& module, const std::string&) {
-    is_known = is_known && module.kind != scenario::ModuleKind::embedding && module.kind != scenario::ModuleKind::attention;
+    is_known =
+        is_known && module.kind != scenario::ModuleKind::embedding && module.kind != scenario::ModuleKind::attention;
   });
   return is_known;
 }
 
 // The bytes of buckets with copies of gradients. Buckets with views count as gradients.
 std::uint64_t bytes_of_buckets(const Scenario& scenario) {
-  return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
+  return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0
+                                                                                : bytes_of_parameters(scenario, true);
 }
 
 // A hook compresses copies of buckets. A bucket that has its dtype already needs no copy.
@@ -122,10 +124,12 @@ class ReplicateChecks final : public Kind {
     return sums_over_parts(race.first) || sums_over_parts(race.second) ? sums_over_parts_in_order : gradients_in_order;
   }
 
-  // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one call issues several.
+  // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one
+  // call issues several.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     const std::vector<scenario::ParameterShape> parameters = scenario::parameters(scenario.model);
-    const auto trainable = static_cast<std::size_t>(std::ranges::count(parameters, true, &scenario::ParameterShape::trainable));
+    const auto trainable =
+        static_cast<std::size_t>(std::ranges::count(parameters, true, &scenario::ParameterShape::trainable));
     const bool compiles = replicate(scenario.plan).compile.has_value();
     ReducingBackwards backwards;
     BucketCalls buckets(scenario);
@@ -207,7 +211,8 @@ class ReplicateChecks final : public Kind {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
         for (const scenario::Action& action : segment.body) {
-          if (registers_compression(action) && !action.hook->refused) most_inputs = buckets + bytes_compressed(scenario, action.hook->kind);
+          if (registers_compression(action) && !action.hook->refused)
+            most_inputs = buckets + bytes_compressed(scenario, action.hook->kind);
           calls.make(action);
           if (action.kind != ActionKind::backward) continue;
           ++backwards;
@@ -215,7 +220,8 @@ class ReplicateChecks final : public Kind {
           const std::string begin = scenario::mark(iteration, ActionKind::backward, false, backwards),
                             end = scenario::mark(iteration, ActionKind::backward, true, backwards);
           CAPTURE(end);
-          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <= (calls.reduces() ? most_inputs : buckets));
+          CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <=
+                (calls.reduces() ? most_inputs : buckets));
           // A bucket of views has room for a missing gradient. The gradient may get its own memory until the next
           // reduction.
           const bool may_have_room = makes_views && !calls.reduces();

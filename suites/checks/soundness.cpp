@@ -52,18 +52,19 @@ ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count
 
 void check_equal(const Rank& rank, const Kind& kind, const scenario::Iteration& iteration, const Count& count) {
   const auto judged = judging_count(rank, kind, count);
-  check_said(count.done == count.asked,
-             fmt::format("iteration {} issues {} {}, and the plan asks for {}", iteration.index(), count.done, count.what, count.asked));
+  check_said(count.done == count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for {}",
+                                                    iteration.index(), count.done, count.what, count.asked));
 }
 
-void check_count(const std::string& where, const std::vector<fact::Collective>& all, CollectiveKind kind, std::size_t expected) {
+void check_count(const std::string& where, const std::vector<fact::Collective>& all, CollectiveKind kind,
+                 std::size_t expected) {
   std::vector<std::string> groups;
   for (const fact::Collective& collective : all) {
     if (collective.kind == kind) groups.push_back(fmt::format("\"{}\"", collective.tag));
   }
   const std::string of = groups.empty() ? "" : fmt::format(", of {}", fmt::join(groups, ", "));
-  check_said(groups.size() == expected,
-             fmt::format("{}: {} collectives of the kind {}{}; {} expected", where, groups.size(), to_string(kind), of, expected));
+  check_said(groups.size() == expected, fmt::format("{}: {} collectives of the kind {}{}; {} expected", where,
+                                                    groups.size(), to_string(kind), of, expected));
 }
 
 }  // namespace
@@ -81,8 +82,8 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
       // The plan requires none of these collectives, so any number would pass.
       if (count.asked == 0) continue;
       const auto judged = judging_count(rank, kind, count);
-      check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for at least {}", iteration.index(),
-                                                        count.done, count.what, count.asked));
+      check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for at least {}",
+                                                        iteration.index(), count.done, count.what, count.asked));
     }
   }
 }
@@ -101,8 +102,9 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   }
   for (const Count& count : counts(issued(kind, run), inside)) {
     const auto judged = judging_count(rank, kind, count);
-    check_said(count.done == count.asked, fmt::format("{} {} come before, between or after the iterations, which issue {}",
-                                                      count.done - count.asked, count.what, count.asked));
+    check_said(count.done == count.asked,
+               fmt::format("{} {} come before, between or after the iterations, which issue {}",
+                           count.done - count.asked, count.what, count.asked));
   }
 }
 
@@ -118,16 +120,19 @@ void check_reductions(Rank& rank, const scenario::Run& run) {
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
   std::size_t inside = 0;
   for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
-  check_said(run.count(kind) == inside, fmt::format("{} collectives of the kind {} come before, between or after the iterations",
-                                                    run.count(kind) - inside, to_string(kind)));
+  check_said(run.count(kind) == inside,
+             fmt::format("{} collectives of the kind {} come before, between or after the iterations",
+                         run.count(kind) - inside, to_string(kind)));
 }
 
 void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected) {
   check_count(fmt::format("iteration {}", iteration.index()), iteration.collectives(), kind, expected);
 }
 
-void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected) {
-  check_count(fmt::format("{} of iteration {}", to_string(call), iteration.index()), iteration.collectives(call), kind, expected);
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call,
+                 std::size_t expected) {
+  check_count(fmt::format("{} of iteration {}", to_string(call), iteration.index()), iteration.collectives(call), kind,
+              expected);
 }
 
 std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {
@@ -191,7 +196,8 @@ void check_sound(Rank& rank, const scenario::Run& run) {
 
 std::size_t host_waits(const scenario::Iteration& iteration) {
   return static_cast<std::size_t>(std::ranges::count_if(iteration.facts(), [](const Fact& fact) {
-    return std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::StreamSynchronized>(fact);
+    return std::holds_alternative<fact::EventSynchronized>(fact) ||
+           std::holds_alternative<fact::StreamSynchronized>(fact);
   }));
 }
 
@@ -209,7 +215,8 @@ void check_no_race(const Rank& rank, const scenario::Run& run) {
   for (const trace::Race& race : races) {
     const std::string_view clause = kind.ordering_clause(run, race);
     const std::string missing = trace::missing(race);
-    const auto known = std::ranges::find_if(causes, [&](const Cause& cause) { return cause.clause == clause && cause.missing == missing; });
+    const auto known = std::ranges::find_if(
+        causes, [&](const Cause& cause) { return cause.clause == clause && cause.missing == missing; });
     if (known == causes.end()) {
       causes.push_back({.clause = clause, .missing = missing, .first = &race, .races = 1});
       continue;

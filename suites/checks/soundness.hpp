@@ -34,7 +34,8 @@ void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind);
 /// One assertion: an iteration, or the first such call in it, issues `expected` collectives of this kind. A failure
 /// names their groups. The case chooses the clause.
 void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected);
-void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected);
+void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call,
+                 std::size_t expected);
 
 /// All iterations of a run. Fails unless the run has three or more. An engine may be right once and wrong later. So a
 /// case that checks times, orders, counts or memory must check each iteration.

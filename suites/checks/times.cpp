@@ -60,8 +60,8 @@ void check_time(const scenario::Iteration& iteration, std::string_view what, Tim
   }
   const std::string exposed = time.ns >= expected.ns ? exposed_collectives(iteration) : "";
   if (!exposed.empty()) UNSCOPED_INFO("no computation hides " << exposed);
-  FAIL_CHECK(
-      fmt::format("iteration {}: {} takes {}, and {}{} is expected", iteration.index(), what, in_ms(time), words(limit), in_ms(expected)));
+  FAIL_CHECK(fmt::format("iteration {}: {} takes {}, and {}{} is expected", iteration.index(), what, in_ms(time),
+                         words(limit), in_ms(expected)));
 }
 
 std::string exposed_collectives(const scenario::Iteration& iteration) {
@@ -70,15 +70,18 @@ std::string exposed_collectives(const scenario::Iteration& iteration) {
   std::vector<std::pair<Nanoseconds, std::string>> exposed;
   for (const fact::Collective& call : iteration.collectives()) {
     Nanoseconds rest = call.end - call.start;
-    for (const auto& [start, end] : hides) rest -= std::max<Nanoseconds>(0, std::min(end, call.end) - std::max(start, call.start));
-    if (rest > 0) exposed.emplace_back(rest, fmt::format("{} \"{}\" ({})", to_string(call.kind), call.tag, in_ms(rest)));
+    for (const auto& [start, end] : hides)
+      rest -= std::max<Nanoseconds>(0, std::min(end, call.end) - std::max(start, call.start));
+    if (rest > 0)
+      exposed.emplace_back(rest, fmt::format("{} \"{}\" ({})", to_string(call.kind), call.tag, in_ms(rest)));
   }
   std::ranges::stable_sort(exposed, std::ranges::greater(), [](const auto& one) { return one.first; });
   std::vector<std::string> texts;
   for (const auto& [time, text] : exposed) {
     if (texts.size() < shown) texts.push_back(text);
   }
-  return fmt::format("{}{}", fmt::join(texts, ", "), exposed.size() > shown ? fmt::format(" and {} more", exposed.size() - shown) : "");
+  return fmt::format("{}{}", fmt::join(texts, ", "),
+                     exposed.size() > shown ? fmt::format(" and {} more", exposed.size() - shown) : "");
 }
 
 }  // namespace shardproof::suites

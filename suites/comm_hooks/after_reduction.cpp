@@ -21,8 +21,8 @@ using scenario::HookPoint;
 
 namespace {
 
-// `net` and the root are groups, and a wrapped module has no parameters. On a mesh the first half of the ranks holds the same parts as
-// the second.
+// `net` and the root are groups, and a wrapped module has no parameters. On a mesh the first half of the ranks holds
+// the same parts as the second.
 scenario::Scenario hooked_groups(Rank& rank, HookPoint point, HookKind kind, bool has_mesh) {
   scenario::Scenario scenario = hooked_net(scenario::ShardStrategy::full_shard, true);
   scenario.plan = {};
@@ -43,7 +43,8 @@ std::vector<float> packed(const scenario::Capture& capture, bool in_net, int sha
     REQUIRE(parameter.gradient.dtype() == DType::f32);
     const auto own = parameter.gradient.values<float>();
     const std::int64_t rows = (parameter.shape[0] + shards - 1) / shards;
-    const std::size_t end = values.size() + static_cast<std::size_t>(rows * numel(parameter.shape) / parameter.shape[0]);
+    const std::size_t end =
+        values.size() + static_cast<std::size_t>(rows * numel(parameter.shape) / parameter.shape[0]);
     values.insert(values.end(), own.begin(), own.end());
     values.resize(end, 0);
   }
@@ -52,11 +53,12 @@ std::vector<float> packed(const scenario::Capture& capture, bool in_net, int sha
 
 }  // namespace
 
-RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4), on_engines("fully_shard"),
-                 each("hook", "plain", "doubled"), needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
+RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4),
+                 on_engines("fully_shard"), each("hook", "plain", "doubled"),
+                 needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
-  const scenario::Run run =
-      play_accepted(rank, hooked_groups(rank, HookPoint::after_reduction, doubles ? HookKind::doubled : HookKind::plain, false));
+  const scenario::Run run = play_accepted(
+      rank, hooked_groups(rank, HookPoint::after_reduction, doubles ? HookKind::doubled : HookKind::plain, false));
   check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
   const auto judged = rank.under("CMH-20");
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -71,7 +73,8 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
           packed(run.captures().at(static_cast<std::size_t>(iteration)), call->name == "net", rank.world().size());
       if (doubles) std::ranges::transform(expected, expected.begin(), [](float value) { return value / 2; });
       REQUIRE(call->tensors.size() == 1);
-      CHECK(first_difference(call->tensors[0], Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
+      CHECK(first_difference(call->tensors[0],
+                             Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
     }
     std::ranges::sort(called);
     CHECK(called == std::vector<std::string>{"", "net"});
@@ -81,8 +84,9 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
 
 // The plan reduces in low precision: the hook gets the reduced gradient before it becomes f32. In f16 the last division
 // comes after the hook.
-RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"), ranks(1, 2, 3), on_engines("fully_shard"),
-                 each("dtype", "f16", "bf16"), needs(FullyShardFeature::reduction_hooks, Feature::mixed_precision)) {
+RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"), ranks(1, 2, 3),
+                 on_engines("fully_shard"), each("dtype", "f16", "bf16"),
+                 needs(FullyShardFeature::reduction_hooks, Feature::mixed_precision)) {
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
   scenario::Scenario scenario = hooked_groups(rank, HookPoint::after_reduction, HookKind::plain, false);
   scenario.plan.mixed_precision.reduce = low;
@@ -104,21 +108,23 @@ RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"
   }
 }
 
-RANKED_TEST_CASE("comm_hooks/after_reduction_on_a_mesh", clauses("CMH-20", "CMH-22"), ranks(2, 4), on_engines("fully_shard"),
+RANKED_TEST_CASE("comm_hooks/after_reduction_on_a_mesh", clauses("CMH-20", "CMH-22"), ranks(2, 4),
+                 on_engines("fully_shard"),
                  needs(Feature::timeline, FullyShardFeature::reduction_hooks, Feature::replicated_mesh)) {
-  const scenario::Run run = play_accepted(rank, hooked_groups(rank, HookPoint::after_reduction, HookKind::doubled, true));
+  const scenario::Run run =
+      play_accepted(rank, hooked_groups(rank, HookPoint::after_reduction, HookKind::doubled, true));
   check_gradients(rank, run, doubled_mean);
   const auto judged = rank.under("CMH-20");
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK(hook_calls(run, iteration).size() == 2);
   check_no_race(rank, run);
 }
 
-RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4), also_with_discarded_module(),
-                 on_engines("fully_shard"), each("hook", "plain", "doubled"),
+RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "CMH-16"), ranks(1, 2, 3, 4),
+                 also_with_discarded_module(), on_engines("fully_shard"), each("hook", "plain", "doubled"),
                  needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
-  const scenario::Run run =
-      play_accepted(rank, hooked_groups(rank, HookPoint::after_accumulation, doubles ? HookKind::doubled : HookKind::plain, false));
+  const scenario::Run run = play_accepted(
+      rank, hooked_groups(rank, HookPoint::after_accumulation, doubles ? HookKind::doubled : HookKind::plain, false));
   check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
   const auto judged = rank.under("CMH-21");
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -128,7 +134,8 @@ RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "C
     CHECK(calls.size() == capture.parameters.size());
     for (const scenario::CapturedParameter& parameter : capture.parameters) {
       CAPTURE(parameter.name);
-      const auto call = std::ranges::find(calls, parameter.name, [](const scenario::Callback* each) { return each->name; });
+      const auto call =
+          std::ranges::find(calls, parameter.name, [](const scenario::Callback* each) { return each->name; });
       REQUIRE(call != calls.end());
       CHECK(state_of(**call) == static_cast<std::uint64_t>(state));
       CHECK((*call)->during == "backward");

@@ -14,7 +14,8 @@ using namespace suites;
 
 namespace {
 
-// A layer of one input, which is the rank plus one, and one output for each rank. So each element of the gradient is that number.
+// A layer of one input, which is the rank plus one, and one output for each rank. So each element of the gradient is
+// that number.
 scenario::Scenario ranks_as_gradients(Rank& rank) {
   const int world = rank.world().size();
   scenario::Scenario scenario;

@@ -40,7 +40,8 @@ scenario::Scenario with_layer_alone(bool by_method) {
 
 RANKED_TEST_CASE("comm_hooks/forward_method", clauses("CMH-23"), ranks(2, 3, 4), on_engines("fully_shard"),
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::forward_methods)) {
-  const scenario::Run run = play_accepted(rank, with_layer_alone(true)), usual = play_accepted(rank, with_layer_alone(false));
+  const scenario::Run run = play_accepted(rank, with_layer_alone(true)),
+                      usual = play_accepted(rank, with_layer_alone(false));
   check_no_race(rank, run);
   check_same_order(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -51,7 +52,8 @@ RANKED_TEST_CASE("comm_hooks/forward_method", clauses("CMH-23"), ranks(2, 3, 4),
     CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::evaluate).buffers == 0);
     CHECK(iteration.live_after(MemoryClass::gathered, ActionKind::evaluate).buffers == 0);
   }
-  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
+                 Moves::some_parameter);
   // The method computes the very bits that the forward computes.
   REQUIRE(run.captures().size() == usual.captures().size());
   for (std::size_t i = 0; i < run.captures().size(); ++i) {

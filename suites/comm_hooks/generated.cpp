@@ -17,7 +17,9 @@ using scenario::Scenario;
 
 // A hook that means over ranks may do what the engine does. Any other hook makes other gradients.
 bool shows_hook(const Scenario& scenario, int world) {
-  if (any_call(scenario.script, [](const Action& action) { return action.hook && action.hook->kind == HookKind::plain; })) return true;
+  if (any_call(scenario.script,
+               [](const Action& action) { return action.hook && action.hook->kind == HookKind::plain; }))
+    return true;
   Scenario without = scenario;
   std::size_t dropped = 0;
   for (scenario::Script::Segment& segment : without.script.segments)
@@ -35,13 +37,14 @@ bool shows_hook(const Scenario& scenario, int world) {
 
 }  // namespace
 
-RANKED_TEST_CASE("comm_hooks/generated", clauses("CMH-17"), ranks(2, 3, 4), each("generator", suites::generator_version),
-                 drawn_by("seed", 10)) {
+RANKED_TEST_CASE("comm_hooks/generated", clauses("CMH-17"), ranks(2, 3, 4),
+                 each("generator", suites::generator_version), drawn_by("seed", 10)) {
   const int world = rank.world().size();
-  suites::check_generated(rank, {.kind = "flat_shard",
-                                 .without = {"replicated_mesh"},
-                                 .about = {"gradient_hooks", "compressing_hooks", "half_precision"},
-                                 .is_wanted = [world](const Scenario& scenario) { return shows_hook(scenario, world); }});
+  suites::check_generated(rank,
+                          {.kind = "flat_shard",
+                           .without = {"replicated_mesh"},
+                           .about = {"gradient_hooks", "compressing_hooks", "half_precision"},
+                           .is_wanted = [world](const Scenario& scenario) { return shows_hook(scenario, world); }});
 }
 
 }  // namespace shardproof::comm_hooks

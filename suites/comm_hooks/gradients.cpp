@@ -27,7 +27,9 @@ std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int 
   return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
 }
 
-std::uint64_t state_of(const scenario::Callback& call) { return std::get<scenario::GradientHookCall>(call.detail).state; }
+std::uint64_t state_of(const scenario::Callback& call) {
+  return std::get<scenario::GradientHookCall>(call.detail).state;
+}
 
 void check_sound_iterations(Rank& rank, const scenario::Run& run) {
   suites::check_no_race(rank, run);

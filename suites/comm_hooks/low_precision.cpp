@@ -46,13 +46,15 @@ scenario::Scenario rounded_net(Rank& rank, std::vector<scenario::Action> calls_f
 
 constexpr double largest_f16 = 65504;
 
-// Inputs whose gradients are alike on all ranks, so that they add up. No element of a gradient is larger than 640 times `offset`.
+// Inputs whose gradients are alike on all ranks, so that they add up. No element of a gradient is larger than 640 times
+// `offset`.
 scenario::Scenario large_gradients(Rank& rank, int offset) {
   scenario::Scenario scenario = hooked_net(strategy(rank), false);
   for (std::uint32_t iteration = 0; iteration <= iterations; ++iteration) {
     std::vector<std::vector<double>>& of_ranks = scenario.script.given.emplace_back();
     for (int each = 0; each < rank.world().size(); ++each) {
-      std::vector<double>& values = of_ranks.emplace_back(scenario.script.input.at(0) * scenario.script.input.at(1), offset);
+      std::vector<double>& values =
+          of_ranks.emplace_back(scenario.script.input.at(0) * scenario.script.input.at(1), offset);
       for (std::uint32_t i = 0; double& value : values)
         value += formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
     }
@@ -81,7 +83,8 @@ void check_compresses(Rank& rank, HookKind hook, DType low) {
       if (call.kind != CollectiveKind::all_gather) ++reductions;
     }
   }
-  if (rank.world().size() > 1) CHECK(reductions == units(rank.param<bool>("wrapping")).size() * static_cast<std::size_t>(iterations));
+  if (rank.world().size() > 1)
+    CHECK(reductions == units(rank.param<bool>("wrapping")).size() * static_cast<std::size_t>(iterations));
   check_sound_iterations(rank, run);
 }
 
@@ -90,22 +93,23 @@ void check_compresses(Rank& rank, HookKind hook, DType low) {
 RANKED_TEST_CASE("comm_hooks/fp16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
                  needs(Feature::timeline, FlatShardFeature::compressing_hooks),
-                 seed("test_fsdp_comm_hooks.py::test_fp16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
-                      each("wrapping", false, true))) {
+                 seed("test_fsdp_comm_hooks.py::test_fp16_hook",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true))) {
   check_compresses(rank, HookKind::fp16_compress, DType::f16);
 }
 
 RANKED_TEST_CASE("comm_hooks/bf16_hook", clauses("CMH-13", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
                  needs(Feature::timeline, FlatShardFeature::compressing_hooks),
-                 seed("test_fsdp_comm_hooks.py::test_bf16_hook", each("strategy", "no_shard", "full_shard", "shard_grad_op"),
-                      each("wrapping", false, true))) {
+                 seed("test_fsdp_comm_hooks.py::test_bf16_hook",
+                      each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true))) {
   check_compresses(rank, HookKind::bf16_compress, DType::bf16);
 }
 
 // Gradients are so large that a sum over all ranks has no f16. The first division keeps each sum within f16.
 RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), ranks(2, 3, 4),
-                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::compressing_hooks)) {
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 needs(FlatShardFeature::compressing_hooks)) {
   // The sum of all ranks is about 120,000, and half of it about 60,000.
   const scenario::Run run = play_accepted(rank, large_gradients(rank, 192 / rank.world().size()));
   std::int64_t too_large = 0;
@@ -118,10 +122,11 @@ RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), r
   CHECK(sum_over_ranks(rank, too_large) > 0);
 }
 
-RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, FlatShardFeature::compressing_hooks)) {
-  const scenario::Run run =
-      play_accepted(rank, with_call_in_third_iteration(hooked_net(strategy(rank), true), registration(HookKind::bf16_compress)));
+  const scenario::Run run = play_accepted(
+      rank, with_call_in_third_iteration(hooked_net(strategy(rank), true), registration(HookKind::bf16_compress)));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t reductions = 0;
@@ -136,11 +141,11 @@ RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3), 
 
 // A compressing hook does what a plan does that reduces in this precision.
 RANKED_TEST_CASE("comm_hooks/as_mixed_precision", clauses("CMH-13"), ranks(1, 2, 3, 4),
-                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("dtype", "f16", "bf16"),
-                 needs(FlatShardFeature::compressing_hooks, Feature::mixed_precision)) {
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 each("dtype", "f16", "bf16"), needs(FlatShardFeature::compressing_hooks, Feature::mixed_precision)) {
   const bool is_f16 = rank.param("dtype") == "f16";
-  const scenario::Run hooked =
-      play_accepted(rank, rounded_net(rank, {registration(is_f16 ? HookKind::fp16_compress : HookKind::bf16_compress)}));
+  const scenario::Run hooked = play_accepted(
+      rank, rounded_net(rank, {registration(is_f16 ? HookKind::fp16_compress : HookKind::bf16_compress)}));
   scenario::Scenario mixed = rounded_net(rank, {{.kind = scenario::ActionKind::zero_grad}});
   mixed.plan.mixed_precision.reduce = is_f16 ? DType::f16 : DType::bf16;
   const scenario::Run reduced = play_accepted(rank, mixed);

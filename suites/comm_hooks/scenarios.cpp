@@ -37,14 +37,17 @@ scenario::Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
   scenario.script.input = {2, 8};
   scenario.script.input_divisor = 1;
   scenario.script.keep_tensors = true;
-  scenario.script.segments = {
-      {.iterations = iterations,
-       .body = {
-           {.kind = ActionKind::forward}, {.kind = ActionKind::backward}, {.kind = ActionKind::capture}, {.kind = ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = iterations,
+                               .body = {{.kind = ActionKind::forward},
+                                        {.kind = ActionKind::backward},
+                                        {.kind = ActionKind::capture},
+                                        {.kind = ActionKind::zero_grad}}}};
   return scenario;
 }
 
-std::vector<std::string> units(bool wrapping) { return wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""}; }
+std::vector<std::string> units(bool wrapping) {
+  return wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""};
+}
 
 scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<Action> calls) {
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(calls)});
@@ -62,7 +65,9 @@ scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, Act
 }
 
 Action registration(scenario::HookKind kind, std::string module) {
-  return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = scenario::Hook{.kind = kind, .state = state}};
+  return {.kind = ActionKind::register_hook,
+          .module = std::move(module),
+          .hook = scenario::Hook{.kind = kind, .state = state}};
 }
 
 Action refused(Action call) {

@@ -21,10 +21,10 @@ using scenario::HookKind;
 
 namespace {
 
-// The flat gradient of a unit: its parameters in order of registration, each from a multiple of `align` on, and zeros so that `divides`
-// divides the whole.
-std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::string& unit, bool wrapping, std::size_t align,
-                        std::size_t divides) {
+// The flat gradient of a unit: its parameters in order of registration, each from a multiple of `align` on, and zeros
+// so that `divides` divides the whole.
+std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::string& unit, bool wrapping,
+                        std::size_t align, std::size_t divides) {
   std::vector<float> values;
   const auto pad = [&](std::size_t step) { values.resize((values.size() + step - 1) / step * step, 0); };
   for (const NamedGradient& gradient : gradients) {
@@ -50,8 +50,9 @@ void check_names(const std::vector<const scenario::Callback*>& calls, std::vecto
 }  // namespace
 
 RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ranks(1, 2, 3, 4),
-                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("orig", false, true),
-                 needs(Feature::timeline, FlatShardFeature::gradient_hooks), needs_if("orig", true, FlatShardFeature::orig_params)) {
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 each("orig", false, true), needs(Feature::timeline, FlatShardFeature::gradient_hooks),
+                 needs_if("orig", true, FlatShardFeature::orig_params)) {
   const bool wrapping = rank.param<bool>("wrapping"), orig = rank.param<bool>("orig");
   const auto world = static_cast<std::size_t>(rank.world().size());
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
@@ -70,9 +71,11 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
       const std::size_t divides = keeps_all && !orig ? 1 : world;
       const std::vector<float> expected = flat(gradients, call->name, wrapping, orig ? 4 : 1, divides);
       REQUIRE(call->tensors.size() == (keeps_all ? 1 : 2));
-      CHECK(first_difference(call->tensors[0], Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
+      CHECK(first_difference(call->tensors[0],
+                             Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
       CHECK(std::ranges::any_of(expected, [](float value) { return value != 0; }));
-      if (!keeps_all) CHECK(call->sizes[1] == scenario::TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
+      if (!keeps_all)
+        CHECK(call->sizes[1] == scenario::TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
     }
   }
   check_sound_iterations(rank, run);
@@ -110,7 +113,8 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
       CHECK(call->tensors.at(0).to_doubles() == expected);
     }
     const auto judged_result = rank.under("CMH-5");
-    for (const scenario::CapturedParameter& parameter : run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
+    for (const scenario::CapturedParameter& parameter :
+         run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
       if (parameter.shard.numel() > 0) CHECK(parameter.gradient.dtype() == DType::f32);
     }
   }
@@ -118,14 +122,16 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
 }
 
 RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2, 3, 4),
-                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true), each("hook", "doubled", "sum"),
-                 needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
+                 each("hook", "doubled", "sum"), needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
   const bool wrapping = rank.param<bool>("wrapping");
-  const scenario::Run run = play_accepted(
-      rank, with_calls_first(hooked_net(strategy(rank), wrapping), {registration(doubles ? HookKind::doubled : HookKind::sum)}));
+  const scenario::Run run =
+      play_accepted(rank, with_calls_first(hooked_net(strategy(rank), wrapping),
+                                           {registration(doubles ? HookKind::doubled : HookKind::sum)}));
   check_all_elements(rank, run);
-  check_gradients(rank, run, [doubles](std::span<const double> by_rank) { return doubles ? 2 * mean(by_rank) : sum(by_rank); });
+  check_gradients(rank, run,
+                  [doubles](std::span<const double> by_rank) { return doubles ? 2 * mean(by_rank) : sum(by_rank); });
   // The hook alone communicates: one reduction for each unit.
   const auto judged = rank.under("CMH-6");
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -143,8 +149,8 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
 }
 
 // A parameter steps by what the hook left.
-RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::gradient_hooks)) {
+RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::doubled)});
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
   scenario.script.segments.back() = {.iterations = 3,
@@ -176,13 +182,15 @@ RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4), 
 }
 
 // The first iteration leaves its gradients: the second hands over the sum of both.
-RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::gradient_hooks, Feature::gradient_accumulation)) {
   using enum scenario::ActionKind;
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
   const auto sync = [](bool on) { return scenario::Action{.kind = set_requires_gradient_sync, .value = on}; };
   scenario::Script::Segment unsynced{.body = {sync(false), {.kind = forward}, {.kind = backward}}};
-  scenario::Script::Segment synced{.body = {sync(true), {.kind = forward}, {.kind = backward}, {.kind = capture}, {.kind = zero_grad}}};
+  scenario::Script::Segment synced{
+      .body = {sync(true), {.kind = forward}, {.kind = backward}, {.kind = capture}, {.kind = zero_grad}}};
   auto& segments = scenario.script.segments;
   segments.pop_back();
   for (int round = 0; round < 3; ++round) segments.insert(segments.end(), {unsynced, synced});
@@ -201,15 +209,16 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4), eac
       std::vector<float> expected = flat(first, call->name, true, 1, divides);
       const std::vector<float> later = flat(second, call->name, true, 1, divides);
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += later[i];
-      CHECK(first_difference(call->tensors.at(0), Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
+      CHECK(first_difference(call->tensors.at(0),
+                             Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
     }
   }
 }
 
-// The rank whose hook fails goes to a barrier, while the other ranks are in a backward that needs it. The harness reports that to all
-// ranks.
-RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::gradient_hooks)) {
+// The rank whose hook fails goes to a barrier, while the other ranks are in a backward that needs it. The harness
+// reports that to all ranks.
+RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4),
+                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
   skip_unless_calls_are_compared(rank);
   const int failing = rank.world().size() - 1;
   scenario::Action failing_hook = registration(HookKind::plain);

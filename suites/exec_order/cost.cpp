@@ -17,7 +17,8 @@ using suites::play_accepted;
 std::size_t validating_gathers(const scenario::Run& run, int iteration) {
   const std::vector<scenario::Iteration> all = run.iterations();
   const std::vector<fact::Collective> collectives = all.at(static_cast<std::size_t>(iteration)).collectives();
-  return static_cast<std::size_t>(std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
+  return static_cast<std::size_t>(
+      std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
 }
 
 namespace {
@@ -39,7 +40,8 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
                  needs(Feature::timeline, FlatShardFeature::order_validation)) {
   constexpr int iterations = 4;
   const auto play = [&](bool validates) {
-    return play_accepted(rank, Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
+    return play_accepted(
+        rank, Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
   };
   const scenario::Run validated = play(true), plain = play(false);
   {

@@ -31,8 +31,8 @@ RANKED_TEST_CASE("exec_order/train_eval", clauses("EXO-3", "EXO-10"), ranks(2, 3
 }
 
 // Evaluation may take another way.
-RANKED_TEST_CASE("exec_order/eval_of_another_way", clauses("EXO-3"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/eval_of_another_way", clauses("EXO-3"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   for (int epoch = 0; epoch < 3; ++epoch) twins.train(Way::first).evaluate(Way::all_second);
   const scenario::Run run = play_accepted(rank, twins);
@@ -40,15 +40,15 @@ RANKED_TEST_CASE("exec_order/eval_of_another_way", clauses("EXO-3"), ranks(2, 3,
 }
 
 // Ranks differ in an evaluation. Not for shard_grad_op: after it, each rank keeps the unit of its own way whole.
-RANKED_TEST_CASE("exec_order/eval_of_different_ways", clauses("EXO-3"), ranks(2, 3, 4), each("strategy", "full_shard", "no_shard"),
-                 needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/eval_of_different_ways", clauses("EXO-3"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "no_shard"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   for (int epoch = 0; epoch < 3; ++epoch) twins.train(Way::first).evaluate(Way::others_second);
   check_silent(play_accepted(rank, twins), 0, 6);
 }
 
-RANKED_TEST_CASE("exec_order/eval_first", clauses("EXO-8", "EXO-10"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/eval_first", clauses("EXO-8", "EXO-10"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   twins.evaluate(Way::all_second, 2).train(Way::first, 3).train(Way::all_second);
   const scenario::Run run = play_accepted(rank, twins);

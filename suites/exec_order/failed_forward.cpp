@@ -34,7 +34,8 @@ void check_silent_elsewhere(const scenario::Run& run, int iteration) {
 
 // In the first iteration, before its own forward or between that and the backward.
 RANKED_TEST_CASE("exec_order/failed_in_first_iter", clauses("EXO-2", "EXO-10", "EXO-16"), ranks(1, 2, 3),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("when", "before_forward", "before_backward"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("when", "before_forward", "before_backward"),
                  needs(FlatShardFeature::order_validation, Feature::failed_forward)) {
   Twins twins(rank, strategy(rank));
   twins.train(Way::first).fail_in(0, rank.param("when") == "before_forward" ? 0 : 1, failing(true));
@@ -66,7 +67,8 @@ RANKED_TEST_CASE("exec_order/failed_in_later_iter", clauses("EXO-2", "EXO-14", "
   check_silent_elsewhere(run, 2);
   check_warned(run, 3, rank.index(), {first_way, second_way});
   check_silent(run, 4, 5);
-  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 0.1, .gradient = 0.1, .parameter = 0.01}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 0.1, .gradient = 0.1, .parameter = 0.01},
+                 Moves::some_parameter);
   check_sound(rank, run);
 }
 

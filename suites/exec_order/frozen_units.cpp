@@ -11,7 +11,8 @@ namespace shardproof::exec_order {
 using suites::play_accepted;
 
 // Only a layer that is in no unit trains.
-RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2, 3), each("strategy", "full_shard", "shard_grad_op"),
+RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2, 3),
+                 each("strategy", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::order_validation, Feature::module_groups)) {
   Twins twins(rank, strategy(rank));
   twins.way_is_frozen().train(Way::first, 3).train(Way::all_second);

@@ -1,4 +1,5 @@
-// Random scenarios in which the order is validated: modules of which a forward takes one, evaluations, and any other features.
+// Random scenarios in which the order is validated: modules of which a forward takes one, evaluations, and any other
+// features.
 #include <shardproof.hpp>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ using scenario::Action;
 using scenario::ActionKind;
 
 bool takes_ways(const scenario::Scenario& scenario) {
-  return any_call(scenario.script, [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
+  return any_call(scenario.script,
+                  [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
 }
 
 // A rank that makes the forwards of its first iteration must not warn. An engine's iteration ends with a backward.
@@ -32,7 +34,8 @@ void check_no_false_warning(const scenario::Run& run) {
         if (action.kind != ActionKind::backward) continue;
         if (first.empty()) first = current;
         // A forward that fails may warn.
-        const bool fails = std::ranges::any_of(current, [](const Action& forward) { return forward.fails_in.has_value(); });
+        const bool fails =
+            std::ranges::any_of(current, [](const Action& forward) { return forward.fails_in.has_value(); });
         is_in_order = is_in_order && !fails && current == first;
         current.clear();
       }
@@ -43,8 +46,9 @@ void check_no_false_warning(const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4), each("generator", suites::generator_version),
-                 drawn_by("seed", 10), needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4),
+                 each("generator", suites::generator_version), drawn_by("seed", 10),
+                 needs(FlatShardFeature::order_validation)) {
   const scenario::Run run =
       suites::check_generated(rank, {.kind = "flat_shard",
                                      .without = {"gradient_hooks", "compressing_hooks"},

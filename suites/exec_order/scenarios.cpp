@@ -23,7 +23,8 @@ Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleK
 // Each twin has 64 elements, even if each parameter is aligned.
 scenario::Model twins() {
   const Module first{.name = "first", .children = {linear("only", 8, 8, false)}};
-  const Module second{.name = "second", .children = {linear("in", 8, 4, false), relu("relu"), linear("out", 4, 8, false)}};
+  const Module second{.name = "second",
+                      .children = {linear("in", 8, 4, false), relu("relu"), linear("out", 4, 8, false)}};
   return {.root = {.children = {linear("start", 5, 8, true),
                                 relu("relu"),
                                 {.name = "way", .kind = ModuleKind::choice, .children = {first, second}},

@@ -23,7 +23,8 @@ enum class Way { first, others_second, all_second };
 class Twins {
  public:
   /// The plan validates the order by default.
-  explicit Twins(Rank& rank, scenario::ShardStrategy strategy = scenario::ShardStrategy::full_shard, bool use_orig_params = false);
+  explicit Twins(Rank& rank, scenario::ShardStrategy strategy = scenario::ShardStrategy::full_shard,
+                 bool use_orig_params = false);
 
   Twins& validate(bool on);
   Twins& enforce_tags();
@@ -43,7 +44,8 @@ class Twins {
   Twins& first_way_runs_twice();
   /// Freezes both twins, and makes the module that holds them the root of the plan. So no unit has the first layer.
   Twins& way_is_frozen();
-  /// Puts a forward that fails into iterations, before their call number `at`. `segment` counts the calls that added iterations.
+  /// Puts a forward that fails into iterations, before their call number `at`. `segment` counts the calls that added
+  /// iterations.
   Twins& fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing);
 
   operator const scenario::Scenario&() const { return scenario_; }

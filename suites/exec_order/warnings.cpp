@@ -10,7 +10,9 @@ namespace shardproof::exec_order {
 
 std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration) {
   std::vector<scenario::Warning> all = run.warnings();
-  std::erase_if(all, [iteration](const scenario::Warning& warning) { return warning.iteration != iteration || warning.call == "create"; });
+  std::erase_if(all, [iteration](const scenario::Warning& warning) {
+    return warning.iteration != iteration || warning.call == "create";
+  });
   return all;
 }
 
@@ -26,8 +28,8 @@ void check_warned(const scenario::Run& run, int iteration, int rank, const std::
     }
     said += "\n" + to_string(warning);
   }
-  FAIL_CHECK(fmt::format("no warning in iteration {} contains \"{}\"; warnings are: {}", iteration, fmt::join(names, "\" and \""),
-                         said.empty() ? "none" : said));
+  FAIL_CHECK(fmt::format("no warning in iteration {} contains \"{}\"; warnings are: {}", iteration,
+                         fmt::join(names, "\" and \""), said.empty() ? "none" : said));
 }
 
 void check_silent(const scenario::Run& run, int from, int to) {

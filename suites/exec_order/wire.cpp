@@ -49,8 +49,8 @@ scenario::Scenario one_forward(Twins twins) {
 }  // namespace
 
 // The trap that the suite rests on: nothing notices the mismatch, and some rank computes with wrong parameters.
-RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   const scenario::Scenario scenario = one_forward(Twins(rank, strategy(rank)).validate(false));
   const scenario::Run run = play_accepted(rank, scenario);
   check_silent(run, 0, 1);
@@ -58,13 +58,15 @@ RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4)
   REQUIRE(run.captures().size() == 1);
   const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f64);
   REQUIRE(expected.size() == 1);
-  const bool is_right = run.captures().front().loss == expected.front().losses.at(static_cast<std::size_t>(rank.index()));
+  const bool is_right =
+      run.captures().front().loss == expected.front().losses.at(static_cast<std::size_t>(rank.index()));
   CHECK(sum_over_ranks(rank, is_right ? 0 : 1) > 0);
 }
 
 // A deviation of which an engine that validates warns.
 RANKED_TEST_CASE("exec_order/silent_deviation", clauses("EXO-11"), ranks(2, 3, 4),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation)) {
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 needs(FlatShardFeature::order_validation)) {
   const auto twins = [&](bool validates) {
     return Twins(rank, strategy(rank)).validate(validates).train(Way::first, 2).train(Way::all_second);
   };
@@ -74,8 +76,8 @@ RANKED_TEST_CASE("exec_order/silent_deviation", clauses("EXO-11"), ranks(2, 3, 4
   for (int iteration = 0; iteration < 3; ++iteration) CHECK(validating_gathers(run, iteration) == 0);
 }
 
-RANKED_TEST_CASE("exec_order/enforced_tags", clauses("EXO-12"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op"),
-                 needs(FlatShardFeature::order_validation)) {
+RANKED_TEST_CASE("exec_order/enforced_tags", clauses("EXO-12"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   const auto twins = [&] { return Twins(rank, strategy(rank)).validate(false).enforce_tags(); };
   CHECK(mismatch(rank, twins().train(Way::first, 3)).empty());
   check_names(mismatch(rank, one_forward(twins())), {"rank 0", "rank 1", first_way, second_way});
@@ -83,13 +85,15 @@ RANKED_TEST_CASE("exec_order/enforced_tags", clauses("EXO-12"), ranks(2, 3, 4), 
 
 // Enforced in a later iteration, too, which no validation stops.
 RANKED_TEST_CASE("exec_order/enforced_tags_later", clauses("EXO-12"), ranks(2, 3, 4),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation)) {
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   twins.enforce_tags().train(Way::first, 2).train(Way::others_second);
   check_names(mismatch(rank, twins), {"rank 0", "rank 1", first_way, second_way});
 }
 
-RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(FlatShardFeature::order_validation)) {
   skip_unless_calls_are_compared(rank);
   const int absent = rank.world().size() - 1;
@@ -106,7 +110,8 @@ RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4), eac
   check_names(text, {"rank " + std::to_string(absent), "after the script"});
 }
 
-RANKED_TEST_CASE("exec_order/steady_order", clauses("EXO-13"), ranks(2, 3, 4), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+RANKED_TEST_CASE("exec_order/steady_order", clauses("EXO-13"), ranks(2, 3, 4),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(Feature::timeline, FlatShardFeature::order_validation)) {
   const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 4));
   check_same_order(rank, run);

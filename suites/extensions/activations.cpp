@@ -38,11 +38,14 @@ const std::vector<Activation>& activations() {
   return all;
 }
 
-Module square(std::string name) { return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = 3, .out_features = 3}; }
+Module square(std::string name) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = 3, .out_features = 3};
+}
 
-// Inputs of nine bits, one more than bf16 has, and weights of few: all that is computed in f32 is exact, and every rounding shows.
-Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, const scenario::MixedPrecision& policy,
-                      int world) {
+// Inputs of nine bits, one more than bf16 has, and weights of few: all that is computed in f32 is exact, and every
+// rounding shows.
+Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap,
+                      const scenario::MixedPrecision& policy, int world) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
   scenario.model.loss = {.kind = scenario::LossKind::dot};
@@ -55,8 +58,11 @@ Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGr
     std::vector<double>& values = scenario.script.given.front().emplace_back();
     for (int i = 0; i < 6; ++i) values.push_back((i % 2 == 0 ? 1 : -1) * (257 + 14 * i + 6 * rank) / 32.0);
   }
-  scenario.script.segments = {
-      {.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -79,7 +85,8 @@ void check_computed_in(DType dtype, const scenario::Run& run, const scenario::Pa
 }  // namespace
 
 RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("cast", "input", "input_given_out_wide", "output", "nothing", "nothing_to_cast"), needs(Feature::mixed_precision)) {
+                 each("cast", "input", "input_given_out_wide", "output", "nothing", "nothing_to_cast"),
+                 needs(Feature::mixed_precision)) {
   for (const Activation& activation : activations()) {
     if (activation.name != rank.param("cast")) continue;
     const scenario::Run run =
@@ -94,13 +101,14 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
 RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  each("wrap", "nested", "some"), needs(Feature::timeline, Feature::mixed_precision)) {
   const bool nested = rank.param("wrap") == "nested";
-  const Module inner{.name = "inner", .children = {square("a"), {.name = "relu", .kind = ModuleKind::relu}, square("b")}};
+  const Module inner{.name = "inner",
+                     .children = {square("a"), {.name = "relu", .kind = ModuleKind::relu}, square("b")}};
   Scenario scenario;
   if (nested) {
     // A module that is wrapped within a wrapped module gets and returns the dtype in which the outer one computes.
-    scenario =
-        of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner.b"}}, {.modules = {"inner"}}, {.modules = {""}}},
-                     {.param = DType::bf16}, rank.world().size());
+    scenario = of_nine_bits({square("before"), inner, square("after")},
+                            {{.modules = {"inner.b"}}, {.modules = {"inner"}}, {.modules = {""}}},
+                            {.param = DType::bf16}, rank.world().size());
   } else {
     // A wrapped module between unwrapped modules, which compute in f32 and get f32.
     scenario = of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner"}}},
@@ -118,20 +126,22 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
 
 // Around each module of a group, also the second one, the engine casts inputs to the dtype of the computation, and
 // outputs to the policy's dtype. A residual adds in f32, and its sum has one bit more than bf16.
-RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"), ranks(1, 2, 3, 4), each("first", "added", "last"),
+RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"), ranks(1, 2, 3, 4),
+                 each("first", "added", "last"),
                  needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
   std::vector<std::string> group{"sum.added", "last"};
   if (rank.param("first") == "last") std::ranges::reverse(group);
   const Module sum{.name = "sum", .kind = ModuleKind::residual, .children = {square("added")}};
-  const Scenario scenario =
-      of_nine_bits({square("begin"), sum, square("last")}, {{.modules = {"begin"}}, {.modules = std::move(group)}, {.modules = {""}}},
-                   {.param = DType::bf16, .output = DType::f32}, rank.world().size());
+  const Scenario scenario = of_nine_bits({square("begin"), sum, square("last")},
+                                         {{.modules = {"begin"}}, {.modules = std::move(group)}, {.modules = {""}}},
+                                         {.param = DType::bf16, .output = DType::f32}, rank.world().size());
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), needs(Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 needs(Feature::mixed_precision)) {
   // Inputs are f32, and no cast converts them to the dtype of the weights.
   const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
   Scenario scenario = of_nine_bits({square("layer")}, {{.modules = {""}}}, policy, rank.world().size());
@@ -140,28 +150,40 @@ RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4)
   CHECK_FALSE(refusal(rank, scenario));
 }
 
-RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 needs(Feature::timeline, Feature::mixed_precision, Feature::language_model, Feature::shared_parameters)) {
+RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EXT-23", "EXT-24"), ranks(1, 2, 3, 4),
+                 more_ranks(5, 7, 8),
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::language_model,
+                       Feature::shared_parameters)) {
   // The model has more tokens than bf16 can distinguish. Kernels round scores, exponentials and roots in their own
   // ways; in bf16 this is about one part in 256.
   Scenario scenario;
-  Module head{.name = "head", .kind = ModuleKind::linear, .in_features = 4, .out_features = 600, .bias = false, .tied_to = "emb"};
-  scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 600, .positions = 4},
-                                  {.name = "attend",
-                                   .kind = ModuleKind::residual,
-                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
-                                                {.name = "mix", .kind = ModuleKind::attention, .features = 4}}},
-                                  std::move(head)};
+  Module head{.name = "head",
+              .kind = ModuleKind::linear,
+              .in_features = 4,
+              .out_features = 600,
+              .bias = false,
+              .tied_to = "emb"};
+  scenario.model.root.children = {
+      {.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 600, .positions = 4},
+      {.name = "attend",
+       .kind = ModuleKind::residual,
+       .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
+                    {.name = "mix", .kind = ModuleKind::attention, .features = 4}}},
+      std::move(head)};
   scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
   fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {""}}};
   scenario.plan.mixed_precision = {.param = DType::bf16};
   scenario.plan.optimizer = {.rate = 0.125};
   scenario.script.input = {2, 4};
-  scenario.script.segments = {
-      {.iterations = 2,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 2,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4},
+                 Moves::some_parameter);
   check_sound(rank, run);
   const auto judged = rank.under("EXT-20");
   for (const char* parameter : {"emb.weight", "emb.positions", "attend.ln.weight", "attend.mix.query"}) {

@@ -1,5 +1,5 @@
-// By what gradients are divided, and when: numbers that are exact in every dtype come out exact, where nothing overflows or vanishes on
-// the way.
+// By what gradients are divided, and when: numbers that are exact in every dtype come out exact, where nothing
+// overflows or vanishes on the way.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -22,8 +22,8 @@ using scenario::Scenario;
 
 namespace {
 
-// Gradients of which f16, whose largest value is 65504, can hold the sum that has been divided by part of the number of ranks, and not
-// the sum of all. Few bits: every sum is exact in bf16 too.
+// Gradients of which f16, whose largest value is 65504, can hold the sum that has been divided by part of the number of
+// ranks, and not the sum of all. Few bits: every sum is exact in bf16 too.
 double large_in(int world) {
   static const std::map<int, double> by_world{{1, 61440}, {2, 61440}, {3, 40960}, {4, 30720},
                                               {5, 24576}, {6, 40960}, {7, 16384}, {8, 30720}};
@@ -43,7 +43,9 @@ Given given_to(int world, const std::string& gradients) {
   return given;
 }
 
-Scenario divided(const Given& given, DType reduce) { return one_layer({.given = {given.by_rank}, .policy = {.reduce = reduce}}); }
+Scenario divided(const Given& given, DType reduce) {
+  return one_layer({.given = {given.by_rank}, .policy = {.reduce = reduce}});
+}
 
 // Work that divides, or otherwise alters, reduced gradients in place.
 std::size_t alterations(const scenario::Run& run) {
@@ -55,7 +57,8 @@ std::size_t alterations(const scenario::Run& run) {
 
 // How gradients of one layer are divided, and what its reduction is given.
 void check_division(Rank& rank) {
-  // 2051 has a bit more than f16, and 2052 is odd after two halvings: every division before a sum is rounded otherwise than one after it.
+  // 2051 has a bit more than f16, and 2052 is odd after two halvings: every division before a sum is rounded otherwise
+  // than one after it.
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   const DType reduce = *dtype_named(rank.param("reduce"));
   std::vector<std::vector<double>> by_rank;
@@ -87,14 +90,16 @@ void check_division(Rank& rank) {
 }  // namespace
 
 RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision)) {
+                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::mixed_precision)) {
   const Given given = given_to(rank.world().size(), rank.param("gradients"));
   const scenario::Run run = rank.play(divided(given, *dtype_named(rank.param("reduce"))));
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
 }
 
-RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 3, 16),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::mixed_precision, FullyShardFeature::gradient_divide_factor)) {
+RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("factor", 3, 16), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::mixed_precision, FullyShardFeature::gradient_divide_factor)) {
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
@@ -103,8 +108,9 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
-RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(2, 4), each("gradients", "distinct", "large", "small"),
-                 each("reduce", "f32", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::replicated_mesh)) {
+RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(2, 4),
+                 each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::replicated_mesh)) {
   const DType reduce = *dtype_named(rank.param("reduce"));
   const int world = rank.world().size(), shards = world / 2;
   const Given given = given_to(world, rank.param("gradients"));
@@ -133,7 +139,8 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
 }
 
 // The factor names what the sum over all ranks is divided by, those that replicate included.
-RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), each("factor", 3, 16), each("reduce", "f32", "bf16", "f16"),
+RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), each("factor", 3, 16),
+                 each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::mixed_precision, Feature::replicated_mesh, FullyShardFeature::gradient_divide_factor)) {
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   std::vector<std::vector<double>> by_rank;
@@ -144,16 +151,18 @@ RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), 
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
-RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("factor", 0, 6),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor), tags("reference")) {
+RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("factor", 0, 6), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor),
+                 tags("reference")) {
   check_division(rank);
 }
 
 // A sum that nothing divides, and of two ranks a mean. One rank has no other.
-RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("factor", 1, 2),
-                 each("reduce", "f32", "bf16", "f16"),
-                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor), tags("reference")) {
+RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(2, 3, 4), more_ranks(5, 7, 8),
+                 each("factor", 1, 2), each("reduce", "f32", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, FullyShardFeature::gradient_divide_factor),
+                 tags("reference")) {
   check_division(rank);
 }
 

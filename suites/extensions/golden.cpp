@@ -30,7 +30,9 @@ Scenario recorded_in_bf16(const oracles::golden::Values& values, const scenario:
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
     scenario.model.root.children.push_back(
-        {.name = name, .children = {layer_of("in_proj", 8, 32), {.name = "relu", .kind = ModuleKind::relu}, layer_of("out_proj", 32, 8)}});
+        {.name = name,
+         .children = {
+             layer_of("in_proj", 8, 32), {.name = "relu", .kind = ModuleKind::relu}, layer_of("out_proj", 32, 8)}});
     fully_shard(scenario.plan).wrap.push_back({{name}, after});
   }
   fully_shard(scenario.plan).wrap.push_back({{""}, after});
@@ -39,16 +41,20 @@ Scenario recorded_in_bf16(const oracles::golden::Values& values, const scenario:
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = values.loss_divisor};
   scenario.script.input = values.input;
   // The third iteration diverges: a last bit of it would be as large as a value.
-  scenario.script.segments = {
-      {.iterations = 2,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 2,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(2), each("reduce", "none", "f32", "bf16"),
-                 each("reshard", false, true), needs(Feature::mixed_precision), tags("reference")) {
+RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(2),
+                 each("reduce", "none", "f32", "bf16"), each("reshard", false, true), needs(Feature::mixed_precision),
+                 tags("reference")) {
   const std::string& reduce = rank.param("reduce");
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};

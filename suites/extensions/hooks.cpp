@@ -19,7 +19,8 @@ namespace {
 
 using enum scenario::CallbackKind;
 
-const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all, const std::string& parameter) {
+const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all,
+                                         const std::string& parameter) {
   const auto found = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
   REQUIRE(found != all.end());
   return *found;
@@ -52,7 +53,8 @@ class Contributed {
     Tensor count = Tensor::host(DType::i64, {1});
     count.values<std::int64_t>()[0] = static_cast<std::int64_t>(mine.size());
     const Tensor counts = rank.world().all_gather(count);
-    for (const std::int64_t other : counts.values<std::int64_t>()) alike_ = alike_ && other == counts.values<std::int64_t>()[0];
+    for (const std::int64_t other : counts.values<std::int64_t>())
+      alike_ = alike_ && other == counts.values<std::int64_t>()[0];
     if (!alike_) return;  // on all ranks
     Tensor bytes = Tensor::host(DType::u8, {static_cast<std::int64_t>(mine.size())});
     std::ranges::copy(mine, bytes.values<std::byte>().begin());
@@ -70,7 +72,9 @@ class Contributed {
     auto to = whole.values<std::byte>().begin();
     const auto start = static_cast<std::int64_t>(starts_.at(&pre).at(index));
     for (const int member : members) {
-      to = std::ranges::copy(all_.row(member).narrow(start, static_cast<std::int64_t>(mine.bytes())).values<std::byte>(), to).out;
+      to = std::ranges::copy(
+               all_.row(member).narrow(start, static_cast<std::int64_t>(mine.bytes())).values<std::byte>(), to)
+               .out;
     }
     return whole;
   }
@@ -156,7 +160,8 @@ void check_paired(const Rank& rank, const Run& run) {
     const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter);
     REQUIRE(group != nullptr);
     const auto expected = std::ranges::count(gathers, group->modules.front(), &fact::Collective::tag);
-    if (!gathers.empty()) CHECK(std::cmp_equal(run.count_callbacks({.kind = pre_all_gather, .name = parameter}), expected));
+    if (!gathers.empty())
+      CHECK(std::cmp_equal(run.count_callbacks({.kind = pre_all_gather, .name = parameter}), expected));
   }
 }
 
@@ -204,8 +209,8 @@ void check_context(Rank& rank, const Run& run) {
     for (const scenario::Action& action : segment.body) {
       if (!action.extension) continue;
       const scenario::Extension& extension = *action.extension;
-      (extension.parameter.empty() ? of_kind[std::string(to_string(extension.tensor))] : of_parameter[extension.parameter]) =
-          extension.form;
+      (extension.parameter.empty() ? of_kind[std::string(to_string(extension.tensor))]
+                                   : of_parameter[extension.parameter]) = extension.form;
     }
   }
   for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {

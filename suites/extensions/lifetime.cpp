@@ -39,7 +39,8 @@ std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole,
   std::int64_t zeros = 0;
   for (std::int64_t r = 0; r < (is_gather ? 1 : ranks); ++r) {
     const std::int64_t place = is_gather ? std::ranges::find(operand.group, rank) - operand.group.begin() : r;
-    for (std::int64_t i = std::clamp<std::int64_t>(whole[0] - place * padded, 0, padded) * row; i < padded * row; ++i, ++zeros) {
+    for (std::int64_t i = std::clamp<std::int64_t>(whole[0] - place * padded, 0, padded) * row; i < padded * row;
+         ++i, ++zeros) {
       CHECK(values[static_cast<std::size_t>(r * padded * row + i)] == 0);
     }
   }
@@ -48,7 +49,8 @@ std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole,
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4), each("kind", "two_tensor", "low_precision"),
+RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4),
+                 each("kind", "two_tensor", "low_precision"),
                  needs(Feature::timeline, Feature::all_gather_extensions)) {
   // A whole pair has its own memory. So has a parameter that is gathered in bf16 and computed in f32.
   const bool is_pair = rank.param("kind") == "two_tensor";
@@ -72,7 +74,8 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
   Scenario scenario = layers({kind, kind}, {});
   // Fewer rows than two for each rank, and at two ranks an odd number.
-  scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features = 2 * rank.world().size() - 1;
+  scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features =
+      2 * rank.world().size() - 1;
   std::vector<scenario::Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   train(scenario, 2, extension);

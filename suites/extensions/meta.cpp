@@ -26,15 +26,17 @@ using scenario::TensorKind;
 
 namespace {
 
-// No group holds the last layer: its parameters are whole on every rank, and meta like all others. On integers and one-hot inputs three
-// iterations are exact, except where the mean rounds.
-Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations, const std::vector<Action>& before) {
+// No group holds the last layer: its parameters are whole on every rank, and meta like all others. On integers and
+// one-hot inputs three iterations are exact, except where the mean rounds.
+Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations,
+                        const std::vector<Action>& before) {
   Scenario scenario = uneven_layers({}, reshard, iterations - 1);
   scenario.model.init_divisor = 1;
   scenario.model.loss.dot_seed = 6;  // gradients from -4 to 3
   give_one_hot_inputs(scenario.script);
   scenario.plan.initialisation = initialisation;
-  fully_shard(scenario.plan).wrap.erase(fully_shard(scenario.plan).wrap.begin() + 1, fully_shard(scenario.plan).wrap.end());
+  fully_shard(scenario.plan)
+      .wrap.erase(fully_shard(scenario.plan).wrap.begin() + 1, fully_shard(scenario.plan).wrap.end());
   auto& segments = scenario.script.segments;
   segments.insert(segments.begin(), {.body = segments.front().body});
   segments.front().iterations = 1;
@@ -63,11 +65,13 @@ void check_materialized_by(const Rank& rank, const scenario::Run& run, ActionKin
   CHECK(trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, call, true)).bytes > 0);
 }
 
-RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("how", "parts", "whole"),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::meta_initialisation)) {
+RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 each("how", "parts", "whole"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
   const int iterations = mean_rounds(rank) ? 1 : 3;
-  const scenario::Run run = play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
+  const scenario::Run run =
+      play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
   // Before the call, parameters have no memory, and no work has run.
   const std::string begin = scenario::mark(0, ActionKind::materialize);
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
@@ -77,7 +81,8 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
   const int calls = rank.param("how") == "whole" ? 1 : 2;
   const std::string end = scenario::mark(0, ActionKind::materialize, true, calls);
   const std::int64_t rows = (7 + rank.world().size() - 1) / rank.world().size();
-  CHECK(trace::at(run.trace(), MemoryClass::shard, end).bytes == static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
+  CHECK(trace::at(run.trace(), MemoryClass::shard, end).bytes ==
+        static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
 
   const scenario::Run direct = rank.play(partly_wrapped(Initialisation::direct, reshard, iterations, {}));
@@ -93,8 +98,9 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::plain;
   Scenario direct = layers({kind, TensorKind::plain}, {}), meta = direct;
   meta.plan.initialisation = Initialisation::meta;
-  std::vector<Action> before{
-      {ActionKind::materialize}, {.kind = ActionKind::initialize, .module = "l1"}, {.kind = ActionKind::initialize, .module = "l0"}};
+  std::vector<Action> before{{ActionKind::materialize},
+                             {.kind = ActionKind::initialize, .module = "l1"},
+                             {.kind = ActionKind::initialize, .module = "l0"}};
   std::vector<Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   const int iterations = mean_rounds(rank) ? 1 : 2;  // exact
@@ -107,8 +113,9 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   check_same_training(rank, run, expected);
 }
 
-RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
-                 each("what", "all", "wrapped", "unwrapped"), needs(Feature::meta_initialisation)) {
+RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 also_with_discarded_module(), each("what", "all", "wrapped", "unwrapped"),
+                 needs(Feature::meta_initialisation)) {
   const std::string& what = rank.param("what");
   std::vector<Action> before;
   if (what == "wrapped") before = {memory_for("l1"), values_for("l1")};

@@ -59,7 +59,8 @@ Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshar
 }
 
 // Calls that come before each forward, and between it and its backward.
-Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>& between, scenario::ReshardAfterForward reshard) {
+Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>& between,
+                    scenario::ReshardAfterForward reshard) {
   Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard);
   train(scenario, 2, {});
   std::vector<Action>& body = scenario.script.segments.front().body;
@@ -91,12 +92,21 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
   scenario.script.input = {2, 4};
   scenario.script.keep_tensors = true;
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
-  std::vector<Action> body{
-      sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward},
-      sync(true),  {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step},      {ActionKind::capture}, {ActionKind::zero_grad}};
-  scenario.script.segments = {
-      {.body = {extend("l0.weight", ExtensionKind::int8, scenario::ExtensionForm::minimal), extend("l1.weight", ExtensionKind::bf16)}},
-      {.iterations = 2, .body = std::move(body)}};
+  std::vector<Action> body{sync(false),
+                           {ActionKind::forward},
+                           {ActionKind::backward},
+                           {ActionKind::zero_grad},
+                           {ActionKind::forward},
+                           {ActionKind::backward},
+                           sync(true),
+                           {ActionKind::forward},
+                           {ActionKind::backward},
+                           {ActionKind::step},
+                           {ActionKind::capture},
+                           {ActionKind::zero_grad}};
+  scenario.script.segments = {{.body = {extend("l0.weight", ExtensionKind::int8, scenario::ExtensionForm::minimal),
+                                        extend("l1.weight", ExtensionKind::bf16)}},
+                              {.iterations = 2, .body = std::move(body)}};
   return scenario;
 }
 
@@ -124,20 +134,24 @@ void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("with", "bias", "layer_norm", "kinds"), each("reshard", false, true),
+RANKED_TEST_CASE("extensions/one_group", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"),
+                 ranks(1, 2, 3, 4), each("with", "bias", "layer_norm", "kinds"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, Feature::language_model)) {
   const bool is_normal = rank.param("with") == "layer_norm";  // which divides
   check_run(rank, play_accepted(rank, one_group(rank.param("with"), reshard_of(rank))),
-            is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_mean_rounds(rank), 2);
+            is_normal ? Tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-4} : exact_unless_mean_rounds(rank),
+            2);
 }
 
-// Hooks see all three dimensions of a weight, of which ranks share the first one: evenly, unevenly, and with a rank that has no row.
-RANKED_TEST_CASE("extensions/convolution", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4), each("form", "full", "minimal"), each("kind", "plain", "two_tensor"), each("reshard", false, true),
+// Hooks see all three dimensions of a weight, of which ranks share the first one: evenly, unevenly, and with a rank
+// that has no row.
+RANKED_TEST_CASE("extensions/convolution",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1, 2, 3, 4),
+                 each("form", "full", "minimal"), each("kind", "plain", "two_tensor"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::convolution, Feature::all_gather_extensions)) {
   const bool is_pair = rank.param("kind") == "two_tensor";
-  Scenario scenario = layers({TensorKind::plain, is_pair ? TensorKind::two_tensor : TensorKind::plain}, reshard_of(rank));
+  Scenario scenario =
+      layers({TensorKind::plain, is_pair ? TensorKind::two_tensor : TensorKind::plain}, reshard_of(rank));
   scenario::Module& window = scenario.model.root.children.back();
   window.kind = scenario::ModuleKind::convolution;
   window.channels = 3;
@@ -159,10 +173,11 @@ RANKED_TEST_CASE("extensions/convolution", clauses("EXT-1", "EXT-2", "EXT-3", "E
   }
 }
 
-RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
+RANKED_TEST_CASE("extensions/under_a_policy",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-11", "EXT-20", "EXT-22"),
                  ranks(1, 2, 3, 4), each("param", "bf16", "f16"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::shard_dims, Feature::all_gather_extensions,
-                       Feature::mixed_precision, Feature::gradient_accumulation)) {
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::shard_dims,
+                       Feature::all_gather_extensions, Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
   const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
   check_kept_in_single_precision(rank, run);
@@ -186,8 +201,8 @@ RANKED_TEST_CASE("extensions/under_a_policy", clauses("EXT-1", "EXT-2", "EXT-3",
   }
 }
 
-RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true),
+RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"),
+                 ranks(1, 2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
@@ -197,25 +212,28 @@ RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-
   check_run(rank, play_accepted(rank, scenario), {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, 2);
 }
 
-RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
+RANKED_TEST_CASE("extensions/micro_batches", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"),
+                 ranks(1, 2, 3, 4), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::all_gather_extensions, Feature::gradient_accumulation)) {
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
-  const Scenario scenario = with_calls({sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)}, {}, reshard_of(rank));
+  const Scenario scenario =
+      with_calls({sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)}, {}, reshard_of(rank));
   check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2, 2);
 }
 
-RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"), ranks(1, 2, 3, 4),
-                 each("async", false, true), each("reshard", false, true),
+RANKED_TEST_CASE("extensions/unshard_by_hand", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9"),
+                 ranks(1, 2, 3, 4), each("async", false, true), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::manual_unshard)) {
   // A manual unshard before forward. After forward, a manual reshard frees the kept parameters, and they are gathered
   // again.
-  const Scenario scenario = with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
-                                       {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
+  const Scenario scenario =
+      with_calls({{.kind = ActionKind::unshard, .module = "l0", .async = rank.param<bool>("async")}},
+                 {{.kind = ActionKind::reshard, .module = "l0"}}, reshard_of(rank));
   check_run(rank, play_accepted(rank, scenario), exact_unless_mean_rounds(rank), 2);
 }
 
-RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(2, 4),
-                 each("replicas", 1, 2), each("reshard", false, true),
+RANKED_TEST_CASE("extensions/mesh", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
+                 ranks(2, 4), each("replicas", 1, 2), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, Feature::replicated_mesh)) {
   const int replicas = rank.param<int>("replicas");
   Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard_of(rank));

@@ -32,7 +32,8 @@ namespace {
 // The int8 extension has the minimal form: its second tensor is smaller than the shard, and the full form requires the
 // shard's size.
 Action extension_of(const Rank& rank, std::string parameter) {
-  if (rank.param("extension") == "int8") return extend(std::move(parameter), ExtensionKind::int8, scenario::ExtensionForm::minimal);
+  if (rank.param("extension") == "int8")
+    return extend(std::move(parameter), ExtensionKind::int8, scenario::ExtensionForm::minimal);
   return extend(std::move(parameter), ExtensionKind::bf16);
 }
 
@@ -45,8 +46,8 @@ void check_contributed_dtype(const Rank& rank, const scenario::Run& run, const s
   for (const Callback* call : calls) CHECK(call->tensors.at(0).dtype() == dtype);
 }
 
-// Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes with another one.
-// `capture` is the one after that step.
+// Fails unless the first step makes a weight of l1 that the extension cannot represent: the second forward computes
+// with another one. `capture` is the one after that step.
 void check_rounding_shows(Rank& rank, const Scenario& scenario, std::size_t capture) {
   const auto judged = judging(rank, Finding::values);
   const auto expected = oracles::train_serially(scenario, rank.world().size(), oracles::Arithmetic::f32);
@@ -63,8 +64,8 @@ constexpr char monkey_patch_test[] = "test_fully_shard_extensions.py::test_all_g
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
-                 each("extension", "bf16", "int8"), each("reshard", false, true),
+RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"),
+                 ranks(1, 2, 3, 4), each("extension", "bf16", "int8"), each("reshard", false, true),
                  needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.initialisation = scenario::Initialisation::meta;
@@ -81,7 +82,8 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   const auto judged_calls = rank.under("EXT-2");
   // In both iterations a hook runs once in forward, and again in backward if no parameter stays whole. If there are
   // all-gathers, it runs once for each of them.
-  CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >= (rank.param<bool>("reshard") ? 4U : 2U));
+  CHECK(run.count_callbacks({.kind = CallbackKind::pre_all_gather, .name = "l1.weight"}) >=
+        (rank.param<bool>("reshard") ? 4U : 2U));
   check_paired(rank, run);
   check_out(rank, run);
   check_contributions(rank, run);
@@ -89,9 +91,10 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
 }
 
 // As in the seed: every weight has hooks, and Adam makes three steps.
-RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"), ranks(1, 2, 3, 4),
-                 each("extension", "bf16", "int8"), each("optimizer", "adam"), each("reshard", false, true),
-                 needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {
+RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-4", "EXT-5", "EXT-7"),
+                 ranks(1, 2, 3, 4), each("extension", "bf16", "int8"), each("optimizer", "adam"),
+                 each("reshard", false, true), needs(Feature::all_gather_extensions, Feature::meta_initialisation),
+                 seed(monkey_patch_test)) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, reshard_of(rank));
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
   give_one_hot_inputs(scenario.script);
@@ -124,11 +127,12 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   check_same_order(rank, run);
 }
 
-RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4), each("first", "instance", "kind"),
-                 needs(Feature::all_gather_extensions)) {
+RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4),
+                 each("first", "instance", "kind"), needs(Feature::all_gather_extensions)) {
   Scenario scenario = layers({TensorKind::low_precision, TensorKind::low_precision, TensorKind::plain}, {});
-  std::vector<Action> extensions{extend("l1.weight", ExtensionKind::bf16),
-                                 extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};
+  std::vector<Action> extensions{
+      extend("l1.weight", ExtensionKind::bf16),
+      extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};
   if (rank.param("first") == "kind") std::ranges::reverse(extensions);
   train(scenario, 1, extensions);
   const scenario::Run run = play_accepted(rank, scenario);

@@ -34,7 +34,8 @@ std::vector<double> padded_rows(const std::vector<double>& whole, std::int64_t r
 // The serial result of one rank alone, on its own inputs.
 oracles::SerialIteration alone(Scenario scenario, int rank) {
   scenario.script.given = {
-      {formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input, scenario.script.input_divisor).to_doubles()}};
+      {formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input, scenario.script.input_divisor)
+           .to_doubles()}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f32).front();
 }
 
@@ -71,19 +72,22 @@ class Wire {
       }
     }
     const std::set<std::string> none, both{"l0", "l1"};
-    const bool reshards =
-        fully_shard(run_.scenario().plan).wrap.front().reshard_after_forward.kind == scenario::ReshardAfterForward::Kind::yes;
+    const bool reshards = fully_shard(run_.scenario().plan).wrap.front().reshard_after_forward.kind ==
+                          scenario::ReshardAfterForward::Kind::yes;
     CHECK(gathered == (world_ > 1 ? both : none));
     CHECK(gathered_again == (world_ > 1 && reshards ? both : none));
     CHECK(reduced == (world_ > 1 ? both : none));
   }
 
  private:
-  void check_gather(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand, int iteration) const {
+  void check_gather(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand,
+                    int iteration) const {
     std::vector<double> expected;
     for (const scenario::CapturedParameter* held : of_group(collective.tag, iteration)) {
       std::vector<double> mine = held->shard.to_doubles();
-      mine.resize(padded_rows(std::vector<double>(static_cast<std::size_t>(numel(held->shape))), held->shape[0], world_, 0).size());
+      mine.resize(
+          padded_rows(std::vector<double>(static_cast<std::size_t>(numel(held->shape))), held->shape[0], world_, 0)
+              .size());
       for (const double value : mine) expected.push_back(oracles::rounded_to(param_, value));
     }
     {
@@ -99,8 +103,10 @@ class Wire {
     CHECK(collective.reads.front().length == expected.size() * size_of(param_));
   }
 
-  // In the first iteration every rank has the same parameters: what it brings to a reduction is what it computes by itself.
-  void check_reduction(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand, int iteration) const {
+  // In the first iteration every rank has the same parameters: what it brings to a reduction is what it computes by
+  // itself.
+  void check_reduction(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand,
+                       int iteration) const {
     const double before = reduce_ == DType::f16 ? oracles::divide_factors(world_).pre : 1;
     std::vector<double> expected;
     for (int receiver = 0; receiver < world_; ++receiver) {
@@ -127,7 +133,8 @@ class Wire {
 
   std::vector<const scenario::CapturedParameter*> of_group(const std::string& tag, int iteration) const {
     std::vector<const scenario::CapturedParameter*> members;
-    for (const scenario::CapturedParameter& held : run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
+    for (const scenario::CapturedParameter& held :
+         run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
       if (scenario::is_at_or_under(held.name, tag)) members.push_back(&held);
     }
     return members;
@@ -141,11 +148,12 @@ class Wire {
 
 }  // namespace
 
-RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20", "EXT-21", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4),
-                 more_ranks(5, 7, 8), each("param", "f32", "bf16", "f16"), each("reduce", "none", "f32", "bf16", "f16"),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::mixed_precision)) {
-  // Sums of products of numbers of 8 or 11 bits are exact in f32: they come out alike in any order, and so does what is rounded afterwards.
-  // Eighths are as short in f32 too, but what a step makes of them is not.
+RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20", "EXT-21", "EXT-22", "EXT-24"),
+                 ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("param", "f32", "bf16", "f16"),
+                 each("reduce", "none", "f32", "bf16", "f16"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::mixed_precision)) {
+  // Sums of products of numbers of 8 or 11 bits are exact in f32: they come out alike in any order, and so does what is
+  // rounded afterwards. Eighths are as short in f32 too, but what a step makes of them is not.
   const scenario::MixedPrecision policy = policy_of(rank);
   const int iterations = policy.param == DType::f32 ? 1 : 2;
   Scenario scenario = uneven_layers(policy, rank.param<bool>("reshard"), iterations);
@@ -180,25 +188,29 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
     CHECK(call.dtype == param);
     kept += call.in_count * size_of(param);
   }
-  const auto shards = [&run](bool end) { return trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, ActionKind::forward, end)); };
+  const auto shards = [&run](bool end) {
+    return trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, ActionKind::forward, end));
+  };
   CHECK(kept > 0);
   CHECK(shards(true).bytes - shards(false).bytes == kept);
 }
 
-RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("param", "bf16", "f16"), needs(Feature::mixed_precision)) {
-  // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and very seldom one of
-  // bf16.
+RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "EXT-24"), ranks(1, 2, 3, 4),
+                 more_ranks(5, 7, 8), each("param", "bf16", "f16"), needs(Feature::mixed_precision)) {
+  // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and
+  // very seldom one of bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
   const scenario::Run run = rank.play(scenario);
-  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-6}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-6},
+                 Moves::some_parameter);
   check_kept_in_single_precision(rank, run);
 }
 
 // Frozen parameters are gathered in the policy's dtype, and layers compute with them in it.
-RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24"), ranks(2, 3, 4), each("frozen", "l0", "l1"),
-                 each("param", "bf16", "f16"), needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
+RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24"), ranks(2, 3, 4),
+                 each("frozen", "l0", "l1"), each("param", "bf16", "f16"),
+                 needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param, .reduce = DType::f32}, true, 3);
   for (scenario::Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");

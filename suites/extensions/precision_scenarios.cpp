@@ -50,7 +50,8 @@ Scenario uneven_layers(const scenario::MixedPrecision& policy, bool reshard, int
 
 Scenario one_layer(const OneLayer& how) {
   Scenario scenario;
-  scenario.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = how.in, .out_features = how.out, .bias = false}};
+  scenario.model.root.children = {
+      {.name = "l", .kind = ModuleKind::linear, .in_features = how.in, .out_features = how.out, .bias = false}};
   scenario.model.init_divisor = 1;
   fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer = {.rate = 1};
@@ -94,6 +95,8 @@ void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run) 
   CHECK(gradients > 0);
 }
 
-scenario::Mesh replicated(int replicas, int world) { return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}}; }
+scenario::Mesh replicated(int replicas, int world) {
+  return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}};
+}
 
 }  // namespace shardproof::extensions

@@ -42,7 +42,8 @@ Scenario later_pair(const Action& extension, std::int64_t rows) {
       if (action.kind == ActionKind::forward) action.paths = {{"way", "other"}};
     }
   }
-  segments.push_back({.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}});
+  segments.push_back(
+      {.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}});
   return scenario;
 }
 
@@ -59,7 +60,8 @@ RANKED_TEST_CASE("extensions/refused_registration", clauses("EXT-4"), ranks(1, 2
                  needs(Feature::all_gather_extensions)) {
   const std::string& mistake = rank.param("mistake");
   const bool is_one = rank.param("target") == "parameter";
-  Action wrong = is_one ? extend("l0.weight", ExtensionKind::components) : extend(TensorKind::two_tensor, ExtensionKind::components);
+  Action wrong = is_one ? extend("l0.weight", ExtensionKind::components)
+                        : extend(TensorKind::two_tensor, ExtensionKind::components);
   Scenario scenario;
   std::vector<std::string> culprits{"extension"};
   if (mistake == "late") {
@@ -108,21 +110,28 @@ RANKED_TEST_CASE("extensions/refused_sizes", clauses("EXT-6"), ranks(1, 2, 3, 4)
   // In the full form the ranks' contributions are too small. In the minimal form this shows only when the post hook has
   // made the whole parameter.
   const bool full = form_of(rank) == ExtensionForm::full;
-  const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world), expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
+  const std::string found = full ? " 8" : fmt::format("[{}, 4]", 2 * world),
+                    expected = full ? " 12" : fmt::format("[{}, 4]", 3 * world);
   check_refused(rank, scenario, "forward", {"l0.weight", found, expected});
   check_world_lives_on(rank);
 }
 
-RANKED_TEST_CASE("extensions/refused_sizes_later", clauses("EXT-6"), ranks(2, 3, 4), each("extension", "unpadded", "truncated"),
-                 each("form", "minimal", "full"), needs(Feature::all_gather_extensions, Feature::module_groups, Feature::replicated_mesh)) {
+RANKED_TEST_CASE("extensions/refused_sizes_later", clauses("EXT-6"), ranks(2, 3, 4),
+                 each("extension", "unpadded", "truncated"), each("form", "minimal", "full"),
+                 needs(Feature::all_gather_extensions, Feature::module_groups, Feature::replicated_mesh)) {
   const std::int64_t rows = 2 * rank.world().size() - 1;
-  const auto pair = [&](ExtensionKind extension) { return later_pair(extend(TensorKind::two_tensor, extension, form_of(rank)), rows); };
+  const auto pair = [&](ExtensionKind extension) {
+    return later_pair(extend(TensorKind::two_tensor, extension, form_of(rank)), rows);
+  };
   const bool is_unpadded = rank.param("extension") == "unpadded";
-  check_refused(rank, pair(is_unpadded ? ExtensionKind::unpadded : ExtensionKind::truncated), "forward", {"way.pair.weight"});
+  check_refused(rank, pair(is_unpadded ? ExtensionKind::unpadded : ExtensionKind::truncated), "forward",
+                {"way.pair.weight"});
   Scenario right = pair(ExtensionKind::components);
-  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
+  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank),
+                 Moves::some_parameter);
   right.plan.mesh = {.shape = {rank.world().size(), 1}, .names = {"replicate", "shard"}};
-  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
+  check_training(rank, play_accepted(rank, right), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank),
+                 Moves::some_parameter);
 }
 
 RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4),

@@ -1,4 +1,5 @@
-// When values are rounded shows in their last bits: 256 + 1 - 256 is 1 in single precision, and 0 where every sum is rounded to bf16.
+// When values are rounded shows in their last bits: 256 + 1 - 256 is 1 in single precision, and 0 where every sum is
+// rounded to bf16.
 #include <string>
 #include <vector>
 
@@ -33,15 +34,17 @@ Scenario postponed(Scenario scenario, ActionKind what) {
 // Two iterations come first, whose gradients are dropped: rounding must stay right.
 Scenario after_two_iterations(Scenario scenario) {
   scenario.script.given.insert(scenario.script.given.begin(), 2, {{1}});
-  scenario.script.segments.insert(scenario.script.segments.begin(),
-                                  {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}});
+  scenario.script.segments.insert(
+      scenario.script.segments.begin(),
+      {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}});
   return scenario;
 }
 
 }  // namespace
 
 RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::mixed_precision, Feature::gradient_accumulation)) {
+                 each("reduce", "none", "f32", "bf16", "f16"),
+                 needs(Feature::mixed_precision, Feature::gradient_accumulation)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
@@ -59,8 +62,9 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
   CHECK(gradient_of_one_layer(rank, run) == 1);
 }
 
-RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), more_ranks(5, 7, 8), each("param", "f32", "bf16"),
-                 each("reduce", "none", "f32", "bf16", "f16"), needs(Feature::mixed_precision)) {
+RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2, 3, 4), more_ranks(5, 7, 8),
+                 each("param", "f32", "bf16"), each("reduce", "none", "f32", "bf16", "f16"),
+                 needs(Feature::mixed_precision)) {
   if (!adds_in_rank_order(rank)) rank.skip("the fabric does not promise to add in the order of ranks");
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
@@ -69,8 +73,9 @@ RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2,
   by_rank.front() = {big};
   if (world > 2) by_rank.back() = {-big};
   const scenario::Run run = rank.play(one_layer({.given = {by_rank}, .policy = policy_of(rank)}));
-  const double expected = world > 2 ? (is_rounded(reduce) ? 0 : static_cast<float>(world - 2) / static_cast<float>(world))
-                                    : big / 2 + (is_rounded(reduce) ? 0 : 0.5);
+  const double expected = world > 2
+                              ? (is_rounded(reduce) ? 0 : static_cast<float>(world - 2) / static_cast<float>(world))
+                              : big / 2 + (is_rounded(reduce) ? 0 : 0.5);
   CHECK(gradient_of_one_layer(rank, run) == expected);
 }
 
@@ -81,7 +86,8 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
-  Scenario scenario = postponed(one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy}), ActionKind::set_requires_all_reduce);
+  Scenario scenario = postponed(one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy}),
+                                ActionKind::set_requires_all_reduce);
   scenario.plan.mesh = replicated(rank.param<int>("replicas"), 4);
   CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == (is_rounded(reduce) ? 0 : 1));
 }
@@ -89,7 +95,8 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
 RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::mixed_precision)) {
   // The first step makes of -1 and -1 the weights -257 and 255. Computed with: -256 and 255.
-  Scenario scenario = one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
+  Scenario scenario =
+      one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.end(),
                                                {{ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}});
   const scenario::Run run = rank.play(scenario);
@@ -107,9 +114,12 @@ RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1
   // change the computed values. If an engine forgot them in its shards, no later step would change the values either.
   const double step = 1.0 / 1024;
   Scenario scenario = one_layer({.given = {{{step}}}, .policy = {.param = DType::bf16}});
-  scenario.script.segments = {
-      {.iterations = 8,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 8,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   scenario.model.root.children.front().out_features = 2;  // both weights are -1
   const scenario::Run run = rank.play(scenario);
   REQUIRE(run.captures().size() == 8);

@@ -20,18 +20,27 @@ using scenario::Scenario;
 using scenario::TensorKind;
 
 Module weight(std::string name, std::int64_t in, std::int64_t out, TensorKind kind) {
-  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = false, .tensor = kind};
+  return {.name = std::move(name),
+          .kind = ModuleKind::linear,
+          .in_features = in,
+          .out_features = out,
+          .bias = false,
+          .tensor = kind};
 }
 
 Action extend(TensorKind kind, ExtensionKind extension, ExtensionForm form) {
-  return {.kind = ActionKind::extend, .extension = scenario::Extension{.tensor = kind, .kind = extension, .form = form}};
+  return {.kind = ActionKind::extend,
+          .extension = scenario::Extension{.tensor = kind, .kind = extension, .form = form}};
 }
 
 Action extend(std::string parameter, ExtensionKind extension, ExtensionForm form) {
-  return {.kind = ActionKind::extend, .extension = scenario::Extension{.parameter = std::move(parameter), .kind = extension, .form = form}};
+  return {.kind = ActionKind::extend,
+          .extension = scenario::Extension{.parameter = std::move(parameter), .kind = extension, .form = form}};
 }
 
-ExtensionForm form_of(const Rank& rank) { return rank.param("form") == "full" ? ExtensionForm::full : ExtensionForm::minimal; }
+ExtensionForm form_of(const Rank& rank) {
+  return rank.param("form") == "full" ? ExtensionForm::full : ExtensionForm::minimal;
+}
 
 scenario::ReshardAfterForward reshard_of(const Rank& rank) {
   using Kind = scenario::ReshardAfterForward::Kind;
@@ -69,8 +78,11 @@ Scenario blocks(const Blocks& how) {
 
 void train(Scenario& scenario, int iterations, const std::vector<Action>& before) {
   scenario.script.keep_tensors = true;
-  const std::vector<Action> iteration{
-      {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}};
+  const std::vector<Action> iteration{{ActionKind::forward},
+                                      {ActionKind::backward},
+                                      {ActionKind::step},
+                                      {ActionKind::capture},
+                                      {ActionKind::zero_grad}};
   std::vector<Action> first = before;
   first.insert(first.end(), iteration.begin(), iteration.end());
   scenario.script.segments = {{.iterations = 1, .body = std::move(first)}};

@@ -38,10 +38,10 @@ void zero_by_turns(scenario::Script& script) {
 
 void play_blocks(Rank& rank) {
   const bool adam = rank.param("optimizer") == "adam";
-  Scenario scenario =
-      blocks({.rows = rows_for(rank.param("rows"), rank.world().size()),
-              .reshard = reshard_of(rank),
-              .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd, .rate = adam ? 1e-2 : 0.0625}});
+  Scenario scenario = blocks({.rows = rows_for(rank.param("rows"), rank.world().size()),
+                              .reshard = reshard_of(rank),
+                              .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd,
+                                            .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
   zero_by_turns(scenario.script);
   const scenario::Run run = play_accepted(rank, scenario);
@@ -72,8 +72,9 @@ struct LinearModel {
     }
     scenario.script.given = {given};
     scenario.script.keep_tensors = true;
-    const std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
-                                                  {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
+    const std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward},
+                                                  {ActionKind::capture}, {ActionKind::step},
+                                                  {ActionKind::capture}, {ActionKind::zero_grad}};
     scenario.script.segments = {{.body = iteration}, {.iterations = iterations - 1, .body = iteration}};
     std::vector<scenario::Action>& first = scenario.script.segments.front().body;
     first.insert(first.begin(), extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank)));
@@ -96,12 +97,15 @@ struct LinearModel {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t column = 0; column < columns; ++column) {
         const double weight = value(0, steps, row, column) + 2 * value(1, steps, row, column);
-        sum += slope(row) * weight * scenario.script.given.front()[static_cast<std::size_t>(rank)][static_cast<std::size_t>(column)];
+        sum += slope(row) * weight *
+               scenario.script.given.front()[static_cast<std::size_t>(rank)][static_cast<std::size_t>(column)];
       }
     }
     return sum;
   }
-  double slope(std::int64_t row) const { return scenario::dot_row(scenario.model.loss, rows).to_doubles()[static_cast<std::size_t>(row)]; }
+  double slope(std::int64_t row) const {
+    return scenario::dot_row(scenario.model.loss, rows).to_doubles()[static_cast<std::size_t>(row)];
+  }
 
   static constexpr std::int64_t columns = 4;
   std::int64_t rows;
@@ -109,12 +113,13 @@ struct LinearModel {
 };
 
 // The bits of a shard against the closed form of each of its elements.
-void check_elements(const Tensor& shard, std::int64_t start, const std::function<double(std::int64_t row, std::int64_t column)>& expected) {
+void check_elements(const Tensor& shard, std::int64_t start,
+                    const std::function<double(std::int64_t row, std::int64_t column)>& expected) {
   REQUIRE(shard.defined());
   const Tensor exact = Tensor::host(DType::f32, shard.shape());
   for (std::int64_t i = 0; i < exact.numel(); ++i) {
-    exact.values<float>()[static_cast<std::size_t>(i)] =
-        static_cast<float>(expected(start + i / LinearModel::columns, i % LinearModel::columns) + 0.0);  // no -0: a sum has none
+    exact.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(
+        expected(start + i / LinearModel::columns, i % LinearModel::columns) + 0.0);  // no -0: a sum has none
   }
   CHECK(shard == exact);
 }
@@ -123,34 +128,43 @@ void check_elements(const Tensor& shard, std::int64_t start, const std::function
 
 // The minimal form has other arguments and other checks, but moves the same bytes. So most of its cases are played on
 // request.
-RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3), more_ranks(4, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
-                 each("reshard", false, true), each("rows", "even", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions),
+RANKED_TEST_CASE("extensions/train_parity",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1, 2, 3),
+                 more_ranks(4, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
+                 each("reshard", false, true), each("rows", "even", "uneven"),
+                 needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
+  play_blocks(rank);
+}
+
+RANKED_TEST_CASE("extensions/train_parity",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(4),
+                 more_ranks(1, 2, 3, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"),
+                 each("reshard", false, true), each("rows", "few"),
+                 needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
+  play_blocks(rank);
+}
+
+RANKED_TEST_CASE("extensions/train_parity",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1, 2, 3, 4),
+                 more_ranks(5, 7, 8), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
+                 each("rows", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions),
                  seed(train_parity_test)) {
   play_blocks(rank);
 }
 
-RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(4),
-                 more_ranks(1, 2, 3, 5, 7, 8), each("form", "full"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
-                 each("rows", "few"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
+RANKED_TEST_CASE("extensions/train_parity",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
+                 more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd", "adam"),
+                 each("reshard", false, true), each("rows", "even", "few"),
+                 needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
-RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"),
-                 ranks(1, 2, 3, 4), more_ranks(5, 7, 8), each("form", "minimal"), each("optimizer", "adam"), each("reshard", false, true),
-                 each("rows", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
-  play_blocks(rank);
-}
-
-RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
-                 more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd", "adam"), each("reshard", false, true),
-                 each("rows", "even", "few"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
-  play_blocks(rank);
-}
-
-RANKED_TEST_CASE("extensions/train_parity", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
-                 more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd"), each("reshard", false, true),
-                 each("rows", "uneven"), needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
+RANKED_TEST_CASE("extensions/train_parity",
+                 clauses("EXT-1", "EXT-2", "EXT-3", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11"), ranks(1),
+                 more_ranks(2, 3, 4, 5, 7, 8), each("form", "minimal"), each("optimizer", "sgd"),
+                 each("reshard", false, true), each("rows", "uneven"),
+                 needs(Feature::timeline, Feature::all_gather_extensions), seed(train_parity_test)) {
   play_blocks(rank);
 }
 
@@ -169,12 +183,15 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
     REQUIRE(run.captures()[i].parameters.size() == 1);
     const scenario::CapturedParameter& held = run.captures()[i].parameters.front();
     const auto value = [&](int component) {
-      return [&model, component, steps](std::int64_t row, std::int64_t column) { return model.value(component, steps, row, column); };
+      return [&model, component, steps](std::int64_t row, std::int64_t column) {
+        return model.value(component, steps, row, column);
+      };
     };
     check_elements(held.shard, held.start, value(0));
     check_elements(held.second, held.start, value(1));
     if (held.shard.numel() == 0) continue;
-    check_elements(held.gradient, held.start, [&](std::int64_t row, std::int64_t column) { return model.gradient(row, column); });
+    check_elements(held.gradient, held.start,
+                   [&](std::int64_t row, std::int64_t column) { return model.gradient(row, column); });
   }
   check_paired(rank, run);
   check_contributions(rank, run);

@@ -33,8 +33,10 @@ std::vector<MicroBatches> micro_batches(const scenario::Run& run) {
 // Three steps of two micro-batches each; the switch is off in the first of them.
 scenario::Scenario accumulating(ActionKind which, const std::string& module, bool reshard) {
   scenario::Scenario scenario = small_mlp({.rate = 0.25}, reshard, 1);
-  const std::vector<Action> first{
-      {.kind = which, .module = module, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}};
+  const std::vector<Action> first{{.kind = which, .module = module, .value = false},
+                                  {ActionKind::forward},
+                                  {ActionKind::backward},
+                                  {ActionKind::capture}};
   const std::vector<Action> second{{.kind = which, .module = module, .value = true},
                                    {ActionKind::forward},
                                    {ActionKind::backward},
@@ -56,10 +58,12 @@ void check_values(Rank& rank, const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17"), ranks(1, 2, 3, 4),
-                 each("module", "all", "l0"), each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
+RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-17"),
+                 ranks(1, 2, 3, 4), each("module", "all", "l0"), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool all = rank.param("module") == "all";
-  const scenario::Run run = rank.play(accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
+  const scenario::Run run =
+      rank.play(accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
   check_values(rank, run);
   // Two groups; in the first micro-batch of each step only those reduce that the switch leaves on.
   const bool alone = rank.world().size() == 1;
@@ -90,8 +94,9 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
   }
 }
 
-RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
+RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
+                 ranks(1, 2, 3, 4), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::gradient_accumulation)) {
   scenario::Scenario scenario = accumulating(ActionKind::set_is_last_backward, "", rank.param<bool>("reshard"));
   // The script must not capture gradients before the last backward.
   for (scenario::Script::Segment& segment : scenario.script.segments) {
@@ -113,8 +118,9 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
                                        .reshard_after_forward(rank.param<bool>("reshard"))
                                        .iterations(steps);
   const auto micro_batch = [](bool last) {
-    return scenario::Script::Segment{
-        .body = {{.kind = ActionKind::set_is_last_backward, .value = last}, {ActionKind::forward}, {ActionKind::backward}}};
+    return scenario::Script::Segment{.body = {{.kind = ActionKind::set_is_last_backward, .value = last},
+                                              {ActionKind::forward},
+                                              {ActionKind::backward}}};
   };
   scenario::Scenario hurried = plain;
   hurried.script.segments.clear();
@@ -137,7 +143,8 @@ RANKED_TEST_CASE("overlap/dropped_micro_batch", clauses("OVL-10", "OVL-17"), ran
   // A gradient that waits for its reduction goes with the others.
   scenario::Scenario scenario = accumulating(ActionKind::set_requires_gradient_sync, "", true);
   std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
-  for (std::size_t first = 0; first < segments.size(); first += 2) segments[first].body.push_back({ActionKind::zero_grad});
+  for (std::size_t first = 0; first < segments.size(); first += 2)
+    segments[first].body.push_back({ActionKind::zero_grad});
   check_values(rank, rank.play(scenario));
 }
 

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int plain_iterations = 2;
 
-// Iterations without calls by hand come first. They change no values. The first call by hand comes when training has long begun.
+// Iterations without calls by hand come first. They change no values. The first call by hand comes when training has
+// long begun.
 Scenario after_plain_iterations(Scenario scenario) {
   const std::vector<Action> plain{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}};
   scenario.script.segments.insert(scenario.script.segments.begin(), {.iterations = plain_iterations, .body = plain});
@@ -29,13 +30,14 @@ Scenario after_plain_iterations(Scenario scenario) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), each("async", false, true), each("reshard", false, true),
-                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
+RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("async", false, true),
+                 each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const bool several = rank.world().size() > 1;
-  const scenario::Run run = play_accepted(rank, three_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")},
-                                                                  {.kind = ActionKind::unshard, .module = "l0"}},
-                                                                 {}, rank.param<bool>("reshard")));
+  const scenario::Run run =
+      play_accepted(rank, three_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")},
+                                            {.kind = ActionKind::unshard, .module = "l0"}},
+                                           {}, rank.param<bool>("reshard")));
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -44,15 +46,18 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
     check_count(iteration, CollectiveKind::all_gather, ActionKind::unshard, several ? 2 : 0);
     check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, 0);
     // Without `async`, parameters are whole when the call returns: two parameters in each of two layers.
-    if (!rank.param<bool>("async")) CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 4);
+    if (!rank.param<bool>("async"))
+      CHECK(iteration.live_after(MemoryClass::parameter, ActionKind::unshard).buffers == 4);
   }
 }
 
-RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
+RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const scenario::Run run = play_accepted(
-      rank,
-      three_iterations({{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}}, {}, true));
+      rank, three_iterations(
+                {{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}},
+                {}, true));
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -77,7 +82,8 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
   const scenario::Run run = rank.play(scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const std::chrono::nanoseconds time(trace::between(run.trace(), scenario::mark(iteration.index(), ActionKind::unshard),
+    const std::chrono::nanoseconds time(trace::between(run.trace(),
+                                                       scenario::mark(iteration.index(), ActionKind::unshard),
                                                        scenario::mark(iteration.index(), ActionKind::evaluate, true)));
     CHECK(time == (async ? 25ms : 35ms));
     check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, 0);
@@ -85,11 +91,12 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
   check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4), also_with_discarded_module(), each("async", false, true),
-                 needs(Feature::timeline, FullyShardFeature::manual_unshard), tags("reference")) {
+RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4), also_with_discarded_module(),
+                 each("async", false, true), needs(Feature::timeline, FullyShardFeature::manual_unshard),
+                 tags("reference")) {
   const bool async = rank.param<bool>("async");
-  const scenario::Run run =
-      play_accepted(rank, after_plain_iterations(three_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true)));
+  const scenario::Run run = play_accepted(
+      rank, after_plain_iterations(three_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true)));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
   std::size_t gathering = 0;
   for (const auto& [id, stream] : streams) gathering += stream.role == StreamRole::all_gather ? 1 : 0;
@@ -106,7 +113,8 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
 
 RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  also_with_discarded_module(), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
-  const scenario::Run run = play_accepted(rank, three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
+  const scenario::Run run =
+      play_accepted(rank, three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -116,12 +124,13 @@ RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", 
   }
 }
 
-RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
+RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-18"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   // The first layer's input needs no gradient, so its backward never looks at its weight.
   const scenario::Run run = play_accepted(
-      rank,
-      after_plain_iterations(three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true)));
+      rank, after_plain_iterations(three_iterations(
+                {{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true)));
   check_three_iterations(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());

@@ -36,15 +36,16 @@ double norm_of(Rank& rank, const scenario::Capture& captured, double type) {
       sum = std::isinf(type) ? std::max(sum, std::abs(value)) : sum + std::pow(std::abs(value), type);
     }
   }
-  const double all = rank.world().all_reduce(mine, std::isinf(type) ? ReduceOp::max : ReduceOp::sum).values<double>()[0];
+  const double all =
+      rank.world().all_reduce(mine, std::isinf(type) ? ReduceOp::max : ReduceOp::sum).values<double>()[0];
   return std::isinf(type) ? all : std::pow(all, 1 / type);
 }
 
 }  // namespace
 
 // With 3 rows in the last layer, one of four ranks holds none of it.
-RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(1, 2, 3, 4), each("norm", "1", "2", "3", "inf"),
-                 needs(Feature::timeline, Feature::clip_grad_norm)) {
+RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(1, 2, 3, 4),
+                 each("norm", "1", "2", "3", "inf"), needs(Feature::timeline, Feature::clip_grad_norm)) {
   const double type = norm_type(rank), max_norm = 2;
   const scenario::Run run = rank.play(clipping(max_norm, type));
   // The norm is a sum of many rounded terms: a few units in the last place of the gradient.
@@ -52,7 +53,8 @@ RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41")
   check_sound(rank, run);
   const auto judged = rank.under("OVL-41");
   REQUIRE(run.captures().size() == 3);
-  for (const scenario::Capture& captured : run.captures()) CHECK(std::abs(norm_of(rank, captured, type) - max_norm) < 1e-3);
+  for (const scenario::Capture& captured : run.captures())
+    CHECK(std::abs(norm_of(rank, captured, type) - max_norm) < 1e-3);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_count(iteration, CollectiveKind::all_reduce, rank.world().size() > 1 ? 1 : 0);
@@ -60,7 +62,8 @@ RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41")
   check_all_in_iterations(run, CollectiveKind::all_reduce);
 }
 
-RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(4), each("norm", "1", "2", "3", "inf"),
+RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(4),
+                 each("norm", "1", "2", "3", "inf"),
                  needs(Feature::timeline, Feature::clip_grad_norm, Feature::replicated_mesh)) {
   scenario::Scenario scenario = clipping(2, norm_type(rank));
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -78,12 +81,14 @@ RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ran
                  needs(Feature::clip_grad_norm, Feature::ignored_parameters)) {
   scenario::Scenario scenario = clipping(2, 2);
   fully_shard(scenario.plan).ignored_parameters = {"l0.bias"};
-  check_training(rank, rank.play(scenario), oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
+  check_training(rank, rank.play(scenario), oracles::Arithmetic::f64,
+                 {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
 }
 
-RANKED_TEST_CASE("overlap/small_gradients_stay", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4), each("norm", "1", "2", "3", "inf"),
-                 needs(Feature::clip_grad_norm)) {
-  check_training(rank, rank.play(clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
+RANKED_TEST_CASE("overlap/small_gradients_stay", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4),
+                 each("norm", "1", "2", "3", "inf"), needs(Feature::clip_grad_norm)) {
+  check_training(rank, rank.play(clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32,
+                 exact_unless_mean_rounds(rank));
 }
 
 }  // namespace shardproof::overlap

@@ -40,12 +40,17 @@ const std::vector<Mistake>& mistakes() {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
          fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"spare"}});
        }},
-      {"mesh_of_three", "host", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"rack", "host", "slot"}}; }},
+      {"mesh_of_three", "host",
+       [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"rack", "host", "slot"}}; }},
       {"mesh_without_names", "names", [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, world}, .names = {}}; }},
-      {"mesh_of_other_size", "world", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world + 1}, .names = {}}; }},
+      {"mesh_of_other_size", "world",
+       [](Scenario& s, int world) { s.plan.mesh = {.shape = {world + 1}, .names = {}}; }},
       {"scalar", "scale.factor",
-       [](Scenario& s, int) { s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
-      {"not_contiguous", "l1.weight", [](Scenario& s, int) { s.model.root.children.back().contiguous = false; }, "create", true},
+       [](Scenario& s, int) {
+         s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
+       }},
+      {"not_contiguous", "l1.weight", [](Scenario& s, int) { s.model.root.children.back().contiguous = false; },
+       "create", true},
       {"uneven_dim", "l1.weight",
        [](Scenario& s, int) {
          s.model.root.children.front().out_features = s.model.root.children.back().in_features = 7;
@@ -55,11 +60,16 @@ const std::vector<Mistake>& mistakes() {
       {"no_such_dim", "l0.bias", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.bias"] = 1; }},
       {"negative_dim", "l0.weight", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.weight"] = -3; }},
       {"reshard_to_no_factor", "l0",
-       [](Scenario& s, int world) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1}; }},
+       [](Scenario& s, int world) {
+         fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1};
+       }},
       {"reshard_to_none", "l0",
-       [](Scenario& s, int) { fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0}; }},
+       [](Scenario& s, int) {
+         fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0};
+       }},
       {"other_engine", scenario::ForeignSection::name.data(),
-       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>()); }, "create", true},
+       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>()); },
+       "create", true},
       {"shared_with_none", "l0.weight",
        [](Scenario& s, int) {
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), linear("tied", 6, 4)};
@@ -68,7 +78,10 @@ const std::vector<Mistake>& mistakes() {
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
-      {"twice", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"l1"}}); }},
+      {"twice", "l1",
+       [](Scenario& s, int) {
+         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"l1"}});
+       }},
       {"shared_across_groups", "l0.weight",
        [](Scenario& s, int) {
          Module tied = linear("tied", 6, 4);
@@ -78,18 +91,20 @@ const std::vector<Mistake>& mistakes() {
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
-      {"root_of_several", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap = {{.modules = {"l0", "l1"}}}; }, "forward"},
+      {"root_of_several", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap = {{.modules = {"l0", "l1"}}}; },
+       "forward"},
       {"later_root_of_several", "l1",
        [](Scenario& s, int) {
          s.model.root.children.insert(s.model.root.children.begin(), linear("first", 4, 4));
          fully_shard(s.plan).wrap = {{.modules = {"first"}}, {.modules = {"l0", "l1"}}};
-         s.script.segments.insert(s.script.segments.begin(),
-                                  {.body = {{.kind = ActionKind::forward, .module = "first"}, {.kind = ActionKind::backward}}});
+         s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::forward, .module = "first"},
+                                                                       {.kind = ActionKind::backward}}});
        },
        "forward"},
       {"second_root", "l0",
        [](Scenario& s, int) {
-         s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
+         s.script.segments.insert(s.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::evaluate, .module = "l0"}}});
        },
        "forward"}};
   return all;
@@ -101,15 +116,16 @@ void check_refused_plan(Rank& rank) {
   for (const Mistake& mistake : mistakes()) {
     if (mistake.name != rank.param("mistake")) continue;
     mistake.make(wrong, rank.world().size());
-    (mistake.may_be_unsupported ? check_refused_or_unsupported : check_refused)(rank, wrong, mistake.call, {mistake.culprit});
+    (mistake.may_be_unsupported ? check_refused_or_unsupported : check_refused)(rank, wrong, mistake.call,
+                                                                                {mistake.culprit});
   }
   CHECK(wrong != right);
   CHECK_FALSE(refusal(rank, right));
 }
 
 // The collectives after a failed forward are those that a run without it makes from the mark `next` on.
-void check_as_if_never_failed(const scenario::Run& run, const scenario::Run& undisturbed, const std::string& next, int iteration,
-                              bool gathers_again) {
+void check_as_if_never_failed(const scenario::Run& run, const scenario::Run& undisturbed, const std::string& next,
+                              int iteration, bool gathers_again) {
   const std::string end = scenario::mark(iteration, ActionKind::zero_grad, true);
   auto done = trace::collectives(run.trace(), scenario::mark(iteration, "failing forward", true), end);
   const auto planned = trace::collectives(undisturbed.trace(), next, end);
@@ -129,13 +145,14 @@ void check_nothing_is_held_after_failure(const scenario::Run& run, int iteration
   }
 }
 
-// Each of three iterations has a forward in which `module` fails, at some place of it, against the same script without it.
+// Each of three iterations has a forward in which `module` fails, at some place of it, against the same script without
+// it.
 void play_failing(Rank& rank, const std::string& when, const std::string& module) {
   const bool reshard = rank.param<bool>("reshard");
   Scenario scenario = three_iterations({}, {}, reshard);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::size_t at = 0;  // where in the body it fails
-  int backward = 1;    // the one that must leave nothing
+  int backward = 1;  // the one that must leave nothing
   if (when == "micro_batch") {
     // The forward order of an earlier micro-batch is still there.
     const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
@@ -166,7 +183,8 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
     CAPTURE(index);
     check_nothing_is_left(rank, run, index, backward);
     const auto judged = rank.under("OVL-19");
-    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index, gathers_again);
+    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index,
+                             gathers_again);
     check_nothing_is_held_after_failure(run, index);
   }
 }
@@ -195,7 +213,8 @@ RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also
 }
 
 RANKED_TEST_CASE("overlap/refused_plan", clauses("OVL-42"), ranks(2, 3, 4), also_with_discarded_module(),
-                 each("mistake", "reshard_to_no_factor", "reshard_to_none"), needs(FullyShardFeature::reshard_to_size)) {
+                 each("mistake", "reshard_to_no_factor", "reshard_to_none"),
+                 needs(FullyShardFeature::reshard_to_size)) {
   check_refused_plan(rank);
 }
 
@@ -210,7 +229,8 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), also_
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   CHECK_FALSE(refusal(rank, scenario));
-  fully_shard(scenario.plan).wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 4};
+  fully_shard(scenario.plan).wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
+                                                                   .size = 4};
   check_refused(rank, scenario, "create", {"l0"});
   scenario.plan.mesh.shape = {1, 4};
   CHECK_FALSE(refusal(rank, scenario));
@@ -229,17 +249,18 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
   check_training(rank, play_accepted(rank, scenario), oracles::Arithmetic::f32, {}, Moves::some_parameter);
 }
 
-RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), each("in", "root", "l0", "relu", "l1"), each("reshard", false, true),
-                 needs(Feature::timeline, Feature::failed_forward)) {
+RANKED_TEST_CASE("overlap/failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("in", "root", "l0", "relu", "l1"),
+                 each("reshard", false, true), needs(Feature::timeline, Feature::failed_forward)) {
   play_failing(rank, "first", rank.param("in") == "root" ? "" : rank.param("in"));
 }
 
-RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"),
+RANKED_TEST_CASE("overlap/failed_forward_amid", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-19"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 each("when", "micro_batch", "ahead", "by_hand", "before_backward", "before_step"),
                  each("reshard", false, true),
-                 needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation, FullyShardFeature::manual_unshard,
-                       FullyShardFeature::prefetch_lists)) {
+                 needs(Feature::timeline, Feature::failed_forward, Feature::gradient_accumulation,
+                       FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists)) {
   // A gather ahead, or a manual gather, is still under way when the first layer fails.
   const std::string& when = rank.param("when");
   play_failing(rank, when, when == "ahead" || when == "by_hand" ? "l0" : "l1");

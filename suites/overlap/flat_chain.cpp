@@ -80,6 +80,8 @@ std::vector<OnWire> on_wire(const scenario::Run& run, int iteration, bool gather
 }  // namespace
 
 std::vector<OnWire> gathers_on_wire(const scenario::Run& run, int iteration) { return on_wire(run, iteration, true); }
-std::vector<OnWire> reductions_on_wire(const scenario::Run& run, int iteration) { return on_wire(run, iteration, false); }
+std::vector<OnWire> reductions_on_wire(const scenario::Run& run, int iteration) {
+  return on_wire(run, iteration, false);
+}
 
 }  // namespace shardproof::overlap

@@ -14,8 +14,8 @@
 
 namespace shardproof::overlap {
 
-/// The units `a` (15, 5 and 10 elements), `b` (2 and 1), `c` (1) and the root (3 and 3), whose layer runs last. Values are small
-/// integers. Each of three iterations makes the calls of `body`.
+/// The units `a` (15, 5 and 10 elements), `b` (2 and 1), `c` (1) and the root (3 and 3), whose layer runs last. Values
+/// are small integers. Each of three iterations makes the calls of `body`.
 scenario::Scenario flat_chain(scenario::ShardStrategy strategy, std::vector<scenario::Action> body);
 
 /// The dtype that a case's parameter names, such as `bf16`. Empty for `none`.

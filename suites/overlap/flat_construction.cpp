@@ -1,4 +1,5 @@
-// Plans for an engine with flat parameters that its construction refuses, plans next to them that it takes, and what it warns of.
+// Plans for an engine with flat parameters that its construction refuses, plans next to them that it takes, and what it
+// warns of.
 #include <algorithm>
 #include <cctype>
 #include <functional>
@@ -32,7 +33,8 @@ namespace {
 // Three layers of one shape. The first two are in `block`.
 Scenario block_and_layer() {
   Scenario scenario = flat_ways(ShardStrategy::full_shard);
-  scenario.model.root.children = {{.name = "block", .children = {linear("l0", 4, 4), linear("l1", 4, 4)}}, linear("l2", 4, 4)};
+  scenario.model.root.children = {{.name = "block", .children = {linear("l0", 4, 4), linear("l1", 4, 4)}},
+                                  linear("l2", 4, 4)};
   flat_shard(scenario.plan).wrap = {"block", ""};
   scenario.script.segments = {{.iterations = 3, .body = trained_by({{ActionKind::forward}, {ActionKind::backward}})}};
   return scenario;
@@ -77,9 +79,13 @@ const std::vector<FlatPlanChange>& flat_plan_changes() {
        }},
       {"pair", "block.l0.weight", [](Scenario& s, int) { l0(s).tensor = scenario::TensorKind::two_tensor; }},
       {"scalar", "scale.factor",
-       [](Scenario& s, int) { s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
-      {"one_element", "", [](Scenario& s, int) { s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale}); }},
-      {"partly_frozen", "block.l1.weight", [](Scenario& s, int) { s.model.root.children[0].children[1].frozen = true; }},
+       [](Scenario& s, int) {
+         s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
+       }},
+      {"one_element", "",
+       [](Scenario& s, int) { s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale}); }},
+      {"partly_frozen", "block.l1.weight",
+       [](Scenario& s, int) { s.model.root.children[0].children[1].frozen = true; }},
       {"frozen_apart", "", [](Scenario& s, int) { l2(s).frozen = true; }},
       {"use_outside", "again", [](Scenario& s, int) { use_again(s, "block.l0"); }},
       {"use_of_a_unit", "", [](Scenario& s, int) { use_again(s, "block"); }},
@@ -122,71 +128,80 @@ void check_taken_flat_plan(Rank& rank) {
 bool says_no_shard(const scenario::Run& run) {
   return std::ranges::any_of(run.warnings(), [](const scenario::Warning& warning) {
     std::string text = warning.text;
-    std::ranges::transform(text, text.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
     return warning.call == "create" && text.find(to_string(ShardStrategy::no_shard)) != std::string::npos;
   });
 }
 
 scenario::Mesh copies_of(int parts, int world, bool names) {
-  return {.shape = {world / parts, parts}, .names = names ? std::vector<std::string>{"copies", "parts"} : std::vector<std::string>{}};
+  return {.shape = {world / parts, parts},
+          .names = names ? std::vector<std::string>{"copies", "parts"} : std::vector<std::string>{}};
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("mistake", "pair", "scalar", "partly_frozen"), needs_if("mistake", "scalar", Feature::module_groups),
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("mistake", "pair", "scalar", "partly_frozen"),
+                 needs_if("mistake", "scalar", Feature::module_groups),
                  needs_if("mistake", "partly_frozen", Feature::module_groups)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("mistake", "mesh_of_other_size"), needs(Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("mistake", "mesh_of_other_size"), needs(Feature::replicated_mesh)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("mistake", "tied_units", "tied_to_a_unit", "unit_tied_to_none"), needs(Feature::shared_parameters)) {
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("mistake", "tied_units", "tied_to_a_unit", "unit_tied_to_none"),
+                 needs(Feature::shared_parameters)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("mistake", "use_outside"), needs(Feature::module_groups)) {
+RANKED_TEST_CASE("overlap/flat_refused_plan", clauses("OVL-42"), ranks(1, 2, 3), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("mistake", "use_outside"), needs(Feature::module_groups)) {
   check_refused_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("plan", "mesh_of_world", "one_element", "frozen_apart", "part_of_no_unit"), needs(Feature::timeline),
-                 needs_if("plan", "one_element", Feature::module_groups), needs_if("plan", "frozen_apart", Feature::module_groups)) {
+RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3),
+                 on_engines("flat_shard"),
+                 each("plan", "mesh_of_world", "one_element", "frozen_apart", "part_of_no_unit"),
+                 needs(Feature::timeline), needs_if("plan", "one_element", Feature::module_groups),
+                 needs_if("plan", "frozen_apart", Feature::module_groups)) {
   check_taken_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("plan", "tied_in_one_unit"), needs(Feature::timeline, Feature::shared_parameters)) {
+RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3),
+                 on_engines("flat_shard"), each("plan", "tied_in_one_unit"),
+                 needs(Feature::timeline, Feature::shared_parameters)) {
   check_taken_flat_plan(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3), on_engines("flat_shard"),
-                 each("plan", "use_of_a_unit", "use_inside", "use_of_none"), needs(Feature::timeline, Feature::module_groups)) {
+RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3),
+                 on_engines("flat_shard"), each("plan", "use_of_a_unit", "use_inside", "use_of_none"),
+                 needs(Feature::timeline, Feature::module_groups)) {
   check_taken_flat_plan(rank);
 }
 
 // One rank alone cannot shard. An engine that goes on as with `no_shard` says so.
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op")) {
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   CHECK(says_no_shard(play_accepted(rank, scenario)) == (rank.world().size() == 1));
 }
 
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("strategy", "no_shard")) {
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "no_shard")) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   CHECK_FALSE(says_no_shard(play_accepted(rank, scenario)));
 }
 
-RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2), needs(Feature::replicated_mesh)) {
+RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2),
+                 needs(Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int parts = rank.param<int>("parts");
@@ -195,8 +210,8 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), also_with
 }
 
 RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ranks(2, 4), also_with_discarded_module(),
-                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2), each("names", false, true),
-                 needs(Feature::timeline, Feature::replicated_mesh)) {
+                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2),
+                 each("names", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
@@ -210,7 +225,8 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
     const auto judged = rank.under("OVL-40");
     for (const fact::Collective& call : iteration.collectives()) {
       CAPTURE(to_string(call.kind));
-      CHECK(call.group.size() == static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
+      CHECK(call.group.size() ==
+            static_cast<std::size_t>(call.kind == CollectiveKind::all_reduce ? world / parts : parts));
     }
   }
 }

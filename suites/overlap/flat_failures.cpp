@@ -28,7 +28,8 @@ struct FailingScript {
   int occurrence = 1;  ///< of the call that comes next in the iteration without it
 };
 
-// The failing forward may take another way, may have gathered the next unit ahead, or comes while other forwards wait for their backward.
+// The failing forward may take another way, may have gathered the next unit ahead, or comes while other forwards wait
+// for their backward.
 FailingScript failing_script(const std::string& when) {
   const Action one = forward_by("one"), backward{.kind = ActionKind::backward}, evaluate{.kind = ActionKind::evaluate};
   const Action in_first_unit = failing_by("one", unit_of_ways("a"));
@@ -37,12 +38,17 @@ FailingScript failing_script(const std::string& when) {
     return {.undisturbed = trained_by({evaluate, one, backward}), .at = 1, .failing = failing_by("three", "end")};
   if (when == "before_backward") return {.undisturbed = trained_by({one, backward}), .at = 1, .failing = in_first_unit};
   if (when == "between")
-    return {.undisturbed = trained_by({one, forward_by("two"), backward}), .at = 1, .failing = failing_by("two", "end"), .occurrence = 2};
+    return {.undisturbed = trained_by({one, forward_by("two"), backward}),
+            .at = 1,
+            .failing = failing_by("two", "end"),
+            .occurrence = 2};
   if (when == "again") {
-    return {.undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("one", "end"), .occurrence = 2};
+    return {
+        .undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("one", "end"), .occurrence = 2};
   }
   if (when == "other_way")
-    return {.undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("two", "end"), .occurrence = 2};
+    return {
+        .undisturbed = trained_by({one, one, backward}), .at = 1, .failing = failing_by("two", "end"), .occurrence = 2};
   return {.undisturbed = trained_by({one, backward}), .at = 2, .failing = in_first_unit};  // before the step
 }
 
@@ -74,7 +80,8 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   for (const scenario::Iteration& iteration : iterations) {
     const int index = iteration.index();
     CAPTURE(index);
-    const std::string failed = scenario::mark(index, "failing forward", true), end = scenario::mark(index, ActionKind::zero_grad, true);
+    const std::string failed = scenario::mark(index, "failing forward", true),
+                      end = scenario::mark(index, ActionKind::zero_grad, true);
     check_nothing_is_left(rank, run, index);
     const auto judged = rank.under("OVL-19");
     CHECK(trace::at(run.trace(), MemoryClass::parameter, failed).buffers == 0);
@@ -91,7 +98,8 @@ void play_failing_ways(Rank& rank, bool prefetches) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(1, 2, 3),
+RANKED_TEST_CASE("overlap/flat_failed_forward",
+                 clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(1, 2, 3),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("when", "first", "after_evaluation", "before_backward", "between", "again", "before_step"),
                  needs(Feature::timeline, Feature::failed_forward, Feature::module_groups)) {
@@ -99,10 +107,12 @@ RANKED_TEST_CASE("overlap/flat_failed_forward", clauses("OVL-4", "OVL-5", "OVL-7
 }
 
 // A gather ahead is still under way when the forward fails.
-RANKED_TEST_CASE("overlap/flat_failed_ahead", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3),
+RANKED_TEST_CASE("overlap/flat_failed_ahead",
+                 clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-19"), ranks(2, 3),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  each("when", "first", "before_backward", "again", "other_way", "before_step"),
-                 needs(Feature::timeline, Feature::failed_forward, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
+                 needs(Feature::timeline, Feature::failed_forward, Feature::module_groups,
+                       FlatShardFeature::forward_prefetch)) {
   play_failing_ways(rank, true);
 }
 

@@ -1,5 +1,5 @@
-// Gathers ahead of a unit that then does not run. No computation waits for such a gather, but the optimizer writes the shard that
-// the gather reads.
+// Gathers ahead of a unit that then does not run. No computation waits for such a gather, but the optimizer writes the
+// shard that the gather reads.
 #include <map>
 #include <string>
 #include <utility>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr const char* varying_unit = "way.taken";
 
-// The unit runs, is skipped, or runs and its result is discarded. If it is skipped or discarded, its gather is the last one before the
-// step.
+// The unit runs, is skipped, or runs and its result is discarded. If it is skipped or discarded, its gather is the last
+// one before the step.
 enum class Way { taken, skipped, discarded };
 
 Action along(Way way, ActionKind kind) {
@@ -38,11 +38,13 @@ Action along(Way way, ActionKind kind) {
   return action;
 }
 
-// The script never calls zero_grad. So the unit keeps a gradient, and each step writes it, also if the unit has not run.
+// The script never calls zero_grad. So the unit keeps a gradient, and each step writes it, also if the unit has not
+// run.
 scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   scenario::Scenario scenario;
-  const Module discarded{
-      .name = "discarded", .kind = ModuleKind::discard, .children = {{.name = "again", .kind = ModuleKind::use, .target = varying_unit}}};
+  const Module discarded{.name = "discarded",
+                         .kind = ModuleKind::discard,
+                         .children = {{.name = "again", .kind = ModuleKind::use, .target = varying_unit}}};
   scenario.model.root.children = {
       linear("first", 5, 6),
       {.name = "way", .kind = ModuleKind::choice, .children = {linear("taken", 6, 6), relu("skipped"), discarded}},
@@ -67,8 +69,8 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
   return scenario;
 }
 
-// Two roots. In the first root, a module that may be skipped follows a frozen layer. If it is skipped, the backward of the second root does
-// not come to the first root.
+// Two roots. In the first root, a module that may be skipped follows a frozen layer. If it is skipped, the backward of
+// the second root does not come to the first root.
 scenario::Scenario frozen_root_before(scenario::ShardStrategy strategy) {
   scenario::Scenario scenario = ways(strategy, false);
   Module& root = scenario.model.root;
@@ -89,19 +91,21 @@ scenario::Scenario frozen_root_before(scenario::ShardStrategy strategy) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3, 4),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"), each("evaluates", false, true),
+RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"),
+                 ranks(2, 3, 4), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
+                 each("evaluates", false, true),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
   const scenario::Run run = play_accepted(rank, ways(strategy(rank), rank.param<bool>("evaluates")));
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run))
+    check_nothing_is_left(rank, run, iteration.index());
   check_freed_memory(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/flat_root_not_reached", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"), ranks(2, 3),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
+RANKED_TEST_CASE("overlap/flat_root_not_reached", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"),
+                 ranks(2, 3), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
   const scenario::Run run = play_accepted(rank, frozen_root_before(strategy(rank)));
   check_no_race(rank, run);

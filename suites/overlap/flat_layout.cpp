@@ -24,7 +24,8 @@ namespace {
 
 // No step: parameters keep the values of the formula. The player takes no copy of them.
 scenario::Scenario sending(Rank& rank) {
-  scenario::Scenario scenario = flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}});
+  scenario::Scenario scenario =
+      flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}});
   flat_shard(scenario.plan).use_orig_params = rank.param<bool>("orig");
   scenario.plan.mixed_precision.param = dtype_of(rank, "param");
   scenario.script.keep_tensors = true;
@@ -68,7 +69,9 @@ const FlatUnit& unit_of(const std::vector<FlatUnit>& units, const OnWire& wire) 
   return *unit;
 }
 
-StreamRole role_of(const scenario::Run& run, const fact::Collective& call) { return streams(run.trace()).at(call.stream).role; }
+StreamRole role_of(const scenario::Run& run, const fact::Collective& call) {
+  return streams(run.trace()).at(call.stream).role;
+}
 
 void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration) {
   const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
@@ -76,7 +79,8 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
   for (const OnWire& wire : gathers_on_wire(run, iteration)) {
     CAPTURE(iteration, wire.call.tag);
     const FlatUnit& unit = unit_of(units, wire);
-    const auto member = static_cast<std::size_t>(std::ranges::find(wire.call.group, rank.index()) - wire.call.group.begin());
+    const auto member =
+        static_cast<std::size_t>(std::ranges::find(wire.call.group, rank.index()) - wire.call.group.begin());
     gathered.insert(unit.name);
     REQUIRE(std::cmp_equal(wire.call.group.size(), unit.ranks));
     CHECK(wire.call.dtype == dtype);
@@ -88,7 +92,8 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
   CHECK(gathered.size() == (units.front().ranks > 1 ? units.size() : 0));
 }
 
-void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration, DType dtype) {
+void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration,
+                      DType dtype) {
   const Values gradients = own_gradients(run.scenario(), rank.index(), iteration);
   std::vector<std::string> reduced, expected;
   for (const FlatUnit& unit : units) expected.push_back(unit.name);
@@ -129,7 +134,8 @@ void check_casts(const scenario::Run& run, const scenario::Iteration& iteration)
   const auto streams = shardproof::streams(run.trace());
   std::vector<std::string> cast, gathered;
   for (const Fact& fact : iteration.facts()) {
-    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather)
+    if (const auto* call = std::get_if<fact::Collective>(&fact);
+        call != nullptr && call->kind == CollectiveKind::all_gather)
       gathered.push_back(call->tag);
     const auto* const work = std::get_if<fact::Work>(&fact);
     if (work == nullptr || streams.at(work->stream).role != StreamRole::copy_in) continue;
@@ -142,8 +148,10 @@ void check_casts(const scenario::Run& run, const scenario::Iteration& iteration)
   else CHECK(cast == gathered);
 }
 
-// The gradients of each unit are packed where they are computed. They are divided and delivered on the reduction's own stream.
-void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units, const scenario::Iteration& iteration) {
+// The gradients of each unit are packed where they are computed. They are divided and delivered on the reduction's own
+// stream.
+void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units,
+                         const scenario::Iteration& iteration) {
   const auto streams = shardproof::streams(run.trace());
   std::set<std::string> packed;
   std::size_t after = 0;
@@ -168,7 +176,8 @@ void check_layout(Rank& rank) {
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     check_gathers(rank, run, units, iteration.index());
     // Without its own dtype a reduction has the dtype of the parameters.
-    check_reductions(rank, run, units, iteration.index(), run.scenario().plan.mixed_precision.param.value_or(DType::f32));
+    check_reductions(rank, run, units, iteration.index(),
+                     run.scenario().plan.mixed_precision.param.value_or(DType::f32));
     check_casts(run, iteration);
     check_reducing_work(run, units, iteration);
   }
@@ -176,26 +185,28 @@ void check_layout(Rank& rank) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_layout", clauses("OVL-34"), ranks(2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("orig", false, true),
-                 each("param", "f32", "bf16"), needs(Feature::timeline, Feature::mixed_precision),
+RANKED_TEST_CASE("overlap/flat_layout", clauses("OVL-34"), ranks(2, 3, 4), more_ranks(5, 7, 8),
+                 also_with_discarded_module(), on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"),
+                 each("orig", false, true), each("param", "f32", "bf16"),
+                 needs(Feature::timeline, Feature::mixed_precision),
                  needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("strategy", "hybrid"), each("orig", false, true), each("param", "f32"),
+RANKED_TEST_CASE("overlap/flat_layout_of_copies", clauses("OVL-34"), ranks(4), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "hybrid"), each("orig", false, true), each("param", "f32"),
                  needs(Feature::timeline, Feature::replicated_mesh, Feature::mixed_precision),
                  needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   check_layout(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "no_shard"), each("orig", false, true), each("param", "none"),
-                 needs(Feature::timeline, FlatShardFeature::compressing_hooks), needs_if("orig", true, FlatShardFeature::orig_params),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3), more_ranks(4, 5, 7, 8),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("orig", false, true),
+                 each("param", "none"), needs(Feature::timeline, FlatShardFeature::compressing_hooks),
+                 needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
   scenario::Scenario scenario = sending(rank);
-  const scenario::Action registration{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress}};
+  const scenario::Action registration{.kind = ActionKind::register_hook,
+                                      .hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress}};
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {registration}});
   const scenario::Run run = play_accepted(rank, std::move(scenario));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
@@ -208,9 +219,10 @@ RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3
 }
 
 // Wherever an engine puts an element: each of this rank's gradients is there once, and all other elements are zero.
-RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "no_shard"), each("orig", false, true), each("param", "f32", "bf16"),
-                 needs(Feature::timeline, Feature::mixed_precision), needs_if("orig", true, FlatShardFeature::orig_params)) {
+RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_ranks(4, 5, 7, 8),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("orig", false, true),
+                 each("param", "f32", "bf16"), needs(Feature::timeline, Feature::mixed_precision),
+                 needs_if("orig", true, FlatShardFeature::orig_params)) {
   const int world = rank.world().size();
   const scenario::Run run = play_accepted(rank, sending(rank));
   const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
@@ -235,7 +247,8 @@ RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_r
       // An engine divides by some factor before the sum, and by the rest after it.
       const auto divided_by = [&](double factor) {
         std::vector<double> divided;
-        for (const double value : expected) divided.push_back(oracles::rounded_to(dtype, oracles::rounded_to(dtype, value) / factor));
+        for (const double value : expected)
+          divided.push_back(oracles::rounded_to(dtype, oracles::rounded_to(dtype, value) / factor));
         return divided;
       };
       const bool is_whole = sent == divided_by(1), is_mean = sent == divided_by(world);

@@ -23,7 +23,8 @@ using scenario::ActionKind;
 namespace {
 
 scenario::Scenario training(Rank& rank) {
-  return flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}});
+  return flat_chain(strategy(rank),
+                    {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}});
 }
 
 // How the plan or the script differs from the plainest one.
@@ -31,8 +32,9 @@ scenario::Scenario changed(Rank& rank) {
   const std::string& with = rank.param("with");
   scenario::Scenario scenario = training(rank);
   const auto hook = [&](scenario::HookKind kind) {
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
   };
   if (with == "no_limit") flat_shard(scenario.plan).limit_all_gathers = false;
   if (with == "bf16") scenario.plan.mixed_precision.param = DType::bf16;
@@ -56,7 +58,8 @@ void check_flat_memory(Rank& rank, const scenario::Run& run) {
   const int world = rank.world().size();
   const oracles::FlatMemory expected = oracles::flat_memory(run.scenario(), world);
   const std::vector<scenario::Iteration> iterations = steady_iterations(run);
-  const std::vector<std::size_t> waits = oracles::flat_host_waits(run.scenario(), world, static_cast<int>(iterations.size()));
+  const std::vector<std::size_t> waits =
+      oracles::flat_host_waits(run.scenario(), world, static_cast<int>(iterations.size()));
   CHECK(run.peak(MemoryClass::shard).bytes == expected.shard.peak);
   for (const scenario::Iteration& iteration : iterations) {
     CAPTURE(iteration.index());
@@ -74,16 +77,18 @@ void check_flat_memory(Rank& rank, const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
-                 each("with", "nothing", "bf16", "bf16_reductions"), needs(Feature::timeline, FlatShardFeature::gather_limit),
-                 needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/flat_memory", clauses("OVL-36"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8),
+                 also_with_discarded_module(), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("with", "nothing", "bf16", "bf16_reductions"),
+                 needs(Feature::timeline, FlatShardFeature::gather_limit),
+                 needs_if("with", "bf16", Feature::mixed_precision),
+                 needs_if("with", "bf16_reductions", Feature::mixed_precision), tags("reference")) {
   check_flat_memory(rank, play_accepted(rank, changed(rank)));
 }
 
-RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), also_with_discarded_module(), on_engines("flat_shard"),
-                 each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
+RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), also_with_discarded_module(),
+                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("with", "nothing", "bf16"),
                  needs(Feature::timeline, Feature::replicated_mesh, FlatShardFeature::gather_limit),
                  needs_if("with", "bf16", Feature::mixed_precision), tags("reference")) {
   check_flat_memory(rank, play_accepted(rank, changed(rank)));
@@ -91,7 +96,8 @@ RANKED_TEST_CASE("overlap/flat_memory_of_copies", clauses("OVL-36"), ranks(4), a
 
 namespace {
 
-// A unit has at most 16 bytes of padding for each parameter, in the dtype of the computation, and an element for each rank.
+// A unit has at most 16 bytes of padding for each parameter, in the dtype of the computation, and an element for each
+// rank.
 struct Bounds {
   std::uint64_t all = 0, largest = 0, root = 0;
 
@@ -146,7 +152,8 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
     CHECK(after(ActionKind::zero_grad, MemoryClass::shard) == kept);
     if (shards || casts) CHECK(peak(MemoryClass::parameter) >= values.largest / narrow);
     // The unit that computes, and two ahead of it.
-    CHECK(peak(MemoryClass::parameter) <= (frees_after_forward(section.strategy) ? whole.root + 3 * whole.largest : whole.all));
+    CHECK(peak(MemoryClass::parameter) <=
+          (frees_after_forward(section.strategy) ? whole.root + 3 * whole.largest : whole.all));
     // A rank that keeps all may compute a gradient where it stays.
     if (shards) CHECK(peak(MemoryClass::gradient) >= values.largest / narrow);
     CHECK(peak(MemoryClass::gradient) <= 2 * (whole.root + whole.largest));
@@ -169,18 +176,22 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+RANKED_TEST_CASE("overlap/flat_bounds", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8),
+                 also_with_discarded_module(), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("with", "no_limit", "orig_params", "bf16", "bf16_reductions", "validation"),
-                 needs(Feature::timeline, FlatShardFeature::gather_limit), needs_if("with", "orig_params", FlatShardFeature::orig_params),
-                 needs_if("with", "bf16", Feature::mixed_precision), needs_if("with", "bf16_reductions", Feature::mixed_precision),
+                 needs(Feature::timeline, FlatShardFeature::gather_limit),
+                 needs_if("with", "orig_params", FlatShardFeature::orig_params),
+                 needs_if("with", "bf16", Feature::mixed_precision),
+                 needs_if("with", "bf16_reductions", Feature::mixed_precision),
                  needs_if("with", "validation", FlatShardFeature::order_validation)) {
   check_bounds(rank, play_accepted(rank, changed(rank)));
 }
 
-RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8), also_with_discarded_module(),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("with", "hook", "compression"),
-                 needs(Feature::timeline), needs_if("with", "hook", FlatShardFeature::gradient_hooks),
+RANKED_TEST_CASE("overlap/flat_bounds_of_hooks", clauses("OVL-35"), ranks(1, 2, 3), more_ranks(4, 5, 7, 8),
+                 also_with_discarded_module(), on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"),
+                 each("with", "hook", "compression"), needs(Feature::timeline),
+                 needs_if("with", "hook", FlatShardFeature::gradient_hooks),
                  needs_if("with", "compression", FlatShardFeature::compressing_hooks)) {
   check_bounds(rank, play_accepted(rank, changed(rank)));
 }

@@ -60,14 +60,16 @@ void check_precision(Rank& rank) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_precision", clauses("OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16", "OVL-43"), ranks(1, 2, 3),
-                 more_ranks(4, 5, 7, 8), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
-                 each("param", "bf16", "f16"), each("reduce", "none", "f32"), needs(Feature::timeline, Feature::mixed_precision)) {
+RANKED_TEST_CASE("overlap/flat_precision", clauses("OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16", "OVL-43"),
+                 ranks(1, 2, 3), more_ranks(4, 5, 7, 8), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("param", "bf16", "f16"),
+                 each("reduce", "none", "f32"), needs(Feature::timeline, Feature::mixed_precision)) {
   check_precision(rank);
 }
 
-RANKED_TEST_CASE("overlap/flat_precision_of_copies", clauses("OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16", "OVL-43"), ranks(4),
-                 on_engines("flat_shard"), each("strategy", "hybrid"), each("param", "bf16", "f16"), each("reduce", "none", "f32"),
+RANKED_TEST_CASE("overlap/flat_precision_of_copies", clauses("OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16", "OVL-43"),
+                 ranks(4), on_engines("flat_shard"), each("strategy", "hybrid"), each("param", "bf16", "f16"),
+                 each("reduce", "none", "f32"),
                  needs(Feature::timeline, Feature::mixed_precision, Feature::replicated_mesh)) {
   check_precision(rank);
 }

@@ -37,7 +37,8 @@ oracles::FlatStack seed_of_flat_layers(Rank& rank) { return {.layers = {3, seed_
 scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   scenario::Scenario scenario;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
-  const CollectiveKind reduction = stack.strategy == ShardStrategy::no_shard ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
+  const CollectiveKind reduction =
+      stack.strategy == ShardStrategy::no_shard ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
   for (std::size_t i = 0; i < stack.layers.size(); ++i) {
     const oracles::FlatStack::Layer& layer = stack.layers[i];
     const std::string name = std::to_string(i);
@@ -61,7 +62,8 @@ scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   plan.limit_all_gathers = stack.limit_all_gathers;
   scenario.script.input = {2, 4};
   scenario.script.segments = {
-      {.iterations = stack_iterations, .body = {{.kind = scenario::ActionKind::forward}, {.kind = scenario::ActionKind::backward}}}};
+      {.iterations = stack_iterations,
+       .body = {{.kind = scenario::ActionKind::forward}, {.kind = scenario::ActionKind::backward}}}};
   return scenario;
 }
 
@@ -69,7 +71,8 @@ void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.at(static_cast<std::size_t>(iteration.index())).forward);
+    check_time(iteration, "forward", iteration.forward(), Limit::exactly,
+               expected.at(static_cast<std::size_t>(iteration.index())).forward);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
                expected.at(static_cast<std::size_t>(iteration.index())).forward_backward);
   }
@@ -99,14 +102,17 @@ std::vector<std::string> calls(const scenario::Iteration& iteration) {
 std::size_t most_whole_units(const scenario::Iteration& iteration) {
   std::vector<Nanoseconds> gathered, computed;
   for (const Fact& fact : iteration.facts()) {
-    if (const auto* mark = std::get_if<fact::Mark>(&fact); mark != nullptr && mark->text.ends_with("forward end")) break;
+    if (const auto* mark = std::get_if<fact::Mark>(&fact); mark != nullptr && mark->text.ends_with("forward end"))
+      break;
     if (const auto* call = std::get_if<fact::Collective>(&fact)) gathered.push_back(call->start);
     const auto* work = std::get_if<fact::Work>(&fact);
-    if (work != nullptr && work->kind == WorkKind::forward && work->label.ends_with("linear")) computed.push_back(work->end);
+    if (work != nullptr && work->kind == WorkKind::forward && work->label.ends_with("linear"))
+      computed.push_back(work->end);
   }
   std::size_t most = 0;
   for (std::size_t i = 0; i < gathered.size(); ++i) {
-    const auto done = static_cast<std::size_t>(std::ranges::count_if(computed, [&](Nanoseconds end) { return end <= gathered[i]; }));
+    const auto done =
+        static_cast<std::size_t>(std::ranges::count_if(computed, [&](Nanoseconds end) { return end <= gathered[i]; }));
     most = std::max(most, i + 1 - std::min(done, i + 1));
   }
   return most;
@@ -114,8 +120,9 @@ std::size_t most_whole_units(const scenario::Iteration& iteration) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"), ranks(1, 2, 3, 4),
-                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"),
+                 ranks(1, 2, 3, 4), on_engines("flat_shard"),
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(Feature::timeline)) {
   oracles::FlatStack stack = seed_of_flat_layers(rank);
   stack.strategy = strategy(rank);
   // The computation, the first gather if parameters are sharded, and the last reduction.
@@ -136,14 +143,15 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
     }
     const auto judged = rank.under("OVL-3");
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, first_gather + 75ms);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, first_gather + 225ms + last_reduction);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least,
+               first_gather + 225ms + last_reduction);
   }
   const auto judged = rank.under("OVL-3");
   check_plan_is_communicated(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_engines("flat_shard"), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
+                 needs(Feature::timeline), tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const oracles::FlatStack stack = seed_of_flat_layers(rank);
   const scenario::Run run = play_accepted(rank, scenario_of(stack));
@@ -166,7 +174,8 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
   oracles::FlatStack stack{.world = rank.world().size()};
   for (std::uint64_t layer = 0, layers = 2 + pick(5); layer < layers; ++layer) {
     const auto duration = [&] { return static_cast<Nanoseconds>(1 + pick(60)) * 1'000'000; };
-    stack.layers.push_back({.forward = duration(), .backward = duration(), .all_gather = duration(), .reduction = duration()});
+    stack.layers.push_back(
+        {.forward = duration(), .backward = duration(), .all_gather = duration(), .reduction = duration()});
   }
   stack.strategy = strategy(rank);
   // The first three sets have the three policies, so that the draw cannot miss a policy.
@@ -181,9 +190,10 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
 }
 
 RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("backward_prefetch", "before", "after", "none"),
-                 each("forward_prefetch", false, true),
-                 needs(Feature::timeline, FlatShardFeature::prefetch_after, FlatShardFeature::forward_prefetch), tags("reference")) {
+                 each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("backward_prefetch", "before", "after", "none"), each("forward_prefetch", false, true),
+                 needs(Feature::timeline, FlatShardFeature::prefetch_after, FlatShardFeature::forward_prefetch),
+                 tags("reference")) {
   oracles::FlatStack stack = seed_of_flat_layers(rank);
   stack.strategy = strategy(rank);
   stack.backward_prefetch = backward_prefetch(rank);
@@ -196,17 +206,21 @@ RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engine
   }
 }
 
-RANKED_TEST_CASE("overlap/gather_limit", clauses("OVL-33"), ranks(2, 3, 4), on_engines("flat_shard"), each("forward_prefetch", false, true),
+RANKED_TEST_CASE("overlap/gather_limit", clauses("OVL-33"), ranks(2, 3, 4), on_engines("flat_shard"),
+                 each("forward_prefetch", false, true),
                  needs(Feature::timeline, FlatShardFeature::gather_limit, FlatShardFeature::forward_prefetch)) {
-  oracles::FlatStack stack{
-      .layers = {6, seed_layer}, .world = rank.world().size(), .forward_prefetch = rank.param<bool>("forward_prefetch")};
-  for (const scenario::Run run = play_accepted(rank, scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
+  oracles::FlatStack stack{.layers = {6, seed_layer},
+                           .world = rank.world().size(),
+                           .forward_prefetch = rank.param<bool>("forward_prefetch")};
+  for (const scenario::Run run = play_accepted(rank, scenario_of(stack));
+       const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) <= 1 + 2);
   }
   // The bound binds: without it gathers run further ahead.
   stack.limit_all_gathers = false;
-  for (const scenario::Run run = play_accepted(rank, scenario_of(stack)); const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const scenario::Run run = play_accepted(rank, scenario_of(stack));
+       const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) > 1 + 2);
   }

@@ -34,8 +34,9 @@ scenario::Scenario flat_mlp(Rank& rank) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true), needs(Feature::timeline),
+RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("orig", false, true), needs(Feature::timeline),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   const scenario::Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
@@ -43,8 +44,9 @@ RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "O
 }
 
 // A weight of three dimensions is a range of elements like any other.
-RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
-                 each("strategy", "full_shard"), each("orig", false, true), needs(Feature::timeline, Feature::convolution),
+RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
+                 on_engines("flat_shard"), each("strategy", "full_shard"), each("orig", false, true),
+                 needs(Feature::timeline, Feature::convolution),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   scenario::Scenario scenario = flat_mlp(rank);
   scenario.model.root.children.back() = convolution("l1", 3, 6, 3);
@@ -53,8 +55,9 @@ RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15
   check_nothing_else_is_communicated(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4), on_engines("flat_shard"),
-                 each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true), needs(Feature::timeline, Feature::replicated_mesh),
+RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(4),
+                 on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true),
+                 needs(Feature::timeline, Feature::replicated_mesh),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   const scenario::Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
@@ -62,9 +65,10 @@ RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "O
 }
 
 // Each step has two micro-batches, and gradients are reduced after the second one.
-RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
-                 each("strategy", "full_shard", "shard_grad_op", "no_shard"), each("orig", false, true),
-                 needs(Feature::timeline, Feature::gradient_accumulation), needs_if("orig", true, FlatShardFeature::orig_params)) {
+RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-17"), ranks(1, 2, 3, 4),
+                 on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
+                 each("orig", false, true), needs(Feature::timeline, Feature::gradient_accumulation),
+                 needs_if("orig", true, FlatShardFeature::orig_params)) {
   scenario::Scenario scenario = flat_mlp(rank);
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   scenario.script.segments = {{.iterations = 3,

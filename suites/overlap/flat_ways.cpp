@@ -37,7 +37,8 @@ Scenario flat_ways(scenario::ShardStrategy strategy) {
   const Module three{.name = "three", .children = {again("b", "b")}};
   const Module round{.name = "round", .children = {again("a", "a"), again("b", "b"), again("back", "a")}};
   Scenario scenario;
-  scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {one, two, three, round}}, {.name = "end"}};
+  scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {one, two, three, round}},
+                                  {.name = "end"}};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};
   scenario.model.init_divisor = 8;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
@@ -65,7 +66,8 @@ Action failing_by(std::string way, std::string module) {
 Action synced(bool value) { return {.kind = ActionKind::set_requires_gradient_sync, .value = value}; }
 
 std::vector<Action> trained_by(std::vector<Action> calls) {
-  for (const ActionKind kind : {ActionKind::step, ActionKind::capture, ActionKind::zero_grad}) calls.push_back({.kind = kind});
+  for (const ActionKind kind : {ActionKind::step, ActionKind::capture, ActionKind::zero_grad})
+    calls.push_back({.kind = kind});
   return calls;
 }
 
@@ -75,7 +77,8 @@ std::vector<std::string> issued_in(const scenario::Iteration& iteration) {
   return issued_in(iteration, std::get<fact::Mark>(facts.front()).text, std::get<fact::Mark>(facts.back()).text);
 }
 
-std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark, std::string_view to_mark) {
+std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark,
+                                   std::string_view to_mark) {
   std::vector<std::string> issued;
   bool is_between = false, is_over = false;
   for (const Fact& fact : iteration.facts()) {
@@ -85,12 +88,14 @@ std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::st
     }
     if (is_over) return issued;
     if (!is_between) continue;
-    if (const auto* call = std::get_if<fact::Collective>(&fact)) issued.push_back(fmt::format("{} {}", to_string(call->kind), call->tag));
+    if (const auto* call = std::get_if<fact::Collective>(&fact))
+      issued.push_back(fmt::format("{} {}", to_string(call->kind), call->tag));
     const auto* work = std::get_if<fact::Work>(&fact);
     if (work != nullptr && (work->kind == WorkKind::forward || work->kind == WorkKind::backward))
       issued.push_back(fmt::format("{} {}", to_string(work->kind), work->label));
   }
-  throw std::out_of_range(fmt::format("no marks \"{}\" and \"{}\" in iteration {}", from_mark, to_mark, iteration.index()));
+  throw std::out_of_range(
+      fmt::format("no marks \"{}\" and \"{}\" in iteration {}", from_mark, to_mark, iteration.index()));
 }
 
 }  // namespace shardproof::overlap

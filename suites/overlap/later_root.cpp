@@ -1,5 +1,5 @@
-// A root that the first forward does not come to. An engine makes its streams and its order when the root runs first, and everything holds
-// for it, too.
+// A root that the first forward does not come to. An engine makes its streams and its order when the root runs first,
+// and everything holds for it, too.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -22,17 +22,19 @@ using scenario::ModuleKind;
 
 namespace {
 
-// Three roots. The second root holds three groups. The first and the last iteration skip it, and its first forward fails.
+// Three roots. The second root holds three groups. The first and the last iteration skip it, and its first forward
+// fails.
 scenario::Scenario later_root(int replicas, int world) {
   scenario::Scenario scenario;
-  scenario.model.root.children = {linear("first", 5, 6),
-                                  {.name = "way",
-                                   .kind = ModuleKind::choice,
-                                   .children = {{.name = "later",
-                                                 .kind = ModuleKind::sequential,
-                                                 .children = {linear("in", 6, 6), linear("middle", 6, 6), linear("out", 6, 6)}},
-                                                relu("skipped")}},
-                                  linear("last", 6, 3)};
+  scenario.model.root.children = {
+      linear("first", 5, 6),
+      {.name = "way",
+       .kind = ModuleKind::choice,
+       .children = {{.name = "later",
+                     .kind = ModuleKind::sequential,
+                     .children = {linear("in", 6, 6), linear("middle", 6, 6), linear("out", 6, 6)}},
+                    relu("skipped")}},
+      linear("last", 6, 3)};
   scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 4};
   scenario.model.init_divisor = 8;
   scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
@@ -79,20 +81,21 @@ StreamRole role_of(CollectiveKind kind) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/later_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
-                 on_engines("fully_shard"), each("replicas", 1),
+RANKED_TEST_CASE("overlap/later_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"),
+                 ranks(1, 2, 3, 4), on_engines("fully_shard"), each("replicas", 1),
                  needs(Feature::timeline, Feature::module_groups, Feature::failed_forward)) {
   play_later_root(rank, 1);
 }
 
-RANKED_TEST_CASE("overlap/later_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"), ranks(2, 4),
-                 on_engines("fully_shard"), each("replicas", 2),
+RANKED_TEST_CASE("overlap/later_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-16"),
+                 ranks(2, 4), on_engines("fully_shard"), each("replicas", 2),
                  needs(Feature::timeline, Feature::module_groups, Feature::failed_forward, Feature::replicated_mesh)) {
   play_later_root(rank, 2);
 }
 
 RANKED_TEST_CASE("overlap/streams_of_later_root", clauses("OVL-27"), ranks(4), on_engines("fully_shard"),
-                 needs(Feature::timeline, Feature::module_groups, Feature::failed_forward, Feature::replicated_mesh), tags("reference")) {
+                 needs(Feature::timeline, Feature::module_groups, Feature::failed_forward, Feature::replicated_mesh),
+                 tags("reference")) {
   const scenario::Run run = play_accepted(rank, later_root(2, rank.world().size()));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
   std::map<CollectiveKind, int> counts;
@@ -103,12 +106,14 @@ RANKED_TEST_CASE("overlap/streams_of_later_root", clauses("OVL-27"), ranks(4), o
     CAPTURE(to_string(call->kind), call->tag, call->start);
     CHECK(streams.at(call->stream).role == role_of(call->kind));
   }
-  // Two groups in a forward that fails, and three groups in three iterations. The group of the root stays whole for its backward.
+  // Two groups in a forward that fails, and three groups in three iterations. The group of the root stays whole for its
+  // backward.
   CHECK(counts[CollectiveKind::all_gather] == 2 + 3 * 5);
   CHECK(counts[CollectiveKind::reduce_scatter] == 3 * 3);
   CHECK(counts[CollectiveKind::all_reduce] == 3 * 3);
   // Each root has its own streams.
-  CHECK(std::ranges::count(streams, StreamRole::all_gather, [](const auto& stream) { return stream.second.role; }) == 3);
+  CHECK(std::ranges::count(streams, StreamRole::all_gather, [](const auto& stream) { return stream.second.role; }) ==
+        3);
 }
 
 }  // namespace shardproof::overlap

@@ -40,7 +40,8 @@ scenario::Scenario groups_of_sizes(Rank& rank) {
   if (rank.param("policy") == "bf16") scenario.plan.mixed_precision.param = DType::bf16;
   scenario.script.input = {2, 3};
   scenario.script.segments = {
-      {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
+      {.iterations = 3,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -75,16 +76,17 @@ void check_freed_before_packing(const scenario::Run& run) {
     ++packings;
     for (const auto& [buffer, parameter] : whole)
       check_said(fully_shard(run.scenario().plan).group_of(parameter)->modules.front() != made->label,
-                 fmt::format("parameter \"{}\" is whole while the gradients of its group \"{}\" are packed", parameter, made->label));
+                 fmt::format("parameter \"{}\" is whole while the gradients of its group \"{}\" are packed", parameter,
+                             made->label));
   }
   CHECK(packings > 0);
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
-                 each("reshard", false, true), each("policy", "f32", "bf16"), needs(Feature::timeline),
-                 needs_if("policy", "bf16", Feature::mixed_precision)) {
+RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
+                 also_with_discarded_module(), each("reshard", false, true), each("policy", "f32", "bf16"),
+                 needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision)) {
   using oracles::GroupBytes;
   const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
   const std::vector<GroupBytes> groups = oracles::group_bytes(run.scenario(), rank.world().size());
@@ -95,8 +97,9 @@ RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), mor
     const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
     CHECK(peak(MemoryClass::parameter) >= root.whole + smallest(groups, &GroupBytes::whole));
     CHECK(peak(MemoryClass::gradient) >= smallest(groups, &GroupBytes::gradients));
-    CHECK(peak(MemoryClass::parameter) <=
-          (rank.param<bool>("reshard") ? root.padded + largest_pair(groups, &GroupBytes::padded) : all_of(groups, &GroupBytes::padded)));
+    CHECK(peak(MemoryClass::parameter) <= (rank.param<bool>("reshard")
+                                               ? root.padded + largest_pair(groups, &GroupBytes::padded)
+                                               : all_of(groups, &GroupBytes::padded)));
     CHECK(peak(MemoryClass::gradient) <= root.gradients + largest_pair(groups, &GroupBytes::gradients));
     if (!is_alone) {
       CHECK(peak(MemoryClass::gathered) > 0);
@@ -107,9 +110,9 @@ RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), mor
   }
 }
 
-RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8), also_with_discarded_module(),
-                 each("reshard", false, true), each("policy", "f32", "bf16"), needs(Feature::timeline),
-                 needs_if("policy", "bf16", Feature::mixed_precision), tags("reference")) {
+RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8),
+                 also_with_discarded_module(), each("reshard", false, true), each("policy", "f32", "bf16"),
+                 needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision), tags("reference")) {
   const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
   const oracles::GroupMemory expected = oracles::group_memory(run.scenario(), rank.world().size());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -132,7 +135,8 @@ scenario::Scenario with_call(Rank& rank) {
   scenario::Scenario scenario = three_iterations({}, {}, true);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::erase(body, Action{ActionKind::capture});  // to read values is to wait for them
-  if (with == "clipping") body.insert(body.begin() + 2, {.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = 2});
+  if (with == "clipping")
+    body.insert(body.begin() + 2, {.kind = ActionKind::clip_grad_norm, .max_norm = 1, .norm_type = 2});
   if (with == "accumulation") {
     const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
     body.insert(body.begin(), {sync(false), {ActionKind::forward}, {ActionKind::backward}, sync(true)});
@@ -147,14 +151,17 @@ scenario::Scenario with_call(Rank& rank) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/host_waits", clauses("OVL-52"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("with", "nothing", "clipping", "accumulation", "event", "evaluation", "unshard", "bf16"), needs(Feature::timeline),
-                 needs_if("with", "clipping", Feature::clip_grad_norm), needs_if("with", "accumulation", Feature::gradient_accumulation),
+                 each("with", "nothing", "clipping", "accumulation", "event", "evaluation", "unshard", "bf16"),
+                 needs(Feature::timeline), needs_if("with", "clipping", Feature::clip_grad_norm),
+                 needs_if("with", "accumulation", Feature::gradient_accumulation),
                  needs_if("with", "event", FullyShardFeature::post_optim_event),
-                 needs_if("with", "unshard", FullyShardFeature::manual_unshard), needs_if("with", "bf16", Feature::mixed_precision)) {
+                 needs_if("with", "unshard", FullyShardFeature::manual_unshard),
+                 needs_if("with", "bf16", Feature::mixed_precision)) {
   const scenario::Run run = play_accepted(rank, with_call(rank));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK((iteration.count(CollectiveKind::all_gather) > 0) == (rank.world().size() > 1));  // there was something to wait for
+    CHECK((iteration.count(CollectiveKind::all_gather) > 0) ==
+          (rank.world().size() > 1));  // there was something to wait for
     CHECK(host_waits(iteration) == 0);
   }
 }

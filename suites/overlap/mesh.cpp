@@ -40,8 +40,9 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
     const auto* collective = std::get_if<fact::Collective>(&fact);
     if (collective == nullptr) continue;
     CAPTURE(to_string(collective->kind), collective->tag);
-    CHECK(collective->group ==
-          (collective->kind == CollectiveKind::all_reduce ? column_of(rank.index(), shards, replicas) : row_of(rank.index(), shards)));
+    CHECK(collective->group == (collective->kind == CollectiveKind::all_reduce
+                                    ? column_of(rank.index(), shards, replicas)
+                                    : row_of(rank.index(), shards)));
   }
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -53,7 +54,8 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
 
 void play_mesh(Rank& rank) {
   const int replicas = rank.param<int>("replicas");
-  const scenario::Run run = rank.play(on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
+  const scenario::Run run =
+      rank.play(on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, replicas);
@@ -101,12 +103,14 @@ void play_partial(Rank& rank, bool dropped) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(2),
-                 each("replicas", 1, 2), each("reshard", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
+                 each("replicas", 1, 2), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::replicated_mesh)) {
   play_mesh(rank);
 }
 
 RANKED_TEST_CASE("overlap/mesh", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-40"), ranks(4),
-                 each("replicas", 1, 2, 4), each("reshard", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
+                 each("replicas", 1, 2, 4), each("reshard", false, true),
+                 needs(Feature::timeline, Feature::replicated_mesh)) {
   play_mesh(rank);
 }
 
@@ -122,9 +126,11 @@ RANKED_TEST_CASE("overlap/mesh_partial", clauses("OVL-6", "OVL-7", "OVL-10", "OV
   play_partial(rank, rank.param<bool>("dropped"));
 }
 
-RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7", "OVL-15", "OVL-17"), ranks(4), each("replicas", 2, 4),
+RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7", "OVL-15", "OVL-17"), ranks(4),
+                 each("replicas", 2, 4),
                  needs(Feature::timeline, Feature::replicated_mesh, Feature::gradient_accumulation)) {
-  // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step waits for both.
+  // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step
+  // waits for both.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
   const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
   scenario.script.segments = {{.iterations = 3,
@@ -148,19 +154,24 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
   check_all_in_iterations(run, CollectiveKind::all_reduce);
 }
 
-RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4), each("reshard", 1, 2),
-                 needs(Feature::timeline, Feature::replicated_mesh, FullyShardFeature::shard_dims, FullyShardFeature::reshard_to_size)) {
-  // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks shard.
+RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-40"), ranks(4),
+                 each("reshard", 1, 2),
+                 needs(Feature::timeline, Feature::replicated_mesh, FullyShardFeature::shard_dims,
+                       FullyShardFeature::reshard_to_size)) {
+  // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks
+  // shard.
   scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
   fully_shard(scenario.plan).shard_dims["l1.weight"] = 1;
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};
+    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
+                                   .size = rank.param<int>("reshard")};
   }
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, 2);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run))
+    check_nothing_is_left(rank, run, iteration.index());
   const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
   for (const scenario::Capture& capture : run.captures()) {

@@ -1,5 +1,5 @@
-// Models and groups of every shape: nested, several modules in one group, modules that run twice or not at all, parameters that are frozen,
-// ignored or shared.
+// Models and groups of every shape: nested, several modules in one group, modules that run twice or not at all,
+// parameters that are frozen, ignored or shared.
 #include <algorithm>
 
 #include "harness/scenario/plan/fully_shard.hpp"
@@ -19,7 +19,9 @@ using scenario::Scenario;
 
 namespace {
 
-Module use(std::string name, std::string target) { return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)}; }
+Module use(std::string name, std::string target) {
+  return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)};
+}
 
 Module block(ModuleKind kind, std::string name, std::vector<Module> children) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
@@ -31,7 +33,8 @@ Scenario with(std::vector<Module> children, std::vector<scenario::WrapGroup> wra
   scenario.model.root.children = std::move(children);
   fully_shard(scenario.plan).wrap = std::move(wrap);
   using Kind = scenario::ReshardAfterForward::Kind;
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
+  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap)
+    group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
   return scenario;
 }
 
@@ -52,13 +55,28 @@ struct Shape {
 Shape shape_named(const std::string& name) {
   const Module l0 = linear("l0", 4, 6), l1 = linear("l1", 6, 3), square = linear("square", 4, 4), act = relu("relu");
   const std::vector<Shape> all{
-      {"nested", {block(ModuleKind::sequential, "body", {l0, act, linear("inner", 6, 6)}), l1}, {{{"body.inner"}}, {{"body"}}, {{""}}}, 3},
+      {"nested",
+       {block(ModuleKind::sequential, "body", {l0, act, linear("inner", 6, 6)}), l1},
+       {{{"body.inner"}}, {{"body"}}, {{""}}},
+       3},
       {"several", {l0, act, l1}, {{{"l0", "l1"}}, {{""}}}, 1},
-      {"several_one_unused", {l0, act, l1, block(ModuleKind::list, "spare", {square})}, {{{"l0", "spare.square"}}, {{"l1"}}, {{""}}}, 2},
-      {"unused", {l0, act, l1, block(ModuleKind::list, "spare", {square})}, {{{"l0"}}, {{"spare.square"}}, {{"l1"}}, {{""}}}, 2},
-      {"not_in_loss", {block(ModuleKind::discard, "aside", {square}), l0, act, l1}, {{{"aside"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 2},
+      {"several_one_unused",
+       {l0, act, l1, block(ModuleKind::list, "spare", {square})},
+       {{{"l0", "spare.square"}}, {{"l1"}}, {{""}}},
+       2},
+      {"unused",
+       {l0, act, l1, block(ModuleKind::list, "spare", {square})},
+       {{{"l0"}}, {{"spare.square"}}, {{"l1"}}, {{""}}},
+       2},
+      {"not_in_loss",
+       {block(ModuleKind::discard, "aside", {square}), l0, act, l1},
+       {{{"aside"}}, {{"l0"}}, {{"l1"}}, {{""}}},
+       2},
       {"twice", {square, act, use("again", "square"), l0, l1}, {{{"square"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 3, 1},
-      {"residual", {block(ModuleKind::residual, "sum", {square, act}), l0, l1}, {{{"sum"}}, {{"l0"}}, {{"l1"}}, {{""}}}, 3},
+      {"residual",
+       {block(ModuleKind::residual, "sum", {square, act}), l0, l1},
+       {{{"sum"}}, {{"l0"}}, {{"l1"}}, {{""}}},
+       3},
       {"frozen_group", {frozen(l0), act, l1}, {{{"l0"}}, {{"l1"}}, {{""}}}, 1},
       {"frozen_in_group", {l0, act, frozen(linear("inner", 6, 6)), l1}, {{{""}}}, 1},
       {"frozen_last", {l0, act, frozen(l1)}, {{{"l0"}}, {{"l1"}}, {{""}}}, 1},
@@ -82,11 +100,12 @@ Shape shape_named(const std::string& name) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-16", "OVL-17"),
+RANKED_TEST_CASE("overlap/modules",
+                 clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-16", "OVL-17"),
                  ranks(1, 2, 3, 4),
-                 each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group", "frozen_in_group",
-                      "frozen_last", "scaled", "several_one_unused", "several_then_one", "several_then_aside", "used_beside",
-                      "without_parameters"),
+                 each("shape", "nested", "several", "unused", "not_in_loss", "twice", "residual", "frozen_group",
+                      "frozen_in_group", "frozen_last", "scaled", "several_one_unused", "several_then_one",
+                      "several_then_aside", "used_beside", "without_parameters"),
                  each("reshard", false, true), needs(Feature::timeline, Feature::module_groups)) {
   const Shape shape = shape_named(rank.param("shape"));
   // An evaluation first: what a module that takes no part would leave open shows in the forward after it.
@@ -94,9 +113,11 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), {scenario::ActionKind::evaluate});
   const scenario::Run run = play_accepted(rank, scenario);
-  // The first step is exact, but where a module runs twice: thirds of two gradients are rounded before they are added, or their sum is.
+  // The first step is exact, but where a module runs twice: thirds of two gradients are rounded before they are added,
+  // or their sum is.
   const bool is_rounded = shape.more > 0 && mean_rounds(rank);
-  const Tolerance tolerance = is_rounded ? Tolerance{.loss = 1e-2, .gradient = 1e-3, .parameter = 1e-4} : exact_at_first;
+  const Tolerance tolerance =
+      is_rounded ? Tolerance{.loss = 1e-2, .gradient = 1e-3, .parameter = 1e-4} : exact_at_first;
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -121,12 +142,13 @@ RANKED_TEST_CASE("overlap/modules", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10",
   check_all_in_iterations(run, CollectiveKind::reduce_scatter);
 }
 
-RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4), also_with_discarded_module(),
-                 needs(Feature::timeline, Feature::module_groups), tags("reference")) {
+RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ranks(2, 3, 4),
+                 also_with_discarded_module(), needs(Feature::timeline, Feature::module_groups), tags("reference")) {
   // The order is a, b, a again, c. Each group is gathered for every use, forward and backward, and the group before it
   // is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
-  const scenario::Run run = play_accepted(rank, with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
+  const scenario::Run run =
+      play_accepted(rank, with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
   const auto gathered = [](const scenario::Iteration& iteration, scenario::ActionKind call) {
     std::string tags;
     for (const fact::Collective& collective : iteration.collectives(call)) {
@@ -144,7 +166,8 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
 RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), ranks(2, 3, 4),
                  needs(Feature::timeline, Feature::module_groups)) {
   // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
-  const scenario::Run run = rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
+  const scenario::Run run =
+      rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const auto padded = [world](std::uint64_t rows) { return (rows + world - 1) / world * world; };
@@ -165,14 +188,15 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
+  for (const scenario::Iteration& iteration : steady_iterations(run))
+    check_nothing_is_left(rank, run, iteration.index());
 }
 
 RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::shard_dims)) {
   const int world = rank.world().size();
-  Scenario scenario =
-      with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}}, rank.param<bool>("reshard"));
+  Scenario scenario = with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}},
+                           rank.param<bool>("reshard"));
   fully_shard(scenario.plan).shard_dims = {{"l1.weight", -1}};
   fully_shard(scenario.plan).shard_dims["l0.bias"] = 0;
   if (world != 3) fully_shard(scenario.plan).shard_dims["l0.weight"] = 1;
@@ -190,14 +214,15 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   }
 }
 
-RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-17", "OVL-18"), ranks(1, 2, 3, 4),
-                 each("dim", -3, -2, -1, 0, 1, 2), each("reshard", false, true),
+RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-17", "OVL-18"),
+                 ranks(1, 2, 3, 4), each("dim", -3, -2, -1, 0, 1, 2), each("reshard", false, true),
                  needs(Feature::timeline, Feature::convolution, FullyShardFeature::shard_dims)) {
   // Ranks share the last two dimensions evenly, and not the first one.
   const std::int64_t world = rank.world().size(), features = 2 * world * world;
   const shardproof::Shape whole{5, 2 * world, world};
-  Scenario scenario = with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
-                           {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
+  Scenario scenario =
+      with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
+           {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
   fully_shard(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
   const scenario::Run run = rank.play(scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first);

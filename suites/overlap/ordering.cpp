@@ -14,7 +14,8 @@ using namespace suites;
 namespace {
 
 void play_without_race(Rank& rank, bool event) {
-  scenario::Scenario scenario = small_mlp({.kind = scenario::OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
+  scenario::Scenario scenario =
+      small_mlp({.kind = scenario::OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
   if (event) scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
   const scenario::Run run = rank.play(scenario);
   // Several streams, or there is nothing to order.
@@ -23,7 +24,12 @@ void play_without_race(Rank& rank, bool event) {
 }
 
 scenario::SleepingStack even_stack(int layers, bool reshard) {
-  return scenario::sleeping_stack(layers).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(reshard).iterations(3);
+  return scenario::sleeping_stack(layers)
+      .forward(25ms)
+      .backward(50ms)
+      .collectives(10ms)
+      .reshard_after_forward(reshard)
+      .iterations(3);
 }
 
 struct GathersOfPass {
@@ -38,7 +44,8 @@ GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Itera
     if (const auto* mark = std::get_if<fact::Mark>(&fact);
         mark != nullptr && mark->text == scenario::mark(iteration.index(), scenario::ActionKind::forward, true))
       break;
-    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->kind == CollectiveKind::all_gather)
+    if (const auto* call = std::get_if<fact::Collective>(&fact);
+        call != nullptr && call->kind == CollectiveKind::all_gather)
       found.gathered.push_back(index);
     if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::copy_out)
       found.unpacked.push_back(index);
@@ -60,7 +67,9 @@ void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::u
     CHECK(peak(MemoryClass::gathered) <= 2);
     CHECK(peak(MemoryClass::reduce_input) <= 2);
   }
-  const auto after = [&iteration](ActionKind call, MemoryClass memory) { return iteration.live_after(memory, call).buffers; };
+  const auto after = [&iteration](ActionKind call, MemoryClass memory) {
+    return iteration.live_after(memory, call).buffers;
+  };
   {
     const auto judged = rank.under("OVL-11");
     CHECK(peak(MemoryClass::parameter) >= (reshard ? 1 : layers));
@@ -70,7 +79,8 @@ void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::u
   const auto judged = rank.under("OVL-12");
   CHECK(peak(MemoryClass::gradient) >= 1);
   CHECK(after(ActionKind::forward, MemoryClass::gathered) == 0);
-  for (const MemoryClass memory : {MemoryClass::parameter, MemoryClass::gathered, MemoryClass::reduce_input, MemoryClass::gradient}) {
+  for (const MemoryClass memory :
+       {MemoryClass::parameter, MemoryClass::gathered, MemoryClass::reduce_input, MemoryClass::gradient}) {
     CAPTURE(to_string(memory));
     CHECK(after(ActionKind::backward, memory) == 0);
   }
@@ -80,13 +90,14 @@ void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::u
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", false),
-                 each("reshard", false, true), needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
+                 each("event", false), each("reshard", false, true), needs(Feature::timeline)) {
   play_without_race(rank, false);
 }
 
-RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4), each("event", true),
-                 each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
+RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
+                 each("event", true), each("reshard", false, true),
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   play_without_race(rank, true);
 }
 
@@ -120,8 +131,8 @@ RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(
   }
 }
 
-RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true),
+                 needs(Feature::timeline), tags("reference")) {
   const bool reshard = rank.param<bool>("reshard");
   const scenario::Run run = rank.play(small_mlp({}, reshard, 3));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -133,8 +144,8 @@ RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4),
   check_nothing_else_is_communicated(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "OVL-13"), ranks(1, 2, 3, 4), each("layers", 1, 3, 6),
-                 each("reshard", false, true), needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "OVL-13"), ranks(1, 2, 3, 4),
+                 each("layers", 1, 3, 6), each("reshard", false, true), needs(Feature::timeline)) {
   const int layers = rank.param<int>("layers");
   const bool reshard = rank.param<bool>("reshard");
   const scenario::Run run = rank.play(even_stack(layers, reshard));

@@ -1,5 +1,5 @@
-// Can communication run while computation is held back, and computation while communication is? Where streams can be held, as on GPUs, it is
-// done: no stopwatch decides.
+// Can communication run while computation is held back, and computation while communication is? Where streams can be
+// held, as on GPUs, it is done: no stopwatch decides.
 #include <map>
 #include <string>
 #include <variant>
@@ -39,7 +39,8 @@ trace::Piece in_iteration(trace::Piece piece, int iteration) {
 void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
   const Hold& asked = hold(rank.param<std::string>("passes"));
   std::vector<Hold> holds;
-  for (const int iteration : {0, 1, 2}) holds.push_back({in_iteration(asked.held, iteration), in_iteration(asked.passes, iteration)});
+  for (const int iteration : {0, 1, 2})
+    holds.push_back({in_iteration(asked.held, iteration), in_iteration(asked.passes, iteration)});
   const scenario::HeldRun played = rank.play(stack, holds);
   REQUIRE(played.passages.size() == holds.size());
   bool is_proven = true;
@@ -57,7 +58,8 @@ void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/communication_passes_compute", clauses("OVL-30"), ranks(1, 2, 3, 4),
-                 each("passes", "forward_gather", "last_forward_gather", "backward_gather", "last_backward_gather", "reduction"),
+                 each("passes", "forward_gather", "last_forward_gather", "backward_gather", "last_backward_gather",
+                      "reduction"),
                  needs(Feature::timeline), seed(training_overlap_test)) {
   check_passes(rank, seed_stack_of(rank));
 }
@@ -68,8 +70,9 @@ RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), rank
   check_passes(rank, seed_stack_of(rank));
 }
 
-RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4), each("passes", "forward"),
-                 needs(Feature::timeline, FullyShardFeature::prefetch_lists), seed(training_overlap_test)) {
+RANKED_TEST_CASE("overlap/compute_passes_communication", clauses("OVL-30"), ranks(1, 2, 3, 4),
+                 each("passes", "forward"), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
+                 seed(training_overlap_test)) {
   // Asked for before the layer computes, not while it does.
   check_passes(rank, seed_stack_of(rank).prefetch(1, 1));
 }

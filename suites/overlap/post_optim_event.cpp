@@ -48,7 +48,10 @@ void play_within_bounds(Rank& rank, bool event) {
   check_no_race(rank, run);
   rank.measure_ns("five_iterations_ns", run.total());
   check_plan_is_communicated(rank, run);
-  check_bounds_of_iterations(rank, run, how, rank.world().size() == 1 ? Exposed::none : event ? Exposed::first : Exposed::all);
+  check_bounds_of_iterations(rank, run, how,
+                             rank.world().size() == 1 ? Exposed::none
+                             : event                  ? Exposed::first
+                                                      : Exposed::all);
 }
 
 void check_post_optim_times(Rank& rank, const PostOptim& how) {
@@ -59,7 +62,8 @@ void check_post_optim_times(Rank& rank, const PostOptim& how) {
   const std::vector<Nanoseconds> expected = expected_times(how, rank.world().size());
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    check_time(iteration, "it", iteration.time(), Limit::exactly, expected.at(static_cast<std::size_t>(iteration.index())));
+    check_time(iteration, "it", iteration.time(), Limit::exactly,
+               expected.at(static_cast<std::size_t>(iteration.index())));
   }
 }
 
@@ -91,18 +95,18 @@ void play_any_costs(Rank& rank, bool event) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-14"), ranks(1, 2, 3, 4), each("event", false),
-                 needs(Feature::timeline), seed(seed_test)) {
+RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-14"), ranks(1, 2, 3, 4),
+                 each("event", false), needs(Feature::timeline), seed(seed_test)) {
   play_within_bounds(rank, false);
 }
 
-RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-8", "OVL-14"), ranks(1, 2, 3, 4), each("event", true),
-                 needs(Feature::timeline, FullyShardFeature::post_optim_event), seed(seed_test)) {
+RANKED_TEST_CASE("overlap/post_optim_event", clauses("OVL-3", "OVL-5", "OVL-8", "OVL-14"), ranks(1, 2, 3, 4),
+                 each("event", true), needs(Feature::timeline, FullyShardFeature::post_optim_event), seed(seed_test)) {
   play_within_bounds(rank, true);
 }
 
-RANKED_TEST_CASE("overlap/post_optim_times", clauses("OVL-22", "OVL-24"), ranks(1, 2, 3, 4), each("event", false), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/post_optim_times", clauses("OVL-22", "OVL-24"), ranks(1, 2, 3, 4), each("event", false),
+                 needs(Feature::timeline), tags("reference")) {
   play_seed_times(rank, false);
 }
 

@@ -19,7 +19,8 @@ using scenario::Scenario;
 namespace {
 
 // The groups whose gathers an iteration's call has issued before `skipped` pieces of work of a kind and the next one.
-std::vector<std::string> gathers_until(const scenario::Iteration& iteration, ActionKind call, WorkKind kind, int skipped) {
+std::vector<std::string> gathers_until(const scenario::Iteration& iteration, ActionKind call, WorkKind kind,
+                                       int skipped) {
   std::vector<std::string> tags;
   bool inside = false;
   for (const Fact& fact : iteration.facts()) {
@@ -28,8 +29,10 @@ std::vector<std::string> gathers_until(const scenario::Iteration& iteration, Act
       if (mark->text == scenario::mark(iteration.index(), call, true)) return tags;
     }
     if (!inside) continue;
-    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == kind && skipped-- == 0) return tags;
-    if (const auto* gather = std::get_if<fact::Collective>(&fact); gather != nullptr && gather->kind == CollectiveKind::all_gather)
+    if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == kind && skipped-- == 0)
+      return tags;
+    if (const auto* gather = std::get_if<fact::Collective>(&fact);
+        gather != nullptr && gather->kind == CollectiveKind::all_gather)
       tags.push_back(gather->tag);
   }
   return tags;
@@ -51,8 +54,8 @@ void check_order_of_gathers(const scenario::Iteration& iteration, const std::str
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-38"), ranks(1, 2, 3, 4),
-                 each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
+RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16", "OVL-38"),
+                 ranks(1, 2, 3, 4), each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
                  needs(Feature::timeline, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = three_iterations({}, {}, rank.param<bool>("reshard"));
   std::vector<scenario::WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
@@ -82,12 +85,17 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
   }
 }
 
-RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-38"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::prefetch_lists, FullyShardFeature::manual_unshard)) {
-  // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a list names it.
-  Scenario scenario = three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
+RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15", "OVL-18", "OVL-38"),
+                 ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::module_groups, FullyShardFeature::prefetch_lists,
+                       FullyShardFeature::manual_unshard)) {
+  // A layer that takes no part in the loss is gathered ahead of its forward, and for backward not at all, also where a
+  // list names it.
+  Scenario scenario =
+      three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
   std::vector<scenario::Module>& children = scenario.model.root.children;
-  children.insert(children.begin() + 2, {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
+  children.insert(children.begin() + 2,
+                  {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
   fully_shard(scenario.plan)
       .wrap.insert(fully_shard(scenario.plan).wrap.begin() + 1,
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
@@ -101,7 +109,8 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-38");
-      CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) == std::vector<std::string>{"l0", "aside"});
+      CHECK(gathers_until(iteration, ActionKind::forward, WorkKind::forward, 0) ==
+            std::vector<std::string>{"l0", "aside"});
     }
     const auto judged = rank.under("OVL-18");
     check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, 2);

@@ -16,8 +16,9 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 
-RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), each("size", 1, 2), needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
+RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-18"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("size", 1, 2),
+                 needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
   const int world = rank.world().size(), size = world % rank.param<int>("size") == 0 ? rank.param<int>("size") : world;
   Scenario scenario = three_iterations({}, {}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
@@ -51,9 +52,10 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Full
   // Three rows of one, kept by two ranks: one of them has a single row, and backward reads it.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = {linear("l0", 4, 1), linear("narrow", 1, 3)};
-  fully_shard(scenario.plan).wrap = {{.modules = {"l0"}},
-                                     {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
-                                     {.modules = {""}}};
+  fully_shard(scenario.plan).wrap = {
+      {.modules = {"l0"}},
+      {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
+      {.modules = {""}}};
   check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
 }
 
@@ -63,7 +65,8 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
   // with the iteration.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::vector<scenario::Module>& children = scenario.model.root.children;
-  children.insert(children.begin(), {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});
+  children.insert(children.begin(),
+                  {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});
   fully_shard(scenario.plan)
       .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
@@ -74,15 +77,16 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
   const auto judged = rank.under("OVL-18");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(iteration.live_after(MemoryClass::shard, ActionKind::backward) == iteration.live_before(MemoryClass::shard, ActionKind::forward));
+    CHECK(iteration.live_after(MemoryClass::shard, ActionKind::backward) ==
+          iteration.live_before(MemoryClass::shard, ActionKind::forward));
   }
 }
 
 RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-15", "OVL-18"), ranks(4),
                  needs(Feature::timeline, FullyShardFeature::reshard_to_size, FullyShardFeature::manual_unshard)) {
   // Also what is on its way from those parts.
-  Scenario scenario =
-      three_iterations({}, {{.kind = ActionKind::unshard, .module = "l0", .async = true}, {.kind = ActionKind::reshard}}, true);
+  Scenario scenario = three_iterations(
+      {}, {{.kind = ActionKind::unshard, .module = "l0", .async = true}, {.kind = ActionKind::reshard}}, true);
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
@@ -92,8 +96,10 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Gathered again among all: the larger parts are gone.
-    for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) CHECK(collective.group.size() == 4);
-    CHECK(iteration.live_after(MemoryClass::shard, ActionKind::reshard) == iteration.live_before(MemoryClass::shard, ActionKind::forward));
+    for (const fact::Collective& collective : iteration.collectives(ActionKind::backward))
+      CHECK(collective.group.size() == 4);
+    CHECK(iteration.live_after(MemoryClass::shard, ActionKind::reshard) ==
+          iteration.live_before(MemoryClass::shard, ActionKind::forward));
     // Each group once.
     check_count(iteration, CollectiveKind::all_gather, ActionKind::backward, 2);
   }

@@ -18,13 +18,22 @@ Module linear(std::string name, std::int64_t in, std::int64_t out) {
 }
 
 Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
-  return {.name = std::move(name), .kind = ModuleKind::convolution, .in_features = in, .out_features = out, .channels = channels};
+  return {.name = std::move(name),
+          .kind = ModuleKind::convolution,
+          .in_features = in,
+          .out_features = out,
+          .channels = channels};
 }
 
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
 scenario::SleepingStack seed_stack() {
-  return scenario::sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true).iterations(3);
+  return scenario::sleeping_stack(3)
+      .forward(25ms)
+      .backward(50ms)
+      .collectives(10ms)
+      .reshard_after_forward(true)
+      .iterations(3);
 }
 
 scenario::SleepingStack seed_stack_of(Rank& rank) {
@@ -41,11 +50,13 @@ Scenario post_optim(const PostOptim& how) {
   Scenario scenario;
   scenario.model.root.children = {{.name = "sleep", .children = {std::move(sleeping), relu("relu")}},
                                   {.name = "tiny", .children = {linear("linear", 4, 4), relu("relu")}}};
-  fully_shard(scenario.plan).wrap = {{.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
+  fully_shard(scenario.plan).wrap = {
+      {.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   scenario.script.input = {2, 4};
   scenario.script.segments = {
-      {.iterations = how.iterations, .body = {{ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
+      {.iterations = how.iterations,
+       .body = {{ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
   if (how.event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = how.all_gather.count()};
   return scenario;
@@ -62,16 +73,20 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
   scenario.plan.optimizer = optimizer;
   scenario.script.input = {2, 4};
   suites::give_one_hot_inputs(scenario.script);
-  scenario.script.segments = {
-      {.iterations = iterations,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = iterations,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 
 Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event) {
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
-    scenario.model.root.children.push_back({.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
+    scenario.model.root.children.push_back(
+        {.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
     fully_shard(scenario.plan).wrap.push_back({{name}, reshard});
   }
   fully_shard(scenario.plan).wrap.push_back({{""}, reshard});
@@ -79,12 +94,14 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.5};
   scenario.script.input = {2, 8};
   scenario.script.segments = {
-      {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
+      {.iterations = 3,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}}}};
   if (post_optim_event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   return scenario;
 }
 
-Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between, bool reshard) {
+Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
+                          bool reshard) {
   Scenario scenario = small_mlp({.rate = 0.25}, reshard, 3);
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 1, between.begin(), between.end());
@@ -97,26 +114,30 @@ Scenario language_model(bool wrap_blocks) {
   head.bias = false;
   head.tied_to = "emb";
   Scenario scenario;
-  scenario.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 8, .vocabulary = 16, .positions = 4},
-                                  {.name = "attend",
-                                   .kind = ModuleKind::residual,
-                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
-                                                {.name = "mix", .kind = ModuleKind::attention, .features = 8}}},
-                                  {.name = "feed",
-                                   .kind = ModuleKind::residual,
-                                   .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
-                                                linear("up", 8, 32),
-                                                relu("relu"),
-                                                linear("down", 32, 8)}},
-                                  std::move(head)};
+  scenario.model.root.children = {
+      {.name = "emb", .kind = ModuleKind::embedding, .features = 8, .vocabulary = 16, .positions = 4},
+      {.name = "attend",
+       .kind = ModuleKind::residual,
+       .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
+                    {.name = "mix", .kind = ModuleKind::attention, .features = 8}}},
+      {.name = "feed",
+       .kind = ModuleKind::residual,
+       .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 8},
+                    linear("up", 8, 32),
+                    relu("relu"),
+                    linear("down", 32, 8)}},
+      std::move(head)};
   scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
   if (wrap_blocks) fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
   fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.1};
   scenario.script.input = {2, 4};
-  scenario.script.segments = {
-      {.iterations = 3,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 3,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 

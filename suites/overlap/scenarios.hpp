@@ -35,7 +35,8 @@ struct PostOptim {
   bool event = true;
 };
 
-/// A sleeping layer that is not sharded, then a small sharded one that is not resharded; AdamW. Reduce-scatters cost nothing.
+/// A sleeping layer that is not sharded, then a small sharded one that is not resharded; AdamW. Reduce-scatters cost
+/// nothing.
 scenario::Scenario post_optim(const PostOptim& how);
 
 /// Two linear layers with bias and a ReLU between them, uneven for most worlds. Values are integers and inputs are
@@ -47,8 +48,8 @@ scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
 
 /// `small_mlp` for three iterations of SGD, with calls before each forward and between it and its backward.
-scenario::Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
-                                    bool reshard);
+scenario::Scenario three_iterations(const std::vector<scenario::Action>& before,
+                                    const std::vector<scenario::Action>& between, bool reshard);
 
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight. It is one group of the root, or
 /// the block's two halves have their own groups.

@@ -27,11 +27,13 @@ constexpr std::string_view last_update_of_stack = "2.linear.bias", last_update_o
 
 // PyTorch's logs have no ReLU. The residual is of the module that a case may append (last_module.hpp).
 bool is_linear(WorkKind kind, std::string_view label) {
-  return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu") && !label.ends_with("residual");
+  return (kind == WorkKind::forward || kind == WorkKind::backward) && !label.ends_with("relu") &&
+         !label.ends_with("residual");
 }
 
 bool is_linear_or_last_update(WorkKind kind, std::string_view label) {
-  return is_linear(kind, label) || (kind == WorkKind::optimizer && (label == last_update_of_stack || label == last_update_of_post_optim));
+  return is_linear(kind, label) ||
+         (kind == WorkKind::optimizer && (label == last_update_of_stack || label == last_update_of_post_optim));
 }
 
 trace::Structure with_step_named(trace::Structure structure, std::string_view last_update) {
@@ -82,7 +84,8 @@ using Keep = bool (*)(WorkKind kind, std::string_view label);
 
 // Compares the run with PyTorch's log. If the script repeats every `period` iterations, the log may begin at each of
 // these iterations.
-void check_same(Rank& rank, const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear, int period = 1) {
+void check_same(Rank& rank, const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear,
+                int period = 1) {
   check_no_race(rank, run);
   REQUIRE(golden.steps.size() > 10);
   const trace::Structure actual = trace::structure(run.trace(), keep);
@@ -114,9 +117,12 @@ scenario::Scenario with_lists() {
 scenario::Scenario with_accumulation() {
   scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
   using scenario::ActionKind;
-  const auto sync = [](bool on) { return scenario::Action{.kind = ActionKind::set_requires_gradient_sync, .value = on}; };
+  const auto sync = [](bool on) {
+    return scenario::Action{.kind = ActionKind::set_requires_gradient_sync, .value = on};
+  };
   const scenario::Script::Segment first{.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}}};
-  const scenario::Script::Segment second{.body = {sync(true), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}};
+  const scenario::Script::Segment second{
+      .body = {sync(true), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}};
   scenario.script.segments = {first, second, first, second, first, second};
   return scenario;
 }
@@ -129,7 +135,8 @@ scenario::Scenario on_mesh() {
 
 void check_post_optim(Rank& rank, const scenario::Run& run, const char* member) {
   check_same(rank,
-             with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)), last_update_of_post_optim),
+             with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)),
+                             last_update_of_post_optim),
              run, is_linear_or_last_update);
 }
 
@@ -150,8 +157,8 @@ RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ra
   check_same(rank, oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2),
+                 needs(Feature::timeline, FullyShardFeature::prefetch_lists), tags("reference")) {
   const scenario::Run run = rank.play(with_lists());
   check_same(rank, oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
 }
@@ -162,8 +169,8 @@ RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks
   check_same(rank, oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
 }
 
-RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4), needs(Feature::timeline, Feature::replicated_mesh),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4),
+                 needs(Feature::timeline, Feature::replicated_mesh), tags("reference")) {
   const scenario::Run run = rank.play(on_mesh());
   check_same(rank, oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
@@ -174,28 +181,31 @@ RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), also_
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline),
+                 tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2), needs(Feature::timeline, FullyShardFeature::post_optim_event),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
+                 needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
   const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
   check_same(rank, oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline),
+                 tags("reference")) {
   scenario::Scenario scenario = seed_stack();
-  for (scenario::Module& block : scenario.model.root.children) block.children.front().bias = true;  // the recorded layers have one
+  for (scenario::Module& block : scenario.model.root.children)
+    block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
   const scenario::Run run = rank.play(scenario);
   check_same(rank, with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run,
              is_linear_or_last_update);
 }
 
-RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false),
+                 needs(Feature::timeline), tags("reference")) {
   check_post_optim(rank, rank.play(post_optim({.event = false})), "post_optim_stream");
 }
 

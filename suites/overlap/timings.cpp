@@ -51,7 +51,8 @@ Phases shortest(const std::vector<Trace>& traces, const scenario::Scenario& scen
 Nanoseconds shorter_time(Nanoseconds a, Nanoseconds b) { return std::min(a, b); }
 Nanoseconds longer_time(Nanoseconds a, Nanoseconds b) { return std::max(a, b); }
 
-// The scenario's stack, whose layers and collectives take the times that they took alone. The seed's model has one linear in each layer.
+// The scenario's stack, whose layers and collectives take the times that they took alone. The seed's model has one
+// linear in each layer.
 oracles::Stack stack_at(const scenario::Scenario& scenario, const trace::Durations& durations,
                         Nanoseconds (*choose)(Nanoseconds, Nanoseconds)) {
   const auto time_of = [&](std::variant<WorkKind, CollectiveKind> kind, const std::string& label) {
@@ -92,15 +93,17 @@ void measure(Rank& rank, const std::string& what, const Phases& phases) {
 
 // How far what was measured is from what its order permits.
 void measure_margin(Rank& rank, const Phases& measured, const Phases& expected) {
-  const auto ratio = [](Nanoseconds time, Nanoseconds best) { return static_cast<double>(time) / static_cast<double>(best); };
+  const auto ratio = [](Nanoseconds time, Nanoseconds best) {
+    return static_cast<double>(time) / static_cast<double>(best);
+  };
   rank.measure("forward_margin", ratio(measured.forward, expected.forward), "x");
   rank.measure("forward_backward_margin", ratio(measured.forward_backward, expected.forward_backward), "x");
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial),
-                 seed(training_overlap_test)) {
+RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
   const scenario::Scenario scenario = seed_stack_of(rank);
   trace::Resource resource{};
   // In turns, and not always the same one first, so that a machine that slows down slows both.
@@ -118,12 +121,13 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
     for (const Trace& again : serial) CHECK(trace::issued(again) == trace::issued(serial.front()));
   }
 
-  // Alone each piece takes its time. Together they take what the engine's order makes of these times, and that is judged by the closed
-  // form of a stack whose layers take these times.
+  // Alone each piece takes its time. Together they take what the engine's order makes of these times, and that is
+  // judged by the closed form of a stack whose layers take these times.
   const trace::Durations durations = trace::shortest(serial);
   const Trace ordered_trace = trace::expected(overlapped.front(), durations, resource);
   const std::vector<scenario::Iteration> ordered = scenario::iterations(ordered_trace, scenario.script);
-  const oracles::Stack fastest = stack_at(scenario, durations, shorter_time), slowest_stack = stack_at(scenario, durations, longer_time);
+  const oracles::Stack fastest = stack_at(scenario, durations, shorter_time),
+                       slowest_stack = stack_at(scenario, durations, longer_time);
   const oracles::Bounds least = oracles::lower_bounds(fastest);
   const std::optional<oracles::Bounds> most = oracles::seed_bounds(slowest_stack);
   const oracles::StackTimes one_after_the_other = oracles::overlap_times(fastest);
@@ -138,7 +142,8 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
     check_time(iteration, "forward", phases.forward, Limit::less_than, one_after_the_other.serial_forward);
     check_time(iteration, "forward and backward", phases.forward_backward, Limit::at_most, most->forward_backward);
     check_time(iteration, "forward and backward", phases.forward_backward, Limit::at_least, least.forward_backward);
-    check_time(iteration, "forward and backward", phases.forward_backward, Limit::less_than, one_after_the_other.serial_forward_backward);
+    check_time(iteration, "forward and backward", phases.forward_backward, Limit::less_than,
+               one_after_the_other.serial_forward_backward);
   }
 
   const Phases measured = slowest(rank, shortest(overlapped, scenario));

@@ -80,11 +80,13 @@ void check_within_bounds(Rank& rank, const scenario::Run& run) {
     }
     {
       const auto judged = rank.under("OVL-2");
-      check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, upper->forward_backward);
+      check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most,
+                 upper->forward_backward);
     }
     const auto judged = rank.under("OVL-3");
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, lower.forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, lower.forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least,
+               lower.forward_backward);
   }
   const auto judged = rank.under("OVL-3");
   check_plan_is_communicated(rank, run);
@@ -105,8 +107,8 @@ void measure(Rank& rank, const scenario::Run& run) {
 
 }  // namespace
 
-RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"), ranks(1, 2, 3, 4),
-                 needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
+RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"),
+                 ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
   const scenario::Run run = rank.play(seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);
@@ -116,7 +118,8 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   rank.measure_ns("serial_forward_backward_ns", longest(serial, &scenario::Iteration::forward_backward));
   if (rank.world().size() == 1) return;
   // The overlap is proven only if a run without overlap is slower.
-  const std::vector<scenario::Iteration> overlapped = steady_iterations(run), one_after_the_other = steady_iterations(serial);
+  const std::vector<scenario::Iteration> overlapped = steady_iterations(run),
+                                         one_after_the_other = steady_iterations(serial);
   for (std::size_t i = 0; i < overlapped.size(); ++i) {
     CAPTURE(i);
     {
@@ -129,8 +132,8 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   }
 }
 
-RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, Feature::serial), tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const scenario::Run run = rank.play(seed_stack());
   check_no_race(rank, run);
@@ -151,16 +154,17 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
   }
 }
 
-RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4),
+                 each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline)) {
   std::mt19937_64 random(rank.seed());
   const scenario::Run run = rank.play(random_stack_that_hides(random));
   measure(rank, run);
   check_within_bounds(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, FullyShardFeature::prefetch_lists), tags("reference")) {
+RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4),
+                 each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
+                 tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));
@@ -175,17 +179,20 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               expected.forward_backward);
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, lower.forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, lower.forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least,
+               lower.forward_backward);
   }
 }
 
 // While one group is gathered, the part of the next group is packed.
-RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3),
+                 needs(Feature::timeline), tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a gather.
+  // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a
+  // gather.
   const auto all_gather = duration(random, 20, 40), packing = duration(random, 5, 15);
   const scenario::Run run = rank.play(scenario::sleeping_stack(between(random, 3, 6))
                                           .forward(duration(random, 1, 10))
@@ -201,12 +208,13 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               expected.forward_backward);
   }
 }
 
-RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4), each("set", 0, 1, 2, 3, 4, 5, 6, 7),
-                 needs(Feature::timeline, Feature::serial), tags("reference")) {
+RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4),
+                 each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack scenario = random_stack(random);
   const scenario::Run run = rank.play(scenario);
@@ -218,7 +226,8 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               expected.forward_backward);
     check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, expected.exposed);
   }
 
@@ -226,7 +235,8 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   for (const scenario::Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.serial_forward);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, expected.serial_forward_backward);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               expected.serial_forward_backward);
   }
 }
 

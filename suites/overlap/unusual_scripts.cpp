@@ -17,8 +17,10 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 
-RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-18"),
-                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true), needs(Feature::timeline)) {
+RANKED_TEST_CASE("overlap/evaluation_between",
+                 clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-18"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true),
+                 needs(Feature::timeline)) {
   // Evaluations before and after the step: parameters that an evaluation gathers must not outlive the step.
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
@@ -45,8 +47,9 @@ RANKED_TEST_CASE("overlap/evaluation_between", clauses("OVL-4", "OVL-5", "OVL-7"
   }
 }
 
-RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
-                 also_with_discarded_module(), each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
+RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15"),
+                 ranks(1, 2, 3, 4), also_with_discarded_module(),
+                 each("how", "by_hand", "ahead", "prefetched_and_by_hand", "parts"),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
                        FullyShardFeature::reshard_to_size)) {
   // A step makes an all-gather stale that has been issued or finished before it.
@@ -59,7 +62,8 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   if (how == "ahead") before_step = {{ActionKind::evaluate}};
   if (how == "prefetched_and_by_hand") before_step = {{.kind = ActionKind::unshard, .module = "l0"}};
   if (how == "parts") {
-    fully_shard(scenario.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, world % 2 == 0 ? 2 : 1};
+    fully_shard(scenario.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size,
+                                                                world % 2 == 0 ? 2 : 1};
     before_step.insert(before_step.begin(), Action{ActionKind::evaluate});
   }
   const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
@@ -69,7 +73,8 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4), also_with_discarded_module(),
+RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks(1, 2, 3, 4),
+                 also_with_discarded_module(),
                  each("ends_with", "unshard", "forward", "not_last", "prefetch", "zero_grad"),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard, FullyShardFeature::prefetch_lists,
                        Feature::gradient_accumulation)) {

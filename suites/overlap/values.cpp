@@ -39,7 +39,8 @@ RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), e
 }
 
 RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true)) {
-  // Five steps of 1e-2 in single precision on values up to some hundreds; a wrong divisor or a lost gradient is off by far more.
+  // Five steps of 1e-2 in single precision on values up to some hundreds; a wrong divisor or a lost gradient is off by
+  // far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   const scenario::Run run = rank.play(dense_mlp(adamw, rank.param<bool>("reshard"), 5));

@@ -1,5 +1,5 @@
-// Gradients that wait: no value of a later mean can show whether ranks communicated in between. So calls are counted, and the gradients that
-// wait are compared with the rank's own.
+// Gradients that wait: no value of a later mean can show whether ranks communicated in between. So calls are counted,
+// and the gradients that wait are compared with the rank's own.
 #include <shardproof.hpp>
 
 #include "suites/checks/comparison.hpp"
@@ -31,8 +31,8 @@ std::size_t buckets_of_backward(const scenario::Iteration& iteration, int backwa
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(1, 2, 3, 4), each("gradients", "copies", "views"),
-                 needs(Feature::timeline, Feature::gradient_accumulation),
+RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(1, 2, 3, 4),
+                 each("gradients", "copies", "views"), needs(Feature::timeline, Feature::gradient_accumulation),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const scenario::Run run = play_accepted(rank, accumulating(rank, {sync(false),
                                                                     {ActionKind::forward},
@@ -61,8 +61,9 @@ RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(
 }
 
 // Without a zero_grad a mean is averaged again, together with what each rank adds to it.
-RANKED_TEST_CASE("replicate/two_synced_backwards", clauses("REP-1", "REP-4"), ranks(1, 2, 4), each("gradients", "copies", "views"),
-                 each("to", "none", "zero"), needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+RANKED_TEST_CASE("replicate/two_synced_backwards", clauses("REP-1", "REP-4"), ranks(1, 2, 4),
+                 each("gradients", "copies", "views"), each("to", "none", "zero"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   Action clear{.kind = ActionKind::zero_grad, .to_zero = rank.param("to") == "zero"};
   const scenario::Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
                                                                     {ActionKind::backward},
@@ -98,12 +99,14 @@ RANKED_TEST_CASE("replicate/switch_counts_in_forward", clauses("REP-6"), ranks(2
 }
 
 // A backward of two forwards makes each gradient ready once.
-RANKED_TEST_CASE("replicate/two_forwards", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3), each("gradients", "copies", "views"),
-                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(
-      rank,
-      accumulating(rank,
-                   {{ActionKind::forward}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, {ActionKind::zero_grad}}));
+RANKED_TEST_CASE("replicate/two_forwards", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3),
+                 each("gradients", "copies", "views"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+  const scenario::Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
+                                                                    {ActionKind::forward},
+                                                                    {ActionKind::backward},
+                                                                    {ActionKind::capture},
+                                                                    {ActionKind::zero_grad}}));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);

@@ -39,14 +39,16 @@ std::vector<std::string> spellings(std::int64_t rows, std::int64_t columns) {
   return {"[" + a + ", " + b + "]", "(" + a + ", " + b + ")", a + "x" + b, a + " x " + b};
 }
 const std::vector<std::string> spellings_of_bf16{"bf16", "bfloat16", "BFloat16"};
-const std::vector<std::string> spellings_of_frozen{"frozen", "not trainable", "requires_grad=False", "without gradient"};
+const std::vector<std::string> spellings_of_frozen{"frozen", "not trainable", "requires_grad=False",
+                                                   "without gradient"};
 
 }  // namespace
 
 // The layers `fc1` and `fc4` are twins, which change places: only their names differ.
 RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), also_with_discarded_module(),
-                 each("in", "count", "shape", "order", "twins", "trainability", "dtype"), each("culprit", "first", "last"),
-                 needs_if("in", "trainability", Feature::module_groups), needs_if("in", "dtype", ReplicateFeature::parameter_dtypes)) {
+                 each("in", "count", "shape", "order", "twins", "trainability", "dtype"),
+                 each("culprit", "first", "last"), needs_if("in", "trainability", Feature::module_groups),
+                 needs_if("in", "dtype", ReplicateFeature::parameter_dtypes)) {
   const int world = rank.world().size();
   const bool is_first = rank.param("culprit") == "first";
   const int culprit = is_first ? 1 : world - 1;
@@ -59,7 +61,8 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), a
   if (rank.index() == culprit) {
     if (what == "count") layers[3].bias = false;
     if (what == "shape") layers[1].out_features = layers[2].in_features = 6;
-    if (what == "order") layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
+    if (what == "order")
+      layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
     if (what == "twins") std::swap(layers[0].name, layers[3].name);
     if (what == "trainability") layers[0].frozen = true;  // only the first parameter differs
     if (what == "dtype") scenario::replicate(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
@@ -88,7 +91,8 @@ RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 
   std::int64_t differs_from_own = 0;
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
     for (std::size_t p = 0; p < run.captures()[i].parameters.size(); ++p) {
-      const scenario::CapturedParameter &mine = run.captures()[i].parameters[p], &same = expected.captures()[i].parameters[p];
+      const scenario::CapturedParameter &mine = run.captures()[i].parameters[p],
+                                        &same = expected.captures()[i].parameters[p];
       CAPTURE(i, mine.name);
       CHECK(first_difference(mine.shard, same.shard) == "");
       CHECK(first_difference(mine.gradient, same.gradient) == "");

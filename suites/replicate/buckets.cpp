@@ -17,10 +17,12 @@ namespace shardproof::replicate {
 using namespace suites;
 
 // The four layers of the seed, with the limits of PyTorch: 16.008, 32.016 and 16.008 MB.
-RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs(Feature::timeline),
+                 tags("reference")) {
   scenario::Scenario scenario = four_layers(2000);
   scenario.script.segments.front() = {
-      .iterations = 3, .body = {{scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}}};
+      .iterations = 3,
+      .body = {{scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}}};
   const scenario::Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   const std::vector<scenario::Iteration> all = run.iterations();
@@ -30,7 +32,8 @@ RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs
 }
 
 // A weight of 512 x 512 has exactly the bytes of PyTorch's first limit.
-RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ranks(2), needs(Feature::timeline), tags("reference")) {
+RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ranks(2), needs(Feature::timeline),
+                 tags("reference")) {
   scenario::Scenario scenario = four_layers(512);
   for (scenario::Module& layer : scenario.model.root.children) layer.bias = false;
   scenario.script.segments.front().iterations = 3;
@@ -61,8 +64,8 @@ RANKED_TEST_CASE("replicate/buckets_after_no_sync", clauses("REP-20"), ranks(2, 
 }
 
 // Any layers, and limits that some bucket often meets exactly.
-RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(2, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(2, 4), each("set", 0, 1, 2, 3, 4, 5),
+                 needs(Feature::timeline), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::Scenario scenario = random_layers(random);
   scenario.script.keep_tensors = true;

@@ -29,20 +29,25 @@ using scenario::CompilePlan;
 
 namespace {
 
-std::string seed_test(const std::string& compiled) { return "test_replicate_with_compiler.py::test_compile_" + compiled; }
+std::string seed_test(const std::string& compiled) {
+  return "test_replicate_with_compiler.py::test_compile_" + compiled;
+}
 
 // Registers a compressing hook in an iteration before all others.
 void compress(scenario::Scenario& scenario, const std::string& hook) {
   const auto kind = hook == "fp16" ? scenario::HookKind::fp16_compress : scenario::HookKind::bf16_compress;
-  scenario.script.segments.insert(scenario.script.segments.begin(),
-                                  {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+  scenario.script.segments.insert(
+      scenario.script.segments.begin(),
+      {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
 }
 
 // Without sync in the first backward of each iteration, if `sync` is false.
 scenario::Scenario compiled_net(Rank& rank) {
   std::vector<Action> body = training();
   const bool syncs = rank.param<bool>("sync");
-  if (!syncs) body.insert(body.begin(), {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true)});
+  if (!syncs)
+    body.insert(body.begin(),
+                {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true)});
   scenario::Scenario scenario = exact_net(true, std::move(body));
   scenario::replicate(scenario.plan).compile = compile_plan(rank);
   const std::string& hook = rank.param("hook");
@@ -55,9 +60,9 @@ scenario::Scenario compiled_net(Rank& rank) {
   return scenario;
 }
 
-// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and gradients alone,
-// a computed one once, and there are no other values than those that nodes use. A backward computes nothing but gradients and values
-// that nodes read.
+// Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and
+// gradients alone, a computed one once, and there are no other values than those that nodes use. A backward computes
+// nothing but gradients and values that nodes read.
 void check_values(const scenario::Model& model, const StepGraph& graph) {
   const bool is_forward = graph.pass == StepPass::forward;
   std::vector<std::string> found, expected;
@@ -80,7 +85,8 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
       is_used[output] = true;
       if (graph.values[output].kind == StepValueKind::computed) CHECK_FALSE(is_written[output]);
       is_written[output] = true;
-      CHECK((graph.values[output].kind == StepValueKind::computed || graph.values[output].kind == StepValueKind::gradient));
+      CHECK((graph.values[output].kind == StepValueKind::computed ||
+             graph.values[output].kind == StepValueKind::gradient));
     }
   }
   CHECK(std::ranges::count(is_used, false) == 0);
@@ -92,17 +98,19 @@ void check_values(const scenario::Model& model, const StepGraph& graph) {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-41"), ranks(1, 2, 4), each("hook", "none", "bf16", "fp16"),
-                 each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce", "none"), each("sync", true, false),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step), needs_if("sync", false, Feature::gradient_accumulation),
-                 needs_if("hook", "bf16", ReplicateFeature::compressing_hooks),
-                 needs_if("hook", "fp16", ReplicateFeature::compressing_hooks),
-                 seed_where(seed_test("cpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
-                 seed_where(seed_test("cpu_no_sync"), each("hook", "none"), each("sync", false), each("region", "forward_backward")),
-                 seed_where(seed_test("gpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
-                 seed_where(seed_test("bf16"), each("hook", "bf16"), each("sync", true), each("region", "forward_backward")),
-                 seed_where(seed_test("fp16"), each("hook", "fp16"), each("sync", true), each("region", "forward_backward")),
-                 seed_where(seed_test("backward_only"), each("hook", "none"), each("sync", true), each("region", "backward"))) {
+RANKED_TEST_CASE(
+    "replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-41"), ranks(1, 2, 4),
+    each("hook", "none", "bf16", "fp16"), each("region", "forward_backward", "backward"),
+    each("fusion", "concat", "coalesce", "none"), each("sync", true, false),
+    needs(Feature::timeline, ReplicateFeature::compiled_step), needs_if("sync", false, Feature::gradient_accumulation),
+    needs_if("hook", "bf16", ReplicateFeature::compressing_hooks),
+    needs_if("hook", "fp16", ReplicateFeature::compressing_hooks),
+    seed_where(seed_test("cpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
+    seed_where(seed_test("cpu_no_sync"), each("hook", "none"), each("sync", false), each("region", "forward_backward")),
+    seed_where(seed_test("gpu"), each("hook", "none"), each("sync", true), each("region", "forward_backward")),
+    seed_where(seed_test("bf16"), each("hook", "bf16"), each("sync", true), each("region", "forward_backward")),
+    seed_where(seed_test("fp16"), each("hook", "fp16"), each("sync", true), each("region", "forward_backward")),
+    seed_where(seed_test("backward_only"), each("hook", "none"), each("sync", true), each("region", "backward"))) {
   const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
   if (compresses) skip_unless_sums_have_an_order(rank);
   const scenario::Scenario scenario = compiled_net(rank);
@@ -131,8 +139,8 @@ RANKED_TEST_CASE("replicate/compile", clauses("REP-3", "REP-4", "REP-40", "REP-4
 }
 
 // The seed's optimizer. Its state depends on each gradient, so equal bits need equal gradients in each step.
-RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4), each("region", "forward_backward", "backward"),
-                 needs(ReplicateFeature::compiled_step)) {
+RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4),
+                 each("region", "forward_backward", "backward"), needs(ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, training());
   scenario.model.init_divisor = 8;
   scenario.script.input_divisor = 8;
@@ -141,12 +149,15 @@ RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4), each
   scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
   const scenario::Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
-  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
+                 Moves::some_parameter);
 }
 
-// The four layers of the seed with the limits of PyTorch: [w4], [b4 w3 b3 w2] and [b2 w1 b1]. In the second pass gradients exist.
-RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusion", "concat", "coalesce"), each("pass", "first", "second"),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference"),
+// The four layers of the seed with the limits of PyTorch: [w4], [b4 w3 b3 w2] and [b2 w1 b1]. In the second pass
+// gradients exist.
+RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusion", "concat", "coalesce"),
+                 each("pass", "first", "second"), needs(Feature::timeline, ReplicateFeature::compiled_step),
+                 tags("reference"),
                  seed_where("test_replicate_with_compiler.py::test_bucketing_coalesced_op", each("fusion", "coalesce")),
                  seed_where("test_replicate_with_compiler.py::test_bucketing_concat_op", each("fusion", "concat"))) {
   const bool existed = rank.param("pass") == "second";
@@ -173,13 +184,15 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
 }
 
 // The same layers with their values, which take some hundred megabytes.
-RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-41"), ranks(2), each("fusion", "concat", "coalesce"),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("large"), timeout(120s)) {
+RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-41"), ranks(2),
+                 each("fusion", "concat", "coalesce"), needs(Feature::timeline, ReplicateFeature::compiled_step),
+                 tags("large"), timeout(120s)) {
   scenario::Scenario scenario = four_layers(2000);
   scenario::replicate(scenario.plan).compile = fused_by(rank);
   // Ones in few places, so that all sums are exact.
   scenario.script.given = {{std::vector<double>(2000), std::vector<double>(2000)}};
-  for (int each = 0; each < 2; ++each) scenario.script.given[0][static_cast<std::size_t>(each)][static_cast<std::size_t>(7 * each + 3)] = 1;
+  for (int each = 0; each < 2; ++each)
+    scenario.script.given[0][static_cast<std::size_t>(each)][static_cast<std::size_t>(7 * each + 3)] = 1;
   scenario.script.segments = {{.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}}},
                               {.body = {{ActionKind::forward},
                                         {ActionKind::backward},
@@ -191,7 +204,8 @@ RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-4
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);
-  const std::vector<scenario::CapturedParameter>&before = run.captures().front().parameters, &after = run.captures().back().parameters;
+  const std::vector<scenario::CapturedParameter>&before = run.captures().front().parameters,
+        &after = run.captures().back().parameters;
   for (std::size_t p = 0; p < before.size(); ++p) {
     CAPTURE(before[p].name);
     CHECK(before[p].gradient.defined());
@@ -201,31 +215,38 @@ RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-4
 
 // Any layers and limits.
 RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), also_with_discarded_module(),
-                 each("fusion", "concat", "coalesce", "none"), each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step), tags("reference")) {
+                 each("fusion", "concat", "coalesce", "none"), each("region", "forward_backward", "backward"),
+                 each("set", 0, 1, 2, 3), needs(Feature::timeline, ReplicateFeature::compiled_step),
+                 tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::Scenario scenario = random_layers(random);
   scenario::replicate(scenario.plan).compile = compile_plan(rank);
   draw_limits(scenario, compiled_ready_order(scenario), rank.param<int>("set") % 2 == 0, random);
   // The first backward of an iteration makes gradients, the second one adds to them.
-  scenario.script.segments = {
-      {.iterations = 3,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 3,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::zero_grad}}}};
   const scenario::Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == 6);
   for (const scenario::CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(run.scenario(), rank.world().size(), step.backward == 2));
     for (const StepGraph& graph : *step.graphs) check_values(run.scenario().model, graph);
-    CHECK(step.graphs->size() == (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
+    CHECK(step.graphs->size() ==
+          (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
   }
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 
 // A backward without sync has no reductions, and settles no order for later ones.
-RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ranks(2), each("region", "forward_backward", "backward"),
-                 needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step), tags("reference")) {
+RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ranks(2),
+                 each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step),
+                 tags("reference")) {
   scenario::Scenario scenario = four_layers(3);
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 48;  // of a layer
@@ -240,8 +261,10 @@ RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ran
 }
 
 // A sum of what two uses contribute is a value of its own.
-RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks(1, 2), each("region", "forward_backward", "backward"),
-                 needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups, ReplicateFeature::compiled_step),
+RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks(1, 2),
+                 each("region", "forward_backward", "backward"),
+                 needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups,
+                       ReplicateFeature::compiled_step),
                  tags("reference")) {
   scenario::Scenario scenario = four_layers(3);
   scenario.model.root.children.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
@@ -257,8 +280,9 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
 // If no gradient exists, the result of a reduction becomes the gradient, in the memory of the reduction. Only `concat`
 // needs more memory: its flat tensor, in addition to the gradients that are copied to it. Each layer has a bucket. The
 // first backward is without sync and has its own plan, so the plans that reduce come later.
-RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3), each("fusion", "concat", "coalesce", "none"),
-                 each("region", "forward_backward", "backward"), each("pass", "first", "second"),
+RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
+                 each("fusion", "concat", "coalesce", "none"), each("region", "forward_backward", "backward"),
+                 each("pass", "first", "second"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
   const bool existed = rank.param("pass") == "second";
   scenario::Scenario scenario = exact_net(true, training());
@@ -287,18 +311,22 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   check_freed_memory(rank, run);
 }
 
-// Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result becomes its gradient
-// without a copy.
-RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14"), ranks(1, 2, 3), each("existing", "a", "b"),
-                 each("fusion", "concat", "coalesce"),
-                 needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
+// Before the backward that reduces, one layer of two has a gradient. Its result is copied. The other layer's result
+// becomes its gradient without a copy.
+RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14"), ranks(1, 2, 3),
+                 each("existing", "a", "b"), each("fusion", "concat", "coalesce"),
+                 needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation,
+                       ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(false, {});
   const auto layer = [](const char* name) {
     return scenario::Module{.name = name, .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = 3};
   };
-  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {layer("a"), layer("b")}}};
+  scenario.model.root.children = {
+      {.name = "way", .kind = scenario::ModuleKind::choice, .children = {layer("a"), layer("b")}}};
   scenario::replicate(scenario.plan).compile = fused_by(rank);
-  const auto forward = [](const std::string& way) { return Action{.kind = ActionKind::forward, .paths = {{"way", way}}}; };
+  const auto forward = [](const std::string& way) {
+    return Action{.kind = ActionKind::forward, .paths = {{"way", way}}};
+  };
   scenario.script.segments = {{.iterations = 3,
                                .body = {sync(false),
                                         forward(rank.param("existing")),
@@ -338,17 +366,19 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-4
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-43");
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 300ms + all_reduce);
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 300ms + all_reduce + 2ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most,
+               300ms + all_reduce + 2ms);
   }
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);
 }
 
-// With a compressing hook, a gradient is cast before its reduction, and its mean is cast back. Here a cast costs 2 ms if it packs gradients.
-// So the second all-reduce starts 2 ms after the first one: both gradients are of one layer.
+// With a compressing hook, a gradient is cast before its reduction, and its mean is cast back. Here a cast costs 2 ms
+// if it packs gradients. So the second all-reduce starts 2 ms after the first one: both gradients are of one layer.
 RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(2), each("hook", "fp16", "bf16"),
                  each("region", "forward_backward", "backward"),
-                 needs(Feature::timeline, ReplicateFeature::compiled_step, ReplicateFeature::compressing_hooks), tags("reference")) {
+                 needs(Feature::timeline, ReplicateFeature::compiled_step, ReplicateFeature::compressing_hooks),
+                 tags("reference")) {
   scenario::Scenario scenario = sleeping_layers({3, {.forward = 25'000'000, .backward = 50'000'000}}, 0);
   scenario.costs.work[WorkKind::reduce_copy_in] = 2'000'000;
   scenario::replicate(scenario.plan).compile = {.region = region_by(rank), .fusion = BucketFusion::none};
@@ -365,21 +395,25 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
       REQUIRE(std::ssize(calls) == gradients);
     }
     const auto judged = rank.under("REP-21");
-    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, 225ms + gradients * 2ms);
+    check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
+               225ms + gradients * 2ms);
     CHECK(std::chrono::nanoseconds(calls[1].start - calls[0].start) == 2ms);
   }
 }
 
 // Layers of one kind and two shapes. Iterations alternate their order.
-RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41"), ranks(1, 2, 3), each("fusion", "concat", "coalesce"),
+RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41"), ranks(1, 2, 3),
+                 each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, {});
   const auto way = [](const std::string& name, std::int64_t between) {
-    return scenario::Module{.name = name,
-                            .children = {{.name = "0", .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = between},
-                                         {.name = "1", .kind = scenario::ModuleKind::linear, .in_features = between, .out_features = 3}}};
+    return scenario::Module{
+        .name = name,
+        .children = {{.name = "0", .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = between},
+                     {.name = "1", .kind = scenario::ModuleKind::linear, .in_features = between, .out_features = 3}}};
   };
-  scenario.model.root.children = {{.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 2), way("wide", 4)}}};
+  scenario.model.root.children = {
+      {.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 2), way("wide", 4)}}};
   scenario.plan.optimizer.rate = 1.0 / 4;
   scenario::replicate(scenario.plan).compile = fused_by(rank);
   scenario.script.segments.clear();

@@ -69,13 +69,15 @@ RANKED_TEST_CASE("replicate/hook_operands", clauses("REP-3", "REP-4", "REP-9"), 
   check_same_order(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2, 3, 4), each("hook", "plain", "doubled", "sum"),
-                 each("gradients", "copies", "views"), needs(Feature::timeline, ReplicateFeature::gradient_hooks),
+RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2, 3, 4),
+                 each("hook", "plain", "doubled", "sum"), each("gradients", "copies", "views"),
+                 needs(Feature::timeline, ReplicateFeature::gradient_hooks),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const std::string& hook = rank.param("hook");
   const HookKind kind = hook == "plain" ? HookKind::plain : hook == "doubled" ? HookKind::doubled : HookKind::sum;
   scenario::Scenario scenario = hooked({registration(kind)});
-  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views")
+    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   const scenario::Run run = play_accepted(rank, scenario);
   check_gradients(rank, run, [kind](std::span<const double> by_rank) {
     return kind == HookKind::sum ? sum(by_rank) : (kind == HookKind::doubled ? 2 : 1) * mean(by_rank);
@@ -114,22 +116,26 @@ RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks
   }
 }
 
-RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks(1, 2, 3, 4), each("dtype", "f16", "bf16"),
-                 each("gradients", "copies", "views"), needs(Feature::timeline, ReplicateFeature::compressing_hooks),
+RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks(1, 2, 3, 4),
+                 each("dtype", "f16", "bf16"), each("gradients", "copies", "views"),
+                 needs(Feature::timeline, ReplicateFeature::compressing_hooks),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   skip_unless_sums_have_an_order(rank);
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
-  scenario::Scenario scenario = hooked({registration(low == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress)});
+  scenario::Scenario scenario =
+      hooked({registration(low == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress)});
   // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
   scenario.script.given.clear();
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
-  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views")
+    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   const scenario::Run run = play_accepted(rank, scenario);
   std::int64_t rounded = 0;
   check_gradients(rank, run, [&](std::span<const double> by_rank) {
     double total = 0;
     for (std::size_t each = 0; each < by_rank.size(); ++each) {
-      const double operand = oracles::rounded_to(low, oracles::rounded_to(low, by_rank[each]) / static_cast<double>(by_rank.size()));
+      const double operand =
+          oracles::rounded_to(low, oracles::rounded_to(low, by_rank[each]) / static_cast<double>(by_rank.size()));
       total = each == 0 ? operand : oracles::rounded_to(low, total + operand);
     }
     if (total != mean(by_rank)) ++rounded;
@@ -179,11 +185,13 @@ RANKED_TEST_CASE("replicate/late_fp16_hook", clauses("REP-10"), ranks(2), each("
 }
 
 // After two iterations the engine takes a hook, and refuses another one, as before the first.
-RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1, 2, 3), needs(ReplicateFeature::gradient_hooks)) {
+RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1, 2, 3),
+                 needs(ReplicateFeature::gradient_hooks)) {
   scenario::Scenario scenario = exact_net(true, gradients_only());
-  scenario.script.segments = {{.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}},
-                              {.body = {registration(HookKind::doubled), registration(HookKind::plain, true)}},
-                              {.iterations = 3, .body = gradients_only()}};
+  scenario.script.segments = {
+      {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}},
+      {.body = {registration(HookKind::doubled), registration(HookKind::plain, true)}},
+      {.iterations = 3, .body = gradients_only()}};
   const scenario::Run run = play_accepted(rank, scenario);
   check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
   for (int iteration = 0; iteration < 5; ++iteration) {
@@ -193,11 +201,13 @@ RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1
   }
 }
 
-RANKED_TEST_CASE("replicate/second_hook", clauses("REP-11"), ranks(1, 2, 3), each("second", "doubled", "not_callable", "fp16_compress"),
+RANKED_TEST_CASE("replicate/second_hook", clauses("REP-11"), ranks(1, 2, 3),
+                 each("second", "doubled", "not_callable", "fp16_compress"),
                  needs(ReplicateFeature::gradient_hooks, ReplicateFeature::compressing_hooks)) {
   const std::string& second = rank.param("second");
-  const HookKind kind =
-      second == "doubled" ? HookKind::doubled : (second == "not_callable" ? HookKind::not_callable : HookKind::fp16_compress);
+  const HookKind kind = second == "doubled"
+                            ? HookKind::doubled
+                            : (second == "not_callable" ? HookKind::not_callable : HookKind::fp16_compress);
   const scenario::Run run = play_accepted(rank, hooked({registration(HookKind::plain), registration(kind, true)}));
   check_gradients(rank, run, mean);
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK_FALSE(hook_calls(run, iteration).empty());

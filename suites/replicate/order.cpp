@@ -17,19 +17,23 @@ using scenario::ModuleKind;
 
 namespace {
 
-Module use(std::string name, std::string target) { return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)}; }
+Module use(std::string name, std::string target) {
+  return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)};
+}
 
-// Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first. After three iterations they change roles.
+// Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first. After three
+// iterations they change roles.
 scenario::Scenario two_orders(int world) {
   scenario::Scenario scenario = four_layers(4);
   Module a{.name = "a", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4}, b = a;
   b.name = "b";
   b.bias = false;
-  scenario.model.root.children = {{.name = "layers", .kind = ModuleKind::list, .children = {a, b}},
-                                  {.name = "way",
-                                   .kind = ModuleKind::choice,
-                                   .children = {{.name = "ab", .children = {use("0", "layers.a"), use("1", "layers.b")}},
-                                                {.name = "ba", .children = {use("0", "layers.b"), use("1", "layers.a")}}}}};
+  scenario.model.root.children = {
+      {.name = "layers", .kind = ModuleKind::list, .children = {a, b}},
+      {.name = "way",
+       .kind = ModuleKind::choice,
+       .children = {{.name = "ab", .children = {use("0", "layers.a"), use("1", "layers.b")}},
+                    {.name = "ba", .children = {use("0", "layers.b"), use("1", "layers.a")}}}}};
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 64;  // of a weight
   std::vector<int> others;
@@ -49,8 +53,9 @@ scenario::Scenario two_orders(int world) {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4), each("step", "eager", "compiled"),
-                 needs(Feature::timeline, Feature::module_groups), needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4),
+                 each("step", "eager", "compiled"), needs(Feature::timeline, Feature::module_groups),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
   const scenario::Run run = play_accepted(rank, scenario);
@@ -61,7 +66,8 @@ RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), 
 
 // The first backward that syncs is not the first one.
 RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3),
-                 each("step", "eager", "compiled"), needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation),
+                 each("step", "eager", "compiled"),
+                 needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
@@ -72,8 +78,8 @@ RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-
 }
 
 // Rank 0's order: `b` has the last backward of its forward, so it is ready first.
-RANKED_TEST_CASE("replicate/order_of_rank_0", clauses("REP-20"), ranks(2, 3, 4), needs(Feature::timeline, Feature::module_groups),
-                 tags("reference")) {
+RANKED_TEST_CASE("replicate/order_of_rank_0", clauses("REP-20"), ranks(2, 3, 4),
+                 needs(Feature::timeline, Feature::module_groups), tags("reference")) {
   const scenario::Run run = play_accepted(rank, two_orders(rank.world().size()));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());

@@ -29,24 +29,27 @@ scenario::Scenario seed_layers() {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(2, 3, 4), each("gradients", "copies", "views"),
-                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(2, 3, 4),
+                 each("gradients", "copies", "views"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   scenario::Scenario scenario = seed_layers();
-  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views")
+    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   const scenario::Run run = play_accepted(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-5");
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, 100ms);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 310ms);
-    if (iteration.index() > 0) check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 312ms);
+    if (iteration.index() > 0)
+      check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_most, 312ms);
   }
   check_reduced_once(rank, run);
   check_no_race(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3, 4, 5), needs(Feature::timeline),
-                 tags("reference")) {
+RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), each("set", 0, 1, 2, 3, 4, 5),
+                 needs(Feature::timeline), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   const auto pick = [&](std::int64_t least, std::int64_t most) { return replicate::pick(random, least, most); };
   std::vector<SleepingLayer> layers;

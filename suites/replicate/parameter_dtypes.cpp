@@ -32,7 +32,8 @@ namespace {
 
 DType low_dtype(Rank& rank) { return rank.param("dtype") == to_string(DType::f16) ? DType::f16 : DType::bf16; }
 
-// The second layer of `exact_net` is low. Three buckets: [1.bias 1.weight] of the low precision, [0.bias] and [0.weight].
+// The second layer of `exact_net` is low. Three buckets: [1.bias 1.weight] of the low precision, [0.bias] and
+// [0.weight].
 scenario::Scenario low_net(DType dtype, std::vector<Action> body) {
   scenario::Scenario scenario = exact_net(true, std::move(body));
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -54,8 +55,9 @@ scenario::Scenario with_large_inputs(scenario::Scenario scenario) {
 }
 
 scenario::Scenario with_hook(scenario::Scenario scenario, HookKind kind) {
-  scenario.script.segments.insert(scenario.script.segments.begin(),
-                                  {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+  scenario.script.segments.insert(
+      scenario.script.segments.begin(),
+      {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
   return scenario;
 }
 
@@ -69,7 +71,8 @@ void require_rounding(const scenario::Scenario& scenario, int world) {
   for (std::size_t i = 0; i < low.size(); ++i) {
     if (low[i].losses != wide[i].losses) ++differing;
     for (std::size_t p = 0; p < low[i].parameters.size(); ++p) {
-      if (low[i].gradients[p].tensor() != wide[i].gradients[p].tensor() || low[i].parameters[p].tensor() != wide[i].parameters[p].tensor())
+      if (low[i].gradients[p].tensor() != wide[i].gradients[p].tensor() ||
+          low[i].parameters[p].tensor() != wide[i].parameters[p].tensor())
         ++differing;
     }
   }
@@ -124,7 +127,8 @@ scenario::Scenario random_low_layers(Rank& rank, const std::optional<scenario::C
       const std::int64_t drawn = pick(random, 0, 3);
       if (drawn > 1) plan.parameter_dtypes[layer.name] = drawn == 2 ? DType::f16 : DType::bf16;
     }
-    const std::vector<std::string> ready = compile ? compiled_ready_order(scenario) : oracles::ready_order(scenario.model);
+    const std::vector<std::string> ready =
+        compile ? compiled_ready_order(scenario) : oracles::ready_order(scenario.model);
     draw_limits(scenario, ready, rank.param<int>("set") % 2 == 0, random);
     if (mixes_dtypes_by_bytes(scenario, ready)) return scenario;
   }
@@ -132,12 +136,14 @@ scenario::Scenario random_low_layers(Rank& rank, const std::optional<scenario::C
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/low_precision", clauses("REP-2", "REP-4", "REP-14", "REP-19"), ranks(1, 2, 4), each("dtype", "bf16", "f16"),
-                 each("gradients", "copies", "views"), needs(Feature::timeline, ReplicateFeature::parameter_dtypes),
+RANKED_TEST_CASE("replicate/low_precision", clauses("REP-2", "REP-4", "REP-14", "REP-19"), ranks(1, 2, 4),
+                 each("dtype", "bf16", "f16"), each("gradients", "copies", "views"),
+                 needs(Feature::timeline, ReplicateFeature::parameter_dtypes),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   skip_unless_sums_have_an_order(rank);
   scenario::Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
-  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views")
+    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   require_rounding(scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -170,7 +176,8 @@ RANKED_TEST_CASE("replicate/low_precision_steps", clauses("REP-19"), ranks(1, 2,
 }
 
 // Gradients of three iterations are added up in the low precision.
-RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "REP-19"), ranks(1, 2, 4), each("dtype", "bf16", "f16"),
+RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "REP-19"), ranks(1, 2, 4),
+                 each("dtype", "bf16", "f16"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::parameter_dtypes)) {
   skip_unless_sums_have_an_order(rank);
   scenario::Scenario scenario = with_large_inputs(low_net(low_dtype(rank), {}));
@@ -198,13 +205,14 @@ RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "R
 }
 
 // Each call of the hook gets whole gradients of one dtype.
-RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-19"), ranks(1, 2, 4), each("dtype", "bf16", "f16"),
-                 each("hook", "plain", "sum"),
+RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-19"), ranks(1, 2, 4),
+                 each("dtype", "bf16", "f16"), each("hook", "plain", "sum"),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::gradient_hooks)) {
   skip_unless_sums_have_an_order(rank);
   scenario::Scenario scenario = with_large_inputs(low_net(low_dtype(rank), gradients_only()));
   scenario.script.keep_tensors = true;
-  scenario = with_last_step(with_hook(std::move(scenario), rank.param("hook") == "sum" ? HookKind::sum : HookKind::plain));
+  scenario =
+      with_last_step(with_hook(std::move(scenario), rank.param("hook") == "sum" ? HookKind::sum : HookKind::plain));
   require_rounding(scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -214,7 +222,8 @@ RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-9");
     std::vector<NamedGradient> left = own_gradients(scenario, rank.index(), iteration.index());
-    for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration.index()})) {
+    for (const scenario::Callback* call :
+         run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration.index()})) {
       std::vector<NamedGradient> of_dtype = left;
       std::erase_if(of_dtype, [&](const NamedGradient& gradient) {
         return scenario::replicate(scenario.plan).dtype_of(gradient.name) != call->tensors.at(0).dtype();
@@ -242,7 +251,8 @@ RANKED_TEST_CASE("replicate/low_precision_compressed", clauses("REP-4", "REP-10"
   scenario.model.loss.divisor = 16;  // gradients of f16 stay below its largest number
   const bool compiles = rank.param("step") == "compiled";
   if (compiles) scenario::replicate(scenario.plan).compile.emplace();
-  scenario = with_last_step(with_hook(std::move(scenario), hook == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress));
+  scenario = with_last_step(
+      with_hook(std::move(scenario), hook == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress));
   require_rounding(scenario, rank.world().size());
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -269,7 +279,8 @@ RANKED_TEST_CASE("replicate/dtype_buckets", clauses("REP-20"), ranks(2, 4), each
 }
 
 RANKED_TEST_CASE("replicate/dtype_buckets_of_construction", clauses("REP-22"), ranks(2, 3), each("set", 0, 1, 2, 3),
-                 needs(Feature::timeline, ReplicateFeature::unused_parameters, ReplicateFeature::parameter_dtypes), tags("reference")) {
+                 needs(Feature::timeline, ReplicateFeature::unused_parameters, ReplicateFeature::parameter_dtypes),
+                 tags("reference")) {
   scenario::Scenario scenario = random_low_layers(rank);
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.unused_parameters = true;
@@ -280,8 +291,9 @@ RANKED_TEST_CASE("replicate/dtype_buckets_of_construction", clauses("REP-22"), r
   check_reduced_once(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "REP-19", "REP-40", "REP-41"), ranks(1, 2, 4),
-                 each("dtype", "bf16", "f16"), each("fusion", "concat", "coalesce", "none"), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "REP-19", "REP-40", "REP-41"),
+                 ranks(1, 2, 4), each("dtype", "bf16", "f16"), each("fusion", "concat", "coalesce", "none"),
+                 each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step)) {
   skip_unless_sums_have_an_order(rank);
   scenario::Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
@@ -298,7 +310,8 @@ RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "
 
 RANKED_TEST_CASE("replicate/dtype_plan", clauses("REP-42"), ranks(2, 4), each("fusion", "concat", "coalesce"),
                  each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
-                 needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step), tags("reference")) {
+                 needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step),
+                 tags("reference")) {
   const scenario::Scenario scenario = random_low_layers(rank, compile_plan(rank));
   const scenario::Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == iterations);

@@ -35,7 +35,8 @@ class GradientsOfValues {
       const Names all = names_[node.inputs.at(0)];
       for (std::size_t i = 0; i < node.outputs.size() && i < all.size(); ++i) names_[node.outputs[i]] = {all[i]};
     } else if (node.kind != StepNodeKind::compute || node.operation == "divide" || node.operation == "cast") {
-      for (std::size_t i = 0; i < node.outputs.size() && i < node.inputs.size(); ++i) names_[node.outputs[i]] = names_[node.inputs[i]];
+      for (std::size_t i = 0; i < node.outputs.size() && i < node.inputs.size(); ++i)
+        names_[node.outputs[i]] = names_[node.inputs[i]];
     }
   }
 
@@ -48,15 +49,19 @@ std::string in_words(const std::vector<Names>& operands) {
   return fmt::format("{}", fmt::join(tensors, ", "));
 }
 
-std::string reduction(std::string_view tag, std::int64_t elements, DType dtype, ReduceOp op, const std::vector<int>& group) {
+std::string reduction(std::string_view tag, std::int64_t elements, DType dtype, ReduceOp op,
+                      const std::vector<int>& group) {
   return fmt::format("{}: {} {} ({} of {})", tag, elements, to_string(dtype), to_string(op), fmt::join(group, ","));
 }
 
 std::string in_words(std::int64_t elements, DType dtype) { return fmt::format("{} {}", elements, to_string(dtype)); }
 
-bool is_result(std::string_view line) { return line.starts_with("wait ") || line.starts_with("split ") || line.starts_with("copy "); }
+bool is_result(std::string_view line) {
+  return line.starts_with("wait ") || line.starts_with("split ") || line.starts_with("copy ");
+}
 
-// No clause fixes the order of results that nothing is computed between. So they are sorted: waits, then splits, then copies.
+// No clause fixes the order of results that nothing is computed between. So they are sorted: waits, then splits, then
+// copies.
 PlanLines with_ordered_results(PlanLines lines) {
   const auto is_before = [](const std::string& a, const std::string& b) {
     return std::pair(b.substr(0, b.find(' ')), a) < std::pair(a.substr(0, a.find(' ')), b);
@@ -101,7 +106,8 @@ PlanLines reduction_plan(const StepGraph& backward) {
     std::vector<Names> operands;
     for (const std::size_t input : node.inputs) operands.push_back(gradients.of(input));
     std::string line(node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind));
-    if (node.kind == StepNodeKind::all_reduce || node.kind == StepNodeKind::wait) line += fmt::format(" {}:", node.label);
+    if (node.kind == StepNodeKind::all_reduce || node.kind == StepNodeKind::wait)
+      line += fmt::format(" {}:", node.label);
     line += " " + in_words(operands);
     if (node.operation == "divide") line += fmt::format(" by {}", node.divisor);
     if (node.kind == StepNodeKind::all_reduce) {
@@ -116,8 +122,10 @@ PlanLines reduction_plan(const StepGraph& backward) {
 }
 
 std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario) {
-  const bool is_whole = scenario::replicate(scenario.plan).compile.value().region == scenario::CompiledRegion::forward_backward;
-  return oracles::ready_order(scenario.model, is_whole ? oracles::ModuleOrder::registered : oracles::ModuleOrder::reversed);
+  const bool is_whole =
+      scenario::replicate(scenario.plan).compile.value().region == scenario::CompiledRegion::forward_backward;
+  return oracles::ready_order(scenario.model,
+                              is_whole ? oracles::ModuleOrder::registered : oracles::ModuleOrder::reversed);
 }
 
 PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed) {
@@ -129,10 +137,12 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
   // One rank has no all-reduces to fuse.
   const bool fuses = fusion != scenario::BucketFusion::none && world > 1;
-  auto buckets = fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes) : oracles::filled_buckets(ready, 1, 1);
+  auto buckets = fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes)
+                       : oracles::filled_buckets(ready, 1, 1);
   // Each starts with its last gradient.
-  std::ranges::stable_sort(buckets, {},
-                           [&](const oracles::Bucket& bucket) { return std::ranges::find(ready, bucket.back()) - ready.begin(); });
+  std::ranges::stable_sort(buckets, {}, [&](const oracles::Bucket& bucket) {
+    return std::ranges::find(ready, bucket.back()) - ready.begin();
+  });
   std::vector<int> ranks(static_cast<std::size_t>(world));
   std::iota(ranks.begin(), ranks.end(), 0);
   PlanLines lines, results;
@@ -143,7 +153,9 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     const bool is_flat = fusion == scenario::BucketFusion::concat && members.size() > 1;
     std::vector<Names> operands;
     if (is_flat) operands = {members};
-    else std::ranges::transform(members, std::back_inserter(operands), [](const std::string& name) { return Names{name}; });
+    else
+      std::ranges::transform(members, std::back_inserter(operands),
+                             [](const std::string& name) { return Names{name}; });
     std::vector<Names> each;
     std::ranges::transform(members, std::back_inserter(each), [](const std::string& name) { return Names{name}; });
     if (is_flat) lines.push_back("concat " + in_words(each));
@@ -151,10 +163,12 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
     Names sizes;
     const auto width = static_cast<std::int64_t>(size_of(bucket.front().dtype));
     if (is_flat) sizes = {in_words(oracles::bytes_of(bucket) / width, bucket.front().dtype)};
-    else std::ranges::transform(bucket, std::back_inserter(sizes), [&](const auto& one) { return in_words(one.bytes / width, one.dtype); });
+    else
+      std::ranges::transform(bucket, std::back_inserter(sizes),
+                             [&](const auto& one) { return in_words(one.bytes / width, one.dtype); });
     if (world > 1)
-      lines.push_back(
-          fmt::format("all_reduce {}: {} = {} (sum of {})", tag, in_words(operands), fmt::join(sizes, ", "), fmt::join(ranks, ",")));
+      lines.push_back(fmt::format("all_reduce {}: {} = {} (sum of {})", tag, in_words(operands), fmt::join(sizes, ", "),
+                                  fmt::join(ranks, ",")));
     if (is_flat) {
       results.push_back(fmt::format("wait {}: {}", tag, in_words(operands)));
       results.push_back("split " + in_words(operands));
@@ -173,7 +187,8 @@ PlanLines planned_reductions(const StepGraph& graph) {
   for (const StepNode& node : graph.nodes) {
     if (node.kind != StepNodeKind::all_reduce) continue;
     for (const std::size_t input : node.inputs)
-      lines.push_back(reduction(node.label, numel(graph.values[input].shape), graph.values[input].dtype, node.op, node.group));
+      lines.push_back(
+          reduction(node.label, numel(graph.values[input].shape), graph.values[input].dtype, node.op, node.group));
   }
   return lines;
 }

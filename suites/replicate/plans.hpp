@@ -10,12 +10,12 @@
 
 namespace shardproof::replicate {
 
-/// One line for each step, for example `divide fc4.bias + fc4.weight by 2`, `all_reduce bucket 0: fc4.bias + fc4.weight = 20 f32 (sum
-/// of 0,1)` or `wait bucket 0: fc4.bias`. `a + b` are in one tensor, `a, b` in one call.
+/// One line for each step, for example `divide fc4.bias + fc4.weight by 2`, `all_reduce bucket 0: fc4.bias + fc4.weight
+/// = 20 f32 (sum of 0,1)` or `wait bucket 0: fc4.bias`. `a + b` are in one tensor, `a, b` in one call.
 using PlanLines = std::vector<std::string>;
 
-/// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts and copies, in order.
-/// Excludes other computation. Consecutive results are sorted.
+/// The part of a compiled backward that reduces gradients: divisions, concatenations, all-reduces, waits, splits, casts
+/// and copies, in order. Excludes other computation. Consecutive results are sorted.
 PlanLines reduction_plan(const StepGraph& backward);
 /// The order in which the gradients of chains of linear modules become ready in a compiled backward.
 std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario);

@@ -81,7 +81,8 @@ scenario::Scenario exact_net(bool many, std::vector<Action> body) {
 
 scenario::Scenario four_layers(std::int64_t width) {
   scenario::Scenario scenario;
-  for (const char* const name : {"fc1", "fc2", "fc3", "fc4"}) scenario.model.root.children.push_back(linear(name, width, width));
+  for (const char* const name : {"fc1", "fc2", "fc3", "fc4"})
+    scenario.model.root.children.push_back(linear(name, width, width));
   scenario.model.init_divisor = 1;
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
   scenario.script.input = {1, width};
@@ -109,7 +110,8 @@ scenario::Scenario random_layers(std::mt19937_64& random) {
   return scenario;
 }
 
-void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random) {
+void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact,
+                 std::mt19937_64& random) {
   const auto gradients = oracles::trainable_gradients(scenario);
   std::vector<std::int64_t> sums;  // of bytes, of gradients of the first one's dtype
   std::optional<DType> dtype;
@@ -125,7 +127,8 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
     plan.bucket_bytes = pick(random, 1, 200);
     return;
   }
-  const std::int64_t last = std::ssize(sums) - 1, first_closes = pick(random, 0, last / 2), first_misses = pick(random, 0, 1);
+  const std::int64_t last = std::ssize(sums) - 1, first_closes = pick(random, 0, last / 2),
+                     first_misses = pick(random, 0, 1);
   const std::int64_t begin = std::min(last, first_closes + first_misses + 1);
   const auto sum_to = [&](std::int64_t at) { return at < 0 ? 0 : sums[static_cast<std::size_t>(at)]; };
   plan.first_bucket_bytes = sum_to(first_closes) + first_misses;
@@ -143,7 +146,8 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
   scenario.costs.collectives[CollectiveKind::all_reduce] = {.fixed = all_reduce};
   scenario.script.input = {2, 4};
-  scenario.script.segments = {{.iterations = iterations, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {
+      {.iterations = iterations, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -156,12 +160,14 @@ std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration)
 namespace {
 
 // Between two marks, without agreements. No first mark: from the beginning.
-std::vector<fact::Collective> calls_between(const scenario::Iteration& iteration, const std::string& begin, const std::string& end) {
+std::vector<fact::Collective> calls_between(const scenario::Iteration& iteration, const std::string& begin,
+                                            const std::string& end) {
   const suites::Kind& kind = suites::replicate_checks();
   std::vector<fact::Collective> calls;
   bool is_in = begin.empty();
   for (const Fact& fact : iteration.facts()) {
-    if (const auto* const mark = std::get_if<fact::Mark>(&fact)) is_in = mark->text == begin || (is_in && mark->text != end);
+    if (const auto* const mark = std::get_if<fact::Mark>(&fact))
+      is_in = mark->text == begin || (is_in && mark->text != end);
     const auto* const call = std::get_if<fact::Collective>(&fact);
     if (is_in && call != nullptr && !kind.is_agreement(*call)) calls.push_back(*call);
   }
@@ -175,7 +181,8 @@ std::string mark_of_backward(const scenario::Iteration& iteration, int backward,
 }  // namespace
 
 std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
-  return calls_between(iteration, mark_of_backward(iteration, backward, false), mark_of_backward(iteration, backward, true));
+  return calls_between(iteration, mark_of_backward(iteration, backward, false),
+                       mark_of_backward(iteration, backward, true));
 }
 
 std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward) {
@@ -196,7 +203,8 @@ void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run
       CAPTURE(expected.parameters[p].name);
       CHECK(found.parameters[p].shard == expected.parameters[p].shard);
       REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
-      if (expected.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
+      if (expected.parameters[p].gradient.defined())
+        CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
     }
   }
 }
@@ -215,7 +223,8 @@ void check_reduced_once(Rank& rank, const scenario::Run& run) {
   std::map<DType, std::uint64_t> expected;  // elements
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
     if (parameter.trainable && rank.world().size() > 1)
-      expected[run.scenario().plan.engine.get()->dtype_of(parameter.name)] += static_cast<std::uint64_t>(numel(parameter.shape));
+      expected[run.scenario().plan.engine.get()->dtype_of(parameter.name)] +=
+          static_cast<std::uint64_t>(numel(parameter.shape));
   }
   const suites::Kind& kind = suites::kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
@@ -246,17 +255,20 @@ std::ptrdiff_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::
   return unclosed;
 }
 
-// The buckets of the first backward in iteration 0, later those in ready order. Buckets that no limit has closed, one for each dtype, come in
-// the order in which the engine has them. With unused parameters, buckets are always those of the construction.
-std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration, const std::vector<DType>& found) {
+// The buckets of the first backward in iteration 0, later those in ready order. Buckets that no limit has closed, one
+// for each dtype, come in the order in which the engine has them. With unused parameters, buckets are always those of
+// the construction.
+std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration,
+                                              const std::vector<DType>& found) {
   const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   if (iteration == 0 || plan.unused_parameters) return oracles::first_buckets(scenario);
   std::vector<oracles::Bucket> buckets = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
   for (auto bucket = buckets.end() - unclosed_buckets(plan, buckets); bucket != buckets.end(); ++bucket) {
     const std::ptrdiff_t place = bucket - buckets.begin();
     if (place >= std::ssize(found)) break;
-    const auto same = std::find_if(
-        bucket, buckets.end(), [&](const oracles::Bucket& other) { return other.front().dtype == found[static_cast<std::size_t>(place)]; });
+    const auto same = std::find_if(bucket, buckets.end(), [&](const oracles::Bucket& other) {
+      return other.front().dtype == found[static_cast<std::size_t>(place)];
+    });
     if (same != buckets.end()) std::iter_swap(bucket, same);
   }
   return buckets;
@@ -265,7 +277,9 @@ std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario
 }  // namespace
 
 void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
-  const auto in_words = [](std::uint64_t bytes, DType dtype) { return fmt::format("{} bytes of {}", bytes, to_string(dtype)); };
+  const auto in_words = [](std::uint64_t bytes, DType dtype) {
+    return fmt::format("{} bytes of {}", bytes, to_string(dtype));
+  };
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::string> reduced, expected;
@@ -293,7 +307,8 @@ std::string difference_of_values(const Tensor& a, const Tensor& b) {
 void check_bucket_members(Rank& rank, const scenario::Run& run) {
   for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const std::vector<suites::NamedGradient> own = suites::own_gradients(run.scenario(), rank.index(), iteration.index());
+    const std::vector<suites::NamedGradient> own =
+        suites::own_gradients(run.scenario(), rank.index(), iteration.index());
     std::vector<Tensor> operands;
     for (const scenario::Operand& operand : run.operands()) {
       if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
@@ -309,7 +324,8 @@ void check_bucket_members(Rank& rank, const scenario::Run& run) {
         const auto gradient = std::ranges::find(own, name, &suites::NamedGradient::name);
         REQUIRE(gradient != own.end());
         for (const double value : gradient->values)
-          expected.push_back(static_cast<float>(oracles::rounded_to(buckets[b].front().dtype, value / rank.world().size())));
+          expected.push_back(
+              static_cast<float>(oracles::rounded_to(buckets[b].front().dtype, value / rank.world().size())));
       }
       const Tensor in_f32 = Tensor::of<float>({std::ssize(expected)}, expected);
       CHECK(difference_of_values(operands[b].flatten(), suites::in_dtype(buckets[b].front().dtype, in_f32)) == "");

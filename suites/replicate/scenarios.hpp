@@ -37,7 +37,8 @@ suites::Tolerance exact_unless_division_rounds(Rank& rank);
 /// the plan's limits make three buckets of the four parameters. Otherwise all are in one bucket.
 scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
 
-/// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of `gradients_only`.
+/// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of
+/// `gradients_only`.
 scenario::Scenario four_layers(std::int64_t width);
 
 /// A number from `least` to `most`, both included.
@@ -47,7 +48,8 @@ scenario::Scenario random_layers(std::mt19937_64& random);
 /// Draws the limits of buckets. `ready` has the parameters in the order in which gradients become ready. With `exact`,
 /// a limit is the size of consecutive gradients, or one byte more. So the first two buckets reach their limits exactly,
 /// or just miss them. With several dtypes, this holds for the first one.
-void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
+void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact,
+                 std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
 struct SleepingLayer {

@@ -31,10 +31,19 @@ std::vector<Action> script_of(const std::string& what) {
   // Sync is on in these calls alone, before the first backward and after it.
   if (what == "failed_forward_syncs" || what == "evaluation_syncs") {
     const Action only = what == "evaluation_syncs" ? evaluation : failing;
-    body = {only,    sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true), body[0], body[1],
-            body[2], body[3]};
+    body = {only,
+            sync(false),
+            {ActionKind::forward},
+            {ActionKind::backward},
+            {ActionKind::capture},
+            sync(true),
+            body[0],
+            body[1],
+            body[2],
+            body[3]};
   }
-  if (what == "other_call_unsynced") body = {body[0], sync(false), evaluation, failing, evaluation, body[1], sync(true), body[2], body[3]};
+  if (what == "other_call_unsynced")
+    body = {body[0], sync(false), evaluation, failing, evaluation, body[1], sync(true), body[2], body[3]};
   return body;
 }
 
@@ -57,8 +66,8 @@ scenario::Scenario off_path(const std::string& what) {
 
 RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6", "REP-15"), ranks(1, 2, 3, 4),
                  each("step", "eager", "compiled"),
-                 each("what", "frozen", "shared_parameters", "two_forwards", "evaluations", "evaluation_syncs", "failed_forward",
-                      "failed_forward_syncs", "other_call_unsynced"),
+                 each("what", "frozen", "shared_parameters", "two_forwards", "evaluations", "evaluation_syncs",
+                      "failed_forward", "failed_forward_syncs", "other_call_unsynced"),
                  needs(Feature::timeline), needs_if("step", "compiled", ReplicateFeature::compiled_step),
                  needs_if("what", "frozen", Feature::module_groups),
                  needs_if("what", "shared_parameters", Feature::shared_parameters, Feature::module_groups),
@@ -83,31 +92,37 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
 }
 
 // Memory comes with materialize, values with initialize, in any order of modules.
-RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ranks(1, 2, 4), each("step", "eager", "compiled"),
-                 needs(Feature::timeline, Feature::meta_initialisation), needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ranks(1, 2, 4),
+                 each("step", "eager", "compiled"), needs(Feature::timeline, Feature::meta_initialisation),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, training());
   scenario.plan.initialisation = scenario::Initialisation::meta;
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
-  scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {{.kind = ActionKind::materialize, .module = "1"},
-                                                                              {.kind = ActionKind::materialize, .module = "0"},
-                                                                              {.kind = ActionKind::initialize, .module = "1"},
-                                                                              {.kind = ActionKind::initialize, .module = "0"}}});
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::materialize, .module = "1"},
+                                            {.kind = ActionKind::materialize, .module = "0"},
+                                            {.kind = ActionKind::initialize, .module = "1"},
+                                            {.kind = ActionKind::initialize, .module = "0"}}});
   const scenario::Run run = play_accepted(rank, scenario);
   const auto judged = rank.under("REP-14");
   CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize)).bytes == 0);
-  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize, true)).bytes == 4 * (18 + 3));
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize, true)).bytes ==
+        4 * (18 + 3));
   CHECK(run.peak(MemoryClass::parameter).bytes == 4 * trainable_elements(scenario.model));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
 }
 
-// While work runs, memory that it does not declare holds other values: so a work that reads or writes more than it says computes wrongly.
+// While work runs, memory that it does not declare holds other values: so a work that reads or writes more than it says
+// computes wrongly.
 RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
-                 each("plan", "copies", "views", "unused_parameters", "concat", "coalesce"), each("hook", "none", "bf16_compress"),
+                 each("plan", "copies", "views", "unused_parameters", "concat", "coalesce"),
+                 each("hook", "none", "bf16_compress"),
                  needs(Feature::timeline, Feature::hidden_memory, Feature::gradient_accumulation),
                  needs_if("plan", "views", ReplicateFeature::gradient_views),
                  needs_if("plan", "unused_parameters", ReplicateFeature::unused_parameters, Feature::module_groups),
-                 needs_if("plan", "concat", ReplicateFeature::compiled_step), needs_if("plan", "coalesce", ReplicateFeature::compiled_step),
+                 needs_if("plan", "concat", ReplicateFeature::compiled_step),
+                 needs_if("plan", "coalesce", ReplicateFeature::compiled_step),
                  needs_if("hook", "bf16_compress", ReplicateFeature::compressing_hooks)) {
   scenario::Scenario scenario = off_path("evaluation_syncs");
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -122,9 +137,9 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
         {.name = "way", .kind = ModuleKind::choice, .children = {{.name = "none", .kind = ModuleKind::relu}, layer}});
   }
   if (rank.param("hook") != "none")
-    scenario.script.segments.insert(
-        scenario.script.segments.begin(),
-        {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
+    scenario.script.segments.insert(scenario.script.segments.begin(),
+                                    {.body = {{.kind = ActionKind::register_hook,
+                                               .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
   const scenario::Run usual = play_accepted(rank, scenario);
   scenario.costs.hide_undeclared_memory = true;
   const scenario::Run hidden = play_accepted(rank, scenario);

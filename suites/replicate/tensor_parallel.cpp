@@ -1,5 +1,5 @@
-// Copies of a model whose linear modules are divided among ranks. The undivided model, trained by one process on as many ranks as there are
-// copies, gives the expected values.
+// Copies of a model whose linear modules are divided among ranks. The undivided model, trained by one process on as
+// many ranks as there are copies, gives the expected values.
 #include <shardproof.hpp>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ namespace {
 
 constexpr std::int64_t input_features = 3, inner_features = 12, output_features = 5;
 
-/// The world of a case, row-major: ranks of one row have parts of one copy, ranks of one column have the same part of each copy.
+/// The world of a case, row-major: ranks of one row have parts of one copy, ranks of one column have the same part of
+/// each copy.
 struct Division {
   explicit Division(Rank& of) : index(of.index()), parts(of.param<int>("tp")), copies(of.world().size() / parts) {}
 
@@ -57,8 +58,9 @@ struct Division {
   int index, parts, copies;
 };
 
-// The batch of a copy repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not round. The
-// row's numbers are small, so that values keep few bits: all are 1 or all -1, but for one that is 3 or -3.
+// The batch of a copy repeats one row, once for each copy. So gradients are multiples of that number, and their mean
+// does not round. The row's numbers are small, so that values keep few bits: all are 1 or all -1, but for one that is 3
+// or -3.
 void give_inputs(scenario::Script& script, const Division& division) {
   script.input = {division.copies, input_features};
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -72,9 +74,9 @@ void give_inputs(scenario::Script& script, const Division& division) {
   }
 }
 
-// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same gradients of biases. Three
-// steps of one pair are exact. More pairs are exact until the first step, which then comes last. From the second backward on, each gradient
-// has its own bucket.
+// A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same
+// gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
+// last. From the second backward on, each gradient has its own bucket.
 scenario::Scenario divided_pairs(const Division& division, int pairs) {
   scenario::Scenario scenario;
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
@@ -84,7 +86,8 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
     std::vector<Module>& modules = scenario.model.root.children;
     modules.push_back({.name = up, .kind = ModuleKind::linear, .in_features = in, .out_features = inner_features});
     modules.push_back({.name = "relu" + std::to_string(2 * pair + 1), .kind = ModuleKind::relu});
-    modules.push_back({.name = down, .kind = ModuleKind::linear, .in_features = inner_features, .out_features = output_features});
+    modules.push_back(
+        {.name = down, .kind = ModuleKind::linear, .in_features = inner_features, .out_features = output_features});
     modules.push_back({.name = "relu" + std::to_string(2 * pair + 2), .kind = ModuleKind::relu});
     plan.tensor_parallel[up] = TensorParallel::column;
     plan.tensor_parallel[down] = TensorParallel::row;
@@ -150,7 +153,8 @@ void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& di
       CHECK(held.gradient == part(expected[i].gradients[p].tensor(), held));
     }
   }
-  // Steps move each parameter, and each copy's own gradients differ from the mean: so an engine that reduces nothing is wrong.
+  // Steps move each parameter, and each copy's own gradients differ from the mean: so an engine that reduces nothing is
+  // wrong.
   const std::vector<NamedGradient> own = own_gradients(run.scenario(), rank.index(), 0);
   for (std::size_t p = 0; p < first.size(); ++p) {
     INFO("parameter \"" << first[p].name << '"');
@@ -162,11 +166,13 @@ void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& di
 /// The collectives of these ranks.
 std::vector<fact::Collective> among(const std::vector<fact::Collective>& calls, const std::vector<int>& group) {
   std::vector<fact::Collective> found;
-  std::ranges::copy_if(calls, std::back_inserter(found), [&](const fact::Collective& call) { return call.group == group; });
+  std::ranges::copy_if(calls, std::back_inserter(found),
+                       [&](const fact::Collective& call) { return call.group == group; });
   return found;
 }
 
-// In forward each row module sums its outputs, in backward each column module the gradient of its input, unless that is the model's input.
+// In forward each row module sums its outputs, in backward each column module the gradient of its input, unless that is
+// the model's input.
 void check_sums_over_parts(const Rank& rank, const std::vector<fact::Collective>& calls, std::size_t count,
                            const std::vector<std::int64_t>& elements) {
   const auto judged = rank.under("REP-32");
@@ -199,8 +205,10 @@ void play_ddp_tp(Rank& rank) {
   check_freed_memory(rank, run);
 }
 
-// In the plan, gradients are reduced among the ranks with the same part of each copy, and a module's values among those with parts of one copy.
-void check_planned_groups(const StepGraph& graph, const scenario::Scenario& scenario, const Division& division, std::size_t sums) {
+// In the plan, gradients are reduced among the ranks with the same part of each copy, and a module's values among those
+// with parts of one copy.
+void check_planned_groups(const StepGraph& graph, const scenario::Scenario& scenario, const Division& division,
+                          std::size_t sums) {
   const auto& divided = scenario::replicate(scenario.plan).tensor_parallel;
   std::size_t buckets = 0, found = 0;
   for (const StepNode& node : graph.nodes) {
@@ -289,32 +297,33 @@ void play_ddp_tp_memory(Rank& rank) {
 }  // namespace
 
 // Two copies that are whole, and one that is divided.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(2), each("step", "eager"), each("tp", 1, 2),
-                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(2), each("step", "eager"),
+                 each("tp", 1, 2), each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
 // Two copies as in the seed, and two parts.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(4), each("step", "eager"), each("tp", 2),
-                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(4), each("step", "eager"),
+                 each("tp", 2), each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel),
                  seed("test_replicate_with_compiler.py::test_ddp_tp")) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(6), each("step", "eager"), each("tp", 2, 3),
-                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(6), each("step", "eager"),
+                 each("tp", 2, 3), each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(8), each("step", "eager"), each("tp", 2, 4),
-                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34"), ranks(8), each("step", "eager"),
+                 each("tp", 2, 4), each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp(rank);
 }
 
 // Two copies that are whole, and one that is divided.
-RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2), each("tp", 1, 2), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(2), each("tp", 1, 2),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
 }
-RANKED_TEST_CASE("replicate/compiled_ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2), each("pairs", 1, 2),
-                 each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
+RANKED_TEST_CASE("replicate/compiled_ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4), each("tp", 2),
+                 each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+                 each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   const Division division(rank);
   scenario::Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
@@ -322,24 +331,28 @@ RANKED_TEST_CASE("replicate/compiled_ddp_tp_groups", clauses("REP-31", "REP-32")
   check_groups(rank, division, scenario);
 }
 // Modules that are divided into one part are whole.
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(2), each("step", "compiled"),
-                 each("tp", 1), each("pairs", 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(2),
+                 each("step", "compiled"), each("tp", 1), each("pairs", 2),
+                 each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(4), each("step", "compiled"),
-                 each("tp", 2), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(4),
+                 each("step", "compiled"), each("tp", 2), each("pairs", 1, 2),
+                 each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step),
                  seed("test_replicate_with_compiler.py::test_ddp_tp")) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(6), each("step", "compiled"),
-                 each("tp", 2, 3), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(6),
+                 each("step", "compiled"), each("tp", 2, 3), each("pairs", 1, 2),
+                 each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(8), each("step", "compiled"),
-                 each("tp", 2, 4), each("pairs", 1, 2), each("region", "forward_backward", "backward"),
+RANKED_TEST_CASE("replicate/ddp_tp", clauses("REP-3", "REP-4", "REP-30", "REP-34", "REP-40", "REP-41"), ranks(8),
+                 each("step", "compiled"), each("tp", 2, 4), each("pairs", 1, 2),
+                 each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   play_compiled_ddp_tp(rank);
 }
@@ -348,12 +361,12 @@ RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(4
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(6), each("tp", 2, 3), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(6), each("tp", 2, 3),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
 }
-RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(8), each("tp", 2, 4), each("pairs", 1, 2),
-                 needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
+RANKED_TEST_CASE("replicate/ddp_tp_groups", clauses("REP-31", "REP-32"), ranks(8), each("tp", 2, 4),
+                 each("pairs", 1, 2), needs(Feature::timeline, ReplicateFeature::tensor_parallel)) {
   play_ddp_tp_groups(rank);
 }
 
@@ -387,15 +400,20 @@ Misfit misfit(const std::string& what) {
   if (what == "linear_of_part") return {{up, down}, {{"up", column}}, {"\"down\"", "\"up\""}};
   if (what == "column_of_part") return {{up, down}, {{"up", column}, {"down", column}}, {"\"down\"", "\"up\""}};
   if (what == "scale_of_part")
-    return {{up, {.name = "scale", .kind = ModuleKind::scale}, down}, {{"up", column}, {"down", row}}, {"\"scale\"", "\"up\""}};
+    return {{up, {.name = "scale", .kind = ModuleKind::scale}, down},
+            {{"up", column}, {"down", row}},
+            {"\"scale\"", "\"up\""}};
   if (what == "loss_of_part") return {{up}, {{"up", column}}, {"loss", "\"up\""}};
   if (what == "discarded")
-    return {{up, {.name = "aside", .kind = ModuleKind::discard, .children = {down}}}, {{"aside.down", row}}, {"\"aside.down\"", "\"up\""}};
+    return {{up, {.name = "aside", .kind = ModuleKind::discard, .children = {down}}},
+            {{"aside.down", row}},
+            {"\"aside.down\"", "\"up\""}};
   if (what == "residual")
     return {{same, {.name = "sum", .kind = ModuleKind::residual, .children = {features("part", 4, 4)}}},
             {{"sum.part", column}},
             {"\"same\"", "\"sum.part\""}};
-  return {{{.name = "way", .kind = ModuleKind::choice, .children = {features("whole", 4, 12), features("part", 4, 12)}}, down},
+  return {{{.name = "way", .kind = ModuleKind::choice, .children = {features("whole", 4, 12), features("part", 4, 12)}},
+           down},
           {{"way.part", column}, {"down", row}},
           {"\"way.whole\"", "\"way.part\""}};
 }
@@ -403,10 +421,11 @@ Misfit misfit(const std::string& what) {
 }  // namespace
 
 RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4), also_with_discarded_module(),
-                 each("what", "row_of_whole", "row_of_input", "linear_of_part", "column_of_part", "scale_of_part", "loss_of_part",
-                      "discarded", "residual", "choice"),
+                 each("what", "row_of_whole", "row_of_input", "linear_of_part", "column_of_part", "scale_of_part",
+                      "loss_of_part", "discarded", "residual", "choice"),
                  needs(ReplicateFeature::tensor_parallel), needs_if("what", "choice", Feature::module_groups),
-                 needs_if("what", "discarded", Feature::module_groups), needs_if("what", "residual", Feature::module_groups),
+                 needs_if("what", "discarded", Feature::module_groups),
+                 needs_if("what", "residual", Feature::module_groups),
                  needs_if("what", "scale_of_part", Feature::module_groups)) {
   scenario::Scenario scenario;
   Misfit modules = misfit(rank.param("what"));

@@ -39,8 +39,9 @@ RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), r
 }
 
 // A weight of three dimensions, whose gradient goes to a bucket like any other.
-RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), each("step", "eager", "compiled"),
-                 needs(Feature::timeline, Feature::convolution), needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
+RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4),
+                 each("step", "eager", "compiled"), needs(Feature::timeline, Feature::convolution),
+                 needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, training());
   scenario::Module& layer = scenario.model.root.children.back();
   layer.kind = scenario::ModuleKind::convolution;
@@ -60,18 +61,21 @@ RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("op
   scenario.script.input_divisor = 8;
   scenario.script.given.clear();
   const std::string& optimizer = rank.param("optimizer");
-  scenario.plan.optimizer = optimizer == "momentum" ? scenario::Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
-                                                    : scenario::Optimizer{.kind = optimizer == "adam" ? scenario::OptimizerKind::adam
-                                                                                                      : scenario::OptimizerKind::adamw,
-                                                                          .rate = 1.0 / 64,
-                                                                          .weight_decay = 0.125};
+  scenario.plan.optimizer = optimizer == "momentum"
+                                ? scenario::Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
+                                : scenario::Optimizer{.kind = optimizer == "adam" ? scenario::OptimizerKind::adam
+                                                                                  : scenario::OptimizerKind::adamw,
+                                                      .rate = 1.0 / 64,
+                                                      .weight_decay = 0.125};
   const scenario::Run run = play_accepted(rank, scenario);
-  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3}, Moves::some_parameter);
+  check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
+                 Moves::some_parameter);
 }
 
 // Gradients stay from one iteration to the next, and zeros take the place of old ones.
-RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 4), each("gradients", "copies", "views"),
-                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 4),
+                 each("gradients", "copies", "views"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   std::vector<scenario::Action> body = training();
   body.back().to_zero = true;
   const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, std::move(body))));
@@ -81,7 +85,8 @@ RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"
 }
 
 // The gradient of a layer that is used twice, and of one whose weight another has, is ready after the last use.
-RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), each("gradients", "copies", "views"),
+RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4),
+                 each("gradients", "copies", "views"),
                  needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   scenario::Scenario scenario = with_gradients(rank, four_layers(3));
@@ -96,11 +101,13 @@ RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4
   check_sound(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gradients", "copies", "views"), each("many", false, true),
-                 each("to", "none", "zero"), needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gradients", "copies", "views"),
+                 each("many", false, true), each("to", "none", "zero"), needs(Feature::timeline),
+                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   std::vector<scenario::Action> body = training();
   body.back().to_zero = rank.param("to") == "zero";
-  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
+  const scenario::Run run =
+      play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
   const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
   // While a backward runs, the gradients of a module exist together, in addition to their bucket. With zeroed views,
   // this is so after the first gradients.
@@ -120,7 +127,8 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
   check_freed_memory(rank, run);
 }
 
-RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3), needs(Feature::timeline, Feature::failed_forward)) {
+RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3),
+                 needs(Feature::timeline, Feature::failed_forward)) {
   std::vector<scenario::Action> body = gradients_only();
   body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = "fc3"});
   scenario::Scenario scenario = four_layers(4);
@@ -136,7 +144,8 @@ namespace {
 
 std::size_t agreements(const scenario::Iteration& iteration, const Kind& kind) {
   const std::vector<fact::Collective> calls = iteration.collectives();
-  return static_cast<std::size_t>(std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
 }
 
 // In an agreement, the host may wait once for each rank.
@@ -148,8 +157,8 @@ std::size_t most_waits(Rank& rank, const scenario::Iteration& iteration, const K
 
 // The host continues while reductions run. It waits only when ranks agree: when the trainer is made or first runs, and
 // when buckets are rebuilt.
-RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"), needs(Feature::timeline),
-                 needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
+RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"),
+                 needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));
   const Kind& kind = kind_of(run.scenario().plan);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

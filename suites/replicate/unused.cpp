@@ -52,7 +52,8 @@ std::vector<int> all_but_first(int world) {
 
 }  // namespace
 
-// Rank 0 runs `x`, the other ranks run `y`, no rank runs `z`. Gradients of the first round stay for the second one, which runs `z`.
+// Rank 0 runs `x`, the other ranks run `y`, no rank runs `z`. Gradients of the first round stay for the second one,
+// which runs `z`.
 RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3", "REP-4", "REP-7"), ranks(1, 2, 3, 4),
                  each("gradients", "copies", "views"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
@@ -62,7 +63,8 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3
                            {ActionKind::backward}, {ActionKind::capture},  {ActionKind::zero_grad}};
   if (!alone) body.insert(body.begin() + 1, forward_by("y", all_but_first(rank.world().size())));
   scenario::Scenario scenario = three_ways(std::move(body));
-  if (rank.param("gradients") == "views") scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views")
+    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   const scenario::Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
@@ -119,7 +121,8 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 
-// Every rank leaves the same parameters out, from the beginning or later. Then the error comes in that backward or in the next forward.
+// Every rank leaves the same parameters out, from the beginning or later. Then the error comes in that backward or in
+// the next forward.
 RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), each("step", "eager", "compiled"),
                  each("backward", "first", "second"), needs(Feature::module_groups),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
@@ -141,11 +144,13 @@ RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), e
 
 // By limits over the order of registration, the last bucket first.
 RANKED_TEST_CASE("replicate/buckets_of_construction", clauses("REP-22"), ranks(2, 3),
-                 needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters), tags("reference")) {
+                 needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
+                 tags("reference")) {
   scenario::Scenario scenario = three_ways({forward_by("x"), {ActionKind::backward}, {ActionKind::zero_grad}});
   scenario::replicate(scenario.plan).first_bucket_bytes = 64;
   const scenario::Run run = play_accepted(rank, scenario);
-  // Weights of 64 bytes and biases of 16: limits of 64 and 96 close buckets after [in.weight], [in.bias, x.weight, x.bias], and so on.
+  // Weights of 64 bytes and biases of 16: limits of 64 and 96 close buckets after [in.weight], [in.bias, x.weight,
+  // x.bias], and so on.
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::uint64_t> elements;

@@ -36,8 +36,9 @@ TEST_CASE("Every combination of world size and parameters is a case; without ran
   declaration.params = {{"a", {"x", "y"}}, {"Z", {"1", "2"}}};
   const auto bound = bind_cases(std::vector{declaration}, {});
   CHECK(bound.problems.empty());
-  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=1,Z=1,a=x]", "s/c[W=1,Z=2,a=x]", "s/c[W=1,Z=1,a=y]", "s/c[W=1,Z=2,a=y]",
-                                               "s/c[W=3,Z=1,a=x]", "s/c[W=3,Z=2,a=x]", "s/c[W=3,Z=1,a=y]", "s/c[W=3,Z=2,a=y]"});
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=1,Z=1,a=x]", "s/c[W=1,Z=2,a=x]", "s/c[W=1,Z=1,a=y]",
+                                               "s/c[W=1,Z=2,a=y]", "s/c[W=3,Z=1,a=x]", "s/c[W=3,Z=2,a=x]",
+                                               "s/c[W=3,Z=1,a=y]", "s/c[W=3,Z=2,a=y]"});
   CHECK(bound.cases[4].info.world_size == 3);
   CHECK(bound.cases[4].info.suite == "s");
   CHECK(bound.cases[4].info.file == "f.cpp");
@@ -49,7 +50,8 @@ TEST_CASE("A parameter of also() is in one more case, which needs its features")
   declaration.params = {{"a", {"x", "y"}}};
   detail::apply(declaration, also("module", "spare", Feature::module_groups));
   const auto bound = bind_cases(std::vector{declaration}, {});
-  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,a=x]", "s/c[W=2,a=x,module=spare]", "s/c[W=2,a=y]", "s/c[W=2,a=y,module=spare]"});
+  CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,a=x]", "s/c[W=2,a=x,module=spare]", "s/c[W=2,a=y]",
+                                               "s/c[W=2,a=y,module=spare]"});
   CHECK(bound.cases[0].info.needs.empty());
   CHECK(bound.cases[1].info.needs == std::vector<std::string>{"module_groups"});
   CHECK_FALSE(bound.cases[0].info.params.contains("module"));
@@ -64,8 +66,8 @@ TEST_CASE("A case that draws what it plays is bound for the usual numbers, and f
   const auto bound = bind_cases(std::vector{declaration}, {});
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,seed=1]", "s/c[W=2,seed=2]"});
   CHECK(bound.cases.at(0).info.drawn_by == "seed");
-  const auto drawn =
-      drawn_cases(bound.cases, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
+  const auto drawn = drawn_cases(
+      bound.cases, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
   REQUIRE(drawn.size() == 1);
   CHECK(drawn.at(0).info.id == "s/c[W=2,seed=9]");
   auto none = declared("s/c");
@@ -97,8 +99,9 @@ TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") 
   declaration.params = {{"a", {"x", "y"}}};
   detail::apply(declaration, shardproof::on_engines("first", "second"));
   const auto both = bind_cases(std::vector{declaration}, engines);
-  CHECK(ids(both) == std::vector<std::string>{"s/c[W=1,a=x]", "s/c[W=1,a=y]", "s/c[W=1,a=x,engine=second]", "s/c[W=1,a=y,engine=second]",
-                                              "s/c[W=2,a=x]", "s/c[W=2,a=y]", "s/c[W=2,a=x,engine=second]", "s/c[W=2,a=y,engine=second]"});
+  CHECK(ids(both) == std::vector<std::string>{"s/c[W=1,a=x]", "s/c[W=1,a=y]", "s/c[W=1,a=x,engine=second]",
+                                              "s/c[W=1,a=y,engine=second]", "s/c[W=2,a=x]", "s/c[W=2,a=y]",
+                                              "s/c[W=2,a=x,engine=second]", "s/c[W=2,a=y,engine=second]"});
   CHECK(both.cases[2].info.engine == "second");
   CHECK(both.cases[2].info.params.at("engine") == "second");
   CHECK_FALSE(both.cases[1].info.params.contains("engine"));
@@ -130,15 +133,20 @@ TEST_CASE("A problem names the place of the engine kind's clauses") {
   const auto problems = [](const std::vector<EngineClauses>& clauses) {
     return bind_cases(std::vector{declared("s/c")}, {}, clauses).problems;
   };
-  const EngineClauses right{
-      .engine = "first", .equal_collectives = "A-1", .freed_memory = "A-2", .in_scopes = {}, .file = "c.cpp", .line = 5};
+  const EngineClauses right{.engine = "first",
+                            .equal_collectives = "A-1",
+                            .freed_memory = "A-2",
+                            .in_scopes = {},
+                            .file = "c.cpp",
+                            .line = 5};
   EngineClauses again = right, empty = right;
   again.line = 6;
   empty.freed_memory.clear();
   using Problems = std::vector<std::string>;
   CHECK(problems({right}).empty());
   CHECK(problems({right, again}) == Problems{"c.cpp:6: engine kind \"first\" has ENGINE_CLAUSES already, at c.cpp:5"});
-  CHECK(problems({empty}) == Problems{"c.cpp:5: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory"});
+  CHECK(problems({empty}) ==
+        Problems{"c.cpp:5: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory"});
 }
 
 TEST_CASE("What is wrong with a declaration of engine kinds is said with its place") {
@@ -148,7 +156,8 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   using Problems = std::vector<std::string>;
   auto declaration = declared("s/c");
   CHECK(problems(declaration, {{"s", "first", "e.cpp", 3}, {"s", "second", "e.cpp", 4}}) ==
-        Problems{"e.cpp:4: suite \"s\" has an engine kind already, \"first\": declare one kind in one file of the suite"});
+        Problems{
+            "e.cpp:4: suite \"s\" has an engine kind already, \"first\": declare one kind in one file of the suite"});
   CHECK(problems(declaration, {{"s", "", "e.cpp", 3}}) ==
         Problems{"e.cpp:3: SUITE_ENGINE(\"s\", \"\") needs the names of a suite and of an engine kind"});
   CHECK(problems(declaration, {{"z", "first", "e.cpp", 3}}) ==
@@ -156,7 +165,8 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   declaration.params = {{"engine", {"x"}}};
   CHECK(problems(declaration, {}).empty());
   const Problems by_hand{
-      "f.cpp:7: case \"s/c\" has a parameter \"engine\": where a case has an engine kind, only on_engines() gives its id this key"};
+      "f.cpp:7: case \"s/c\" has a parameter \"engine\": where a case has an engine kind, only on_engines() gives its "
+      "id this key"};
   CHECK(problems(declaration, {{"s", "first", "e.cpp", 3}}) == by_hand);
   declaration.engines = {"first"};
   CHECK(problems(declaration, {}) == by_hand);
@@ -166,7 +176,8 @@ TEST_CASE("What is wrong with a declaration of engine kinds is said with its pla
   declaration.engines = {"first", "first"};
   CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has \"first\" twice in on_engines()"});
   declaration.engines = {""};
-  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in on_engines()"});
+  CHECK(problems(declaration, {}) ==
+        Problems{"f.cpp:7: case \"s/c\" has an engine kind without a name in on_engines()"});
 }
 
 TEST_CASE("A case may need a feature for one value of a parameter") {
@@ -193,22 +204,22 @@ TEST_CASE("A kind that does not exist, and a feature that a kind cannot have, ar
   auto declaration = declared("s/c");
   declaration.ranks = {1, 2};
   CHECK(problems(declaration, {{"s", "fist", "e.cpp", 3}}) ==
-        Problems{
-            "e.cpp:3: SUITE_ENGINE gives suite \"s\" the engine kind \"fist\", which this program does not know; there is: first, second"});
+        Problems{"e.cpp:3: SUITE_ENGINE gives suite \"s\" the engine kind \"fist\", which this program does not know; "
+                 "there is: first, second"});
   declaration.engines = {"first", "sekond"};
-  CHECK(problems(declaration, on_first) ==
-        Problems{"f.cpp:7: case \"s/c\" names the engine kind \"sekond\", which this program does not know; there is: first, second"});
+  CHECK(problems(declaration, on_first) == Problems{"f.cpp:7: case \"s/c\" names the engine kind \"sekond\", which "
+                                                    "this program does not know; there is: first, second"});
   declaration.engines.reset();
   declaration.needs = {Feature("mine"), Feature::timeline};
   CHECK(problems(declaration, on_first).empty());
   CHECK(problems(declaration, {}).empty());
   declaration.engines = {"first", "second"};
-  CHECK(problems(declaration, on_first) ==
-        Problems{
-            "f.cpp:7: case \"s/c\" needs mine, which no engine of the kind second can have; features of this kind are: timeline, other"});
+  CHECK(problems(declaration, on_first) == Problems{"f.cpp:7: case \"s/c\" needs mine, which no engine of the kind "
+                                                    "second can have; features of this kind are: timeline, other"});
   declaration.engines.reset();
   declaration.needs = {Feature("mine"), Feature("other")};
-  CHECK(problems(declaration, {}) == Problems{"f.cpp:7: case \"s/c\" needs mine, other: no engine kind has all these features"});
+  CHECK(problems(declaration, {}) ==
+        Problems{"f.cpp:7: case \"s/c\" needs mine, other: no engine kind has all these features"});
 }
 
 TEST_CASE("Values of parameters are spelled so that they read back as the same") {
@@ -288,7 +299,8 @@ TEST_CASE("A seed test without parameters knows the cases that it names") {
 
 TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
   const auto clauses = parse_clauses(
-      "# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b |\n|OVL-12|reference|`x`|\nOVL-3 is text");
+      "# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b "
+      "|\n|OVL-12|reference|`x`|\nOVL-3 is text");
   REQUIRE(clauses.size() == 2);
   CHECK(clauses[0] == ClauseInfo{"OVL-1", true, "within a|b"});
   CHECK(clauses[1] == ClauseInfo{"OVL-12", false, "`x`"});

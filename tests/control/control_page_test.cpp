@@ -101,9 +101,11 @@ TEST_CASE("what is no page of this build is refused") {
   const Scratch scratch;
   CHECK_THROWS_AS(ControlPage::open(scratch.file(), "mine"), std::system_error);
   std::ofstream(scratch.file()) << "short";
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error, MessageMatches(ContainsSubstring("no control page")));
+  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+                       MessageMatches(ContainsSubstring("no control page")));
   std::ofstream(scratch.file()) << std::string(4096, 'x');
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error, MessageMatches(ContainsSubstring("no control page")));
+  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+                       MessageMatches(ContainsSubstring("no control page")));
   std::filesystem::remove(scratch.file());
 
   {
@@ -111,7 +113,8 @@ TEST_CASE("what is no page of this build is refused") {
   }
   const auto whole = std::filesystem::file_size(scratch.file());
   std::filesystem::resize_file(scratch.file(), whole - 64);
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error, MessageMatches(ContainsSubstring("layout")));
+  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+                       MessageMatches(ContainsSubstring("layout")));
   std::filesystem::resize_file(scratch.file(), whole);
   {
     std::fstream file(scratch.file(), std::ios::in | std::ios::out | std::ios::binary);
@@ -176,11 +179,13 @@ TEST_CASE("of many who abort at once one wins, and its text is whole") {
   std::atomic<int> wins{0};
   const auto failures = on_threads(ranks, [&](int rank) {
     for (std::uint32_t epoch = 1; epoch <= 200; ++epoch) {
-      const Abort mine{rank, AbortReason::failed, std::string(static_cast<std::size_t>(50 + 40 * rank), static_cast<char>('a' + rank))};
+      const Abort mine{rank, AbortReason::failed,
+                       std::string(static_cast<std::size_t>(50 + 40 * rank), static_cast<char>('a' + rank))};
       if (page.raise_abort(epoch, mine)) ++wins;
       const auto standing = page.aborted(epoch);
       expect(standing.has_value(), "an abort stands");
-      const std::string expected(static_cast<std::size_t>(50 + 40 * standing->culprit), static_cast<char>('a' + standing->culprit));
+      const std::string expected(static_cast<std::size_t>(50 + 40 * standing->culprit),
+                                 static_cast<char>('a' + standing->culprit));
       expect(standing->text == expected, "the text is the winner's");
       page.agree(rank, {}, far);
     }
@@ -197,8 +202,9 @@ TEST_CASE("doom is once and for all") {
   CHECK(page.doomed()->text == "SIGKILL");
   CHECK_THROWS_AS(page.check(std::nullopt), Released);
   CHECK_THROWS_AS(page.agree(0, {}, far), Released);
-  CHECK_THROWS_MATCHES(
-      page.await(0, [] { return false; }, 1, far, no_words), Released, MessageMatches(ContainsSubstring("rank 1: died: SIGKILL")));
+  CHECK_THROWS_MATCHES(page.await(
+                           0, [] { return false; }, 1, far, no_words),
+                       Released, MessageMatches(ContainsSubstring("rank 1: died: SIGKILL")));
 }
 
 TEST_CASE("a wait ends by readiness, abort, deadlock or deadline, and readiness wins") {
@@ -206,7 +212,8 @@ TEST_CASE("a wait ends by readiness, abort, deadlock or deadline, and readiness 
   const auto ready = [] { return true; };
   const auto never = [] { return false; };
   page.await(1, ready, 1, Deadline{}, no_words);
-  CHECK_THROWS_MATCHES(page.await(1, never, 1, Deadline{}, no_words), DeadlineExceeded, MessageMatches(ContainsSubstring("late")));
+  CHECK_THROWS_MATCHES(page.await(1, never, 1, Deadline{}, no_words), DeadlineExceeded,
+                       MessageMatches(ContainsSubstring("late")));
   CHECK_THROWS_AS(page.await(1, never, 1, in(std::chrono::milliseconds(5)), no_words), DeadlineExceeded);
   page.raise_abort(1, {0, AbortReason::failed, "why"});
   CHECK_THROWS_AS(page.await(1, never, 1, far, no_words), Released);
@@ -293,7 +300,8 @@ TEST_CASE("an abort wakes those who sleep, on whomever") {
         page.await((rank * 7) % ranks, [] { return false; }, epoch, far, no_words);
       }
     });
-    for (int rank = 1; rank < ranks; ++rank) REQUIRE(failures[static_cast<std::size_t>(rank)] == "released: rank 0: failed: x");
+    for (int rank = 1; rank < ranks; ++rank)
+      REQUIRE(failures[static_cast<std::size_t>(rank)] == "released: rank 0: failed: x");
   }
 }
 
@@ -303,12 +311,15 @@ TEST_CASE("an agreement gives every rank all ballots, round after round") {
   const auto failures = on_threads(ranks, [&](int rank) {
     for (std::uint64_t round = 0; round < 100; ++round) {
       const auto value_of = [&](std::size_t other) { return round * 1000 + other; };
-      const auto text_of = [&](std::size_t other) { return (round + other) % 3 == 0 ? fmt::format("{}/{}", round, other) : std::string(); };
+      const auto text_of = [&](std::size_t other) {
+        return (round + other) % 3 == 0 ? fmt::format("{}/{}", round, other) : std::string();
+      };
       const auto self = static_cast<std::size_t>(rank);
       const auto ballots = page.agree(rank, {value_of(self), text_of(self)}, far);
       expect(ballots.size() == static_cast<std::size_t>(ranks), "a ballot of every rank");
       for (std::size_t other = 0; other < ballots.size(); ++other) {
-        expect(ballots[other].value == value_of(other) && ballots[other].text == text_of(other), "the ballot of this round");
+        expect(ballots[other].value == value_of(other) && ballots[other].text == text_of(other),
+               "the ballot of this round");
       }
     }
   });
@@ -319,8 +330,9 @@ TEST_CASE("an agreement is not ended by an abort, but by doom and by its deadlin
   ControlPage page = ControlPage::anonymous(3);
   page.raise_abort(1, {0, AbortReason::failed, ""});
   enter_barrier(page, 1);
-  CHECK_THROWS_MATCHES(page.agree(0, {}, in(std::chrono::milliseconds(5))), DeadlineExceeded,
-                       MessageMatches(ContainsSubstring("missing rank 1 (last call: barrier #0 in group world), rank 2 (no call yet)")));
+  CHECK_THROWS_MATCHES(
+      page.agree(0, {}, in(std::chrono::milliseconds(5))), DeadlineExceeded,
+      MessageMatches(ContainsSubstring("missing rank 1 (last call: barrier #0 in group world), rank 2 (no call yet)")));
 
   ControlPage other = ControlPage::anonymous(3);
   const auto failures = on_threads(3, [&](int rank) {
@@ -389,9 +401,10 @@ TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
   enter(1);
   REQUIRE(page.aborted(1));
   CHECK(page.aborted(1)->reason == AbortReason::deadlock);
-  CHECK(page.aborted(1)->text ==
-        "every rank waits and none can go on: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group world, "
-        "rank 2 in barrier #0 in group world");
+  CHECK(
+      page.aborted(1)->text ==
+      "every rank waits and none can go on: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group world, "
+      "rank 2 in barrier #0 in group world");
 
   ControlPage other = ControlPage::anonymous(2);
   other.flight(0).join_group(1, "world", std::array{0, 1});
@@ -403,8 +416,9 @@ TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
         try {
           other.await(0, [] { return false; }, epoch, far, no_words);
         } catch (const Deadlock& deadlock) {
-          expect(deadlock.what() == std::string("every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 1, "
-                                                "rank 1 in the agreement between cases"),
+          expect(deadlock.what() ==
+                     std::string("every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 1, "
+                                 "rank 1 in the agreement between cases"),
                  deadlock.what());
         }
       }
@@ -421,7 +435,8 @@ TEST_CASE("progress is read whole while it is written") {
   CHECK(page.progress(1).position == -1);
   page.report(1, {.pid = 5, .cases_ended = 6, .cases_failed = 7, .position = 8, .case_started_ns = 9, .left = true});
   const Progress read = ControlPage::open(scratch.file(), "mine").progress(1);
-  CHECK((read.pid == 5 && read.cases_ended == 6 && read.cases_failed == 7 && read.position == 8 && read.case_started_ns == 9 && read.left));
+  CHECK((read.pid == 5 && read.cases_ended == 6 && read.cases_failed == 7 && read.position == 8 &&
+         read.case_started_ns == 9 && read.left));
 
   std::atomic<bool> done{false};
   const auto failures = on_threads(2, [&](int rank) {
@@ -439,7 +454,8 @@ TEST_CASE("progress is read whole while it is written") {
     while (!done) {
       const Progress progress = page.progress(0);
       if (progress.pid != 0)
-        expect(progress.cases_ended == static_cast<std::uint64_t>(progress.pid) && progress.position == progress.pid, "progress is torn");
+        expect(progress.cases_ended == static_cast<std::uint64_t>(progress.pid) && progress.position == progress.pid,
+               "progress is torn");
     }
   });
   CHECK(failures == nothing_from(2));

@@ -164,7 +164,8 @@ TEST_CASE("a flight record is read whole while it is written") {
     last = done;  // what the writer has left behind is read in any case
     const FlightRecord record = page.flight(0).read();
     for (const FlightEntry& entry : record.entries) {
-      if (entry.group != entry.place || entry.call.sequence != entry.place || !same_request(entry.call, numbered(entry.place)) ||
+      if (entry.group != entry.place || entry.call.sequence != entry.place ||
+          !same_request(entry.call, numbered(entry.place)) ||
           entry.call.tag_view() != numbered(entry.place).tag_view()) {
         torn = describe(entry.call);
       }
@@ -190,7 +191,8 @@ TEST_CASE("a writer that is killed between any two stores leaves a record that c
     REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));
     const FlightRecord record = page.flight_records()[0];
-    CHECK(record.entries.size() + (record.is_writing ? 1 : 0) >= std::min<std::size_t>(record.begun, FlightRing::entries_kept));
+    CHECK(record.entries.size() + (record.is_writing ? 1 : 0) >=
+          std::min<std::size_t>(record.begun, FlightRing::entries_kept));
     for (const FlightEntry& entry : record.entries) CHECK(entry.call.sequence == entry.place);
   }
 }

@@ -56,13 +56,14 @@ TEST_CASE("whether text is UTF-8 a writer of JSON would say as well") {
        {"", "abc", "\u00e9", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\u00e9z"})
     CHECK(is_taken(text));
   // A half, one too long, a surrogate, one behind the last, one that only continues, one that nothing begins.
-  for (const std::string text : {"\xc3", "a\xe2\x82", "\xc0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-                                 "\x80", "\xff", "\xc3(", "\xf5\x80\x80\x80"})
+  for (const std::string text : {"\xc3", "a\xe2\x82", "\xc0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80",
+                                 "\xf4\x90\x80\x80", "\x80", "\xff", "\xc3(", "\xf5\x80\x80\x80"})
     CHECK_FALSE(is_taken(text));
 }
 
 TEST_CASE("what a subject says of itself shows as what it is, and its name is one that can be asked for") {
-  for (const std::string name : {"my_engine", "FSDP 2", "m\u00fchle", "\u7d0d\u8c46", "reference2", "pytorch_nightly", "2.15.0"}) {
+  for (const std::string name :
+       {"my_engine", "FSDP 2", "m\u00fchle", "\u7d0d\u8c46", "reference2", "pytorch_nightly", "2.15.0"}) {
     CAPTURE(name);
     CHECK(objection_to_subject_name(name, "").empty());
   }
@@ -79,11 +80,13 @@ TEST_CASE("what a subject says of itself shows as what it is, and its name is on
   CHECK(objection_to_subject_text("2+cpu,x/y.so").empty());
   for (const std::string name : {"mine,yours", "mine+fast", "my/engine", "engine.so"}) {
     CAPTURE(name);
-    CHECK(objection_to_subject_name(name, "") == "without a comma, a plus and a slash, and not ending in .so, --subject can ask for it");
+    CHECK(objection_to_subject_name(name, "") ==
+          "without a comma, a plus and a slash, and not ending in .so, --subject can ask for it");
   }
   CHECK(objection_to_subject_name("reference", "") ==
         "so --subject calls the engine that ships with shardproof: it takes a name of its own");
-  CHECK(objection_to_subject_name("pytorch", "") == "so --subject calls PyTorch as shardproof brings it: it takes a name of its own");
+  CHECK(objection_to_subject_name("pytorch", "") ==
+        "so --subject calls PyTorch as shardproof brings it: it takes a name of its own");
   CHECK(objection_to_subject_name("pytorch", "pytorch").empty());
 }
 
@@ -95,7 +98,8 @@ TEST_CASE("text that is no UTF-8 is mended in JSON, on a line and in a document"
 }
 
 TEST_CASE("what ranks say to each other is cut between characters") {
-  // An odd number of bytes before two-byte characters, and an even one: one of the two meets every limit in the middle of a character.
+  // An odd number of bytes before two-byte characters, and an even one: one of the two meets every limit in the middle
+  // of a character.
   for (const std::string start : {"", "x"}) {
     const std::string text = start + repeated("\u00e9", 1000);
     ControlPage page = ControlPage::anonymous(1);

@@ -43,7 +43,8 @@ Collective gather(std::string tag = "layers.0", CollectiveKind kind = Collective
             .out = Tensor::host(DType::f32, {2}),
             .tag = std::move(tag)};
   }
-  return {.kind = kind, .in = Tensor::host(DType::f32, {2}), .out = Tensor::host(DType::f32, {4}), .tag = std::move(tag)};
+  return {
+      .kind = kind, .in = Tensor::host(DType::f32, {2}), .out = Tensor::host(DType::f32, {4}), .tag = std::move(tag)};
 }
 
 }  // namespace
@@ -113,7 +114,8 @@ TEST_CASE("rule 2: the cost model counts by kind or by label, and the work's own
   costs.labelled_work[{WorkKind::forward, "layers.1"}] = 3;
   SimDevice device(costs, 0);
   const auto submit = [&](WorkKind kind, std::string label, Nanoseconds cost) {
-    device.submit(Device::compute, {.kind = kind, .label = std::move(label), .reads = {}, .writes = {}, .cost = cost, .run = {}});
+    device.submit(Device::compute,
+                  {.kind = kind, .label = std::move(label), .reads = {}, .writes = {}, .cost = cost, .run = {}});
     return last(device).end - last(device).start;
   };
   CHECK(submit(WorkKind::forward, "layers.0", 0) == 20);
@@ -235,7 +237,8 @@ TEST_CASE("rule 4: cost by size counts every begun KiB of the larger side, a tag
   SimDevice device(costs, 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  communicator->run(Device::compute, {.in = Tensor::host(DType::f32, {200}), .out = Tensor::host(DType::f32, {400}), .tag = "any"});
+  communicator->run(Device::compute,
+                    {.in = Tensor::host(DType::f32, {200}), .out = Tensor::host(DType::f32, {400}), .tag = "any"});
   CHECK(last(device) == Times{0, 106});
 }
 

@@ -30,8 +30,12 @@ TEST_CASE("a collective is handed to the group as asked and recorded as done") {
   const Tensor in = device.empty(stream, DType::bf16, {6}, MemoryClass::reduce_input, "in");
   const Tensor out = device.empty(stream, DType::bf16, {3}, MemoryClass::sharded_gradient, "out");
   group.calls.resize(3);  // three calls went before
-  communicator->run(
-      stream, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::premul_sum, .factor = 0.5, .in = in, .out = out, .tag = "layers.1"});
+  communicator->run(stream, {.kind = CollectiveKind::reduce_scatter,
+                             .op = ReduceOp::premul_sum,
+                             .factor = 0.5,
+                             .in = in,
+                             .out = out,
+                             .tag = "layers.1"});
 
   const Descriptor& asked = group.calls.back();
   CHECK(asked.kind == CollectiveKind::reduce_scatter);
@@ -42,19 +46,20 @@ TEST_CASE("a collective is handed to the group as asked and recorded as done") {
   CHECK(asked.root == -1);
   CHECK(asked.tag_view() == "layers.1");
 
-  CHECK(std::get<fact::Collective>(device.trace().facts.back()) == fact::Collective{.stream = stream.id,
-                                                                                    .kind = CollectiveKind::reduce_scatter,
-                                                                                    .dtype = DType::bf16,
-                                                                                    .op = ReduceOp::premul_sum,
-                                                                                    .in_count = 6,
-                                                                                    .out_count = 3,
-                                                                                    .sequence = 3,
-                                                                                    .group = {10, 11},
-                                                                                    .tag = "layers.1",
-                                                                                    .start = 0,
-                                                                                    .end = 0,
-                                                                                    .reads = {{1, 0, 12}},
-                                                                                    .writes = {{2, 0, 6}}});
+  CHECK(std::get<fact::Collective>(device.trace().facts.back()) ==
+        fact::Collective{.stream = stream.id,
+                         .kind = CollectiveKind::reduce_scatter,
+                         .dtype = DType::bf16,
+                         .op = ReduceOp::premul_sum,
+                         .in_count = 6,
+                         .out_count = 3,
+                         .sequence = 3,
+                         .group = {10, 11},
+                         .tag = "layers.1",
+                         .start = 0,
+                         .end = 0,
+                         .reads = {{1, 0, 12}},
+                         .writes = {{2, 0, 6}}});
 }
 
 TEST_CASE("a tag too long for a descriptor is whole in the facts and in the costs") {
@@ -85,7 +90,8 @@ TEST_CASE("an exception of the group passes and leaves no trace") {
 TEST_CASE("a group of one rank is not asked") {
   SimDevice device({}, 0);
   FakeGroup alone(1);
-  CHECK_THROWS_AS(device.communicator(alone)->run(Device::compute, {.in = host(1), .out = host(1), .tag = "t"}), std::logic_error);
+  CHECK_THROWS_AS(device.communicator(alone)->run(Device::compute, {.in = host(1), .out = host(1), .tag = "t"}),
+                  std::logic_error);
   CHECK(alone.calls.empty());
 }
 
@@ -93,8 +99,10 @@ TEST_CASE("a fabric that loses ready times is found out") {
   SimDevice device({}, 0);
   FakeGroup group;
   group.lie = 0;
-  device.submit(Device::compute, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = {}});
-  CHECK_THROWS_AS(device.communicator(group)->run(Device::compute, {.in = host(1), .out = host(2), .tag = "t"}), std::logic_error);
+  device.submit(Device::compute,
+                {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = {}});
+  CHECK_THROWS_AS(device.communicator(group)->run(Device::compute, {.in = host(1), .out = host(2), .tag = "t"}),
+                  std::logic_error);
 }
 
 TEST_CASE("what does not fit the kind is refused before anybody is asked") {
@@ -108,8 +116,10 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
       {{.in = host(3), .out = host(5)}, "`out` has 20 bytes, not the 24 of 6 f32"},
       {{.kind = Kind::reduce_scatter, .op = ReduceOp::sum, .in = host(5), .out = host(3)},
        "the count, 5, does not divide by the 2 ranks of the group"},
-      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)}, "`out` has 24 bytes, not the 20 of 5 f32"},
-      {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)}, "the count, 5, does not divide by the 2 ranks of the group"},
+      {{.kind = Kind::all_reduce, .op = ReduceOp::sum, .in = host(5), .out = host(6)},
+       "`out` has 24 bytes, not the 20 of 5 f32"},
+      {{.kind = Kind::all_to_all, .in = host(5), .out = host(5)},
+       "the count, 5, does not divide by the 2 ranks of the group"},
       {{.in = host(3), .out = host(6, DType::f16)}, "the input is f32 and the output f16; they must be alike"},
       {{.in = host(3)}, "the output is not defined"},
       {{.out = host(3)}, "the input is not defined"},
@@ -118,7 +128,8 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
       {{.kind = Kind::broadcast, .root = 2, .in = host(5), .out = host(5)}, "root 2 is no rank of a group of 2"},
       {{.root = 0, .in = host(1), .out = host(2)}, "it has no root, yet 0 is given"},
       {{.kind = Kind::barrier, .in = host(1)}, "a barrier moves nothing, yet there are operands"},
-      {{.kind = Kind::send_recv, .in = host(1), .out = host(1)}, "this kind is not run on a stream; the group itself offers it"},
+      {{.kind = Kind::send_recv, .in = host(1), .out = host(1)},
+       "this kind is not run on a stream; the group itself offers it"},
       {{.in = wide.narrow(4, 4), .out = wide},
        "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same"},
   }));
@@ -127,24 +138,27 @@ TEST_CASE("what does not fit the kind is refused before anybody is asked") {
   Collective collective = refused.collective;
   collective.tag = "layers.1";
   CAPTURE(refused.why);
-  CHECK_THROWS_MATCHES(device.communicator(group)->run(Device::compute, collective), std::invalid_argument,
-                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(std::string(to_string(collective.kind)) +
-                                                                                   " \"layers.1\" of group fake on rank 10: ") &&
-                                                       Catch::Matchers::EndsWith(refused.why)));
+  CHECK_THROWS_MATCHES(
+      device.communicator(group)->run(Device::compute, collective), std::invalid_argument,
+      Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(std::string(to_string(collective.kind)) +
+                                                                  " \"layers.1\" of group fake on rank 10: ") &&
+                                      Catch::Matchers::EndsWith(refused.why)));
   CHECK(group.calls.empty());
   CHECK(device.trace().facts.empty());
 }
 
 TEST_CASE("an exchange in place is refused on a stream as it is in the group") {
   const Tensor both = host(4);
-  CHECK_THROWS_AS(check({.kind = CollectiveKind::all_to_all, .in = both, .out = both}, 0, 2, "x"), std::invalid_argument);
+  CHECK_THROWS_AS(check({.kind = CollectiveKind::all_to_all, .in = both, .out = both}, 0, 2, "x"),
+                  std::invalid_argument);
 }
 
 TEST_CASE("operands in place are fine") {
   const Tensor whole = host(6);
   const Tensor half = whole.narrow(3, 3);  // of rank 1
   CHECK_NOTHROW(check({.in = half, .out = whole}, 1, 2, "x"));
-  CHECK_NOTHROW(check({.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = whole, .out = half}, 1, 2, "x"));
+  CHECK_NOTHROW(
+      check({.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = whole, .out = half}, 1, 2, "x"));
   CHECK_NOTHROW(check({.kind = CollectiveKind::all_reduce, .op = ReduceOp::max, .in = whole, .out = whole}, 1, 2, "x"));
   CHECK_NOTHROW(check({.kind = CollectiveKind::broadcast, .root = 0, .in = whole, .out = whole}, 1, 2, "x"));
   CHECK_NOTHROW(check({.kind = CollectiveKind::barrier}, 1, 2, "x"));
@@ -164,7 +178,8 @@ TEST_CASE("a coalesced call costs its kind once and the bytes of all, and is one
   const Tensor first = device.empty(stream, DType::f32, {300}, MemoryClass::reduce_input, "first"),
                second = device.empty(stream, DType::f16, {100}, MemoryClass::reduce_input, "second");
   const auto sum = [](const Tensor& tensor, std::string tag) {
-    return Collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = tensor, .out = tensor, .tag = std::move(tag)};
+    return Collective{
+        .kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = tensor, .out = tensor, .tag = std::move(tag)};
   };
   communicator->run_coalesced(stream, std::vector{sum(first, "one"), sum(second, "other")});
   communicator->run_coalesced(stream, std::vector{sum(first, "slow"), sum(second, "other")});
@@ -211,19 +226,24 @@ TEST_CASE("a coalesced call is refused before anybody is asked, if it cannot be 
       {{sum(half(0), half(0)), {.in = host(1), .out = host(2)}},
        "all_reduce and all_gather cannot be in one call: issue a call for each kind"},
       {{sum(half(0), half(0)), sum(host(4), host(3))}, ", collective 1: `out` has 12 bytes, not the 16 of 4 f32"},
-      {{sum(host(4), half(0)), sum(host(4), half(2))}, "collective 0 writes memory that collective 1 uses: issue them one after the other"},
-      {{sum(half(4), host(4)), sum(host(4), half(2))}, "collective 1 writes memory that collective 0 uses: issue them one after the other"},
+      {{sum(host(4), half(0)), sum(host(4), half(2))},
+       "collective 0 writes memory that collective 1 uses: issue them one after the other"},
+      {{sum(half(4), host(4)), sum(host(4), half(2))},
+       "collective 1 writes memory that collective 0 uses: issue them one after the other"},
   }));
   SimDevice device({}, 10);
   FakeGroup group;
   CAPTURE(refused.why);
-  CHECK_THROWS_MATCHES(device.communicator(group)->run_coalesced(Device::compute, refused.collectives), std::invalid_argument,
-                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("coalesced call \"") &&
-                                                       Catch::Matchers::ContainsSubstring(" of group fake on rank 10") &&
-                                                       Catch::Matchers::EndsWith(refused.why)));
+  CHECK_THROWS_MATCHES(
+      device.communicator(group)->run_coalesced(Device::compute, refused.collectives), std::invalid_argument,
+      Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("coalesced call \"") &&
+                                      Catch::Matchers::ContainsSubstring(" of group fake on rank 10") &&
+                                      Catch::Matchers::EndsWith(refused.why)));
   CHECK(group.calls.empty());
   CHECK(device.trace().facts.empty());
-  CHECK_NOTHROW(device.communicator(group)->run_coalesced(Device::compute, std::vector{sum(half(0), half(0)), sum(half(4), half(4))}));
+  CHECK_NOTHROW(device.communicator(group)->run_coalesced(Device::compute,
+                                                          std::vector{sum(half(0), half(0)), sum(half(4), half(4))}));
   FakeGroup alone(1);
-  CHECK_THROWS_AS(device.communicator(alone)->run_coalesced(Device::compute, std::vector{sum(half(0), half(0))}), std::logic_error);
+  CHECK_THROWS_AS(device.communicator(alone)->run_coalesced(Device::compute, std::vector{sum(half(0), half(0))}),
+                  std::logic_error);
 }

@@ -45,7 +45,8 @@ TEST_CASE("imagined ranks hold what the real one holds") {
   CHECK(imagined.run({.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum}, six, 2) == list({0, 3}));
   CHECK(imagined.run({.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::avg}, six, 2) == list({0, 1}));
   CHECK(imagined.run({.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum}, in, 2) == list({3, 6}));
-  CHECK(imagined.run({.kind = CollectiveKind::all_reduce, .op = ReduceOp::premul_sum, .factor = 0.5}, in, 2) == list({1.5, 3}));
+  CHECK(imagined.run({.kind = CollectiveKind::all_reduce, .op = ReduceOp::premul_sum, .factor = 0.5}, in, 2) ==
+        list({1.5, 3}));
   CHECK(imagined.run({.kind = CollectiveKind::all_reduce, .op = ReduceOp::max}, in, 2) == list({1, 2}));
   CHECK(imagined.run({.kind = CollectiveKind::broadcast, .root = 0}, in, 2) == list({1, 2}));
   imagined.world.run(Device::compute, {.kind = CollectiveKind::barrier});
@@ -56,7 +57,8 @@ TEST_CASE("an imagined collective works in place where a real one does") {
   const Tensor all = iota(0, 6);
   imagined.world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = all.narrow(0, 2), .out = all});
   CHECK(all.values<float>()[5] == 1);
-  imagined.world.run(Device::compute, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = all, .out = all.narrow(0, 2)});
+  imagined.world.run(Device::compute,
+                     {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = all, .out = all.narrow(0, 2)});
   CHECK(all.values<float>()[1] == 3);
 }
 
@@ -103,8 +105,10 @@ TEST_CASE("an imagined call of several collectives is recorded and costs as a re
   CHECK(are_of_one_call(first, second));
   CHECK(first.end == 11);
   CHECK(second.end == 11);
-  CHECK_THROWS_MATCHES(imagined.world.run_coalesced(Device::compute, std::vector{sum(one, "one"), sum(one, "two")}), std::invalid_argument,
-                       MessageMatches(ContainsSubstring("coalesced call of 3 imagined ranks: collective 0 writes memory")));
+  CHECK_THROWS_MATCHES(
+      imagined.world.run_coalesced(Device::compute, std::vector{sum(one, "one"), sum(one, "two")}),
+      std::invalid_argument,
+      MessageMatches(ContainsSubstring("coalesced call of 3 imagined ranks: collective 0 writes memory")));
 }
 
 TEST_CASE("with separate resources imagined collectives of two kinds run side by side") {
@@ -121,8 +125,9 @@ TEST_CASE("with separate resources imagined collectives of two kinds run side by
 TEST_CASE("what cannot be imagined is refused in words") {
   Imagined imagined;
   const Tensor two = iota(0, 2);
-  CHECK_THROWS_MATCHES(imagined.run({.kind = CollectiveKind::broadcast, .root = 1, .tag = "t"}, two, 2), std::invalid_argument,
-                       MessageMatches(ContainsSubstring("broadcast \"t\" of 3 imagined ranks: what rank 1 has cannot be imagined")));
+  CHECK_THROWS_MATCHES(
+      imagined.run({.kind = CollectiveKind::broadcast, .root = 1, .tag = "t"}, two, 2), std::invalid_argument,
+      MessageMatches(ContainsSubstring("broadcast \"t\" of 3 imagined ranks: what rank 1 has cannot be imagined")));
   CHECK_THROWS_MATCHES(imagined.run({.kind = CollectiveKind::all_gather, .tag = "t"}, two, 5), std::invalid_argument,
                        MessageMatches(ContainsSubstring("all_gather \"t\" of 3 imagined ranks")));
   CHECK_THROWS_MATCHES(imagined.world.split(0, 0, "part"), std::invalid_argument,

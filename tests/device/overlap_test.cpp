@@ -1,5 +1,6 @@
-// The calls that PyTorch 2.15's fully_shard makes on its streams, as logged in the goldens (h_overlap_virtual_clock), on this clock: the
-// same totals must come out. Layers cost 25 ms forward and 50 ms backward, collectives 10 ms on one resource.
+// The calls that PyTorch 2.15's fully_shard makes on its streams, as logged in the goldens (h_overlap_virtual_clock),
+// on this clock: the same totals must come out. Layers cost 25 ms forward and 50 ms backward, collectives 10 ms on one
+// resource.
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
@@ -99,8 +100,8 @@ Trace three_layers(const CostModel& model) {
   return device.take_trace();
 }
 
-// A layer that is not sharded before one that is; five iterations. The next gather waits for the optimizer, or for all of the compute
-// stream.
+// A layer that is not sharded before one that is; five iterations. The next gather waits for the optimizer, or for all
+// of the compute stream.
 Nanoseconds five_iterations(bool post_optim_event) {
   Replay replay(costs(0));
   SimDevice& device = replay.device;

@@ -1,5 +1,5 @@
-// What a device has recorded, timed anew by nothing but its order: at the pace at which it ran, the same times come out.
-// Replay: --rng-seed N as printed.
+// What a device has recorded, timed anew by nothing but its order: at the pace at which it ran, the same times come
+// out. Replay: --rng-seed N as printed.
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <random>
@@ -43,7 +43,8 @@ Trace random_run(Group& group, std::uint64_t seed) {
       }
     }
     const Tensor in = iota(static_cast<float>(group.rank()), 1);
-    communicator->run(streams[below(shared, streams.size())], {.in = in, .out = Tensor::host(DType::f32, {crowd_size}), .tag = "round"});
+    communicator->run(streams[below(shared, streams.size())],
+                      {.in = in, .out = Tensor::host(DType::f32, {crowd_size}), .tag = "round"});
   }
   return device.take_trace();
 }
@@ -85,10 +86,11 @@ TEST_CASE("retiming: what ranks recorded takes the times of the device, which me
         call.descriptor.ready_ns = ready;
         return group.run(call).latest_ready_ns;
       };
-      again[rank] = trace::retimed(without_times(recorded[rank]),
-                                   {.duration = [&](std::size_t fact) { return recorded_duration(recorded[rank].facts[fact]); },
-                                    .resource = [](std::size_t) { return 0; },
-                                    .all_ready = all_ready});
+      again[rank] =
+          trace::retimed(without_times(recorded[rank]),
+                         {.duration = [&](std::size_t fact) { return recorded_duration(recorded[rank].facts[fact]); },
+                          .resource = [](std::size_t) { return 0; },
+                          .all_ready = all_ready});
     });
     INFO("seed " << seed);
     REQUIRE(again == recorded);
@@ -103,9 +105,10 @@ TEST_CASE("retiming: quicker work moves everything that waited for it, and nothi
   device.wait(beside, Device::compute);
   device.submit(beside, {.label = "after", .cost = 5});
   const Trace recorded = device.take_trace();
-  const Trace quicker = trace::retimed(recorded, {.duration = [&](std::size_t fact) { return recorded_duration(recorded.facts[fact]) / 5; },
-                                                  .resource = [](std::size_t) { return 0; },
-                                                  .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});
+  const Trace quicker = trace::retimed(
+      recorded, {.duration = [&](std::size_t fact) { return recorded_duration(recorded.facts[fact]) / 5; },
+                 .resource = [](std::size_t) { return 0; },
+                 .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});
   std::vector<Nanoseconds> starts;
   for (const Fact& fact : quicker.facts) {
     if (const auto* work = std::get_if<fact::Work>(&fact)) starts.push_back(work->start);
@@ -114,7 +117,8 @@ TEST_CASE("retiming: quicker work moves everything that waited for it, and nothi
 }
 
 TEST_CASE("retiming: a wait for what was never recorded is a wait for nothing, and streams may have any numbers") {
-  const Trace trace{.rank = 0, .facts = {fact::EventWaited{7, 3}, fact::EventSynchronized{9}, fact::Work{.stream = 7, .label = "w"}}};
+  const Trace trace{
+      .rank = 0, .facts = {fact::EventWaited{7, 3}, fact::EventSynchronized{9}, fact::Work{.stream = 7, .label = "w"}}};
   const Trace timed = trace::retimed(trace, {.duration = [](std::size_t) { return 4; },
                                              .resource = [](std::size_t) { return 0; },
                                              .all_ready = [](std::size_t, Nanoseconds ready) { return ready; }});

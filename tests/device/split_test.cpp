@@ -49,7 +49,8 @@ TEST_CASE("collectives of a part are its own, and have a resource of their own")
                  two = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "two");
     for (const Tensor& tensor : {one, two}) tensor.values<float>()[0] = static_cast<float>(1 << world.rank());
     device.wait(aside, Device::compute);
-    all->run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = one, .out = one, .tag = "all"});
+    all->run(Device::compute,
+             {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = one, .out = one, .tag = "all"});
     part->run(aside, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = two, .out = two, .tag = "part"});
     const auto& last = std::get<fact::Collective>(device.trace().facts.back());
     return std::vector<double>{one.to_doubles()[0], two.to_doubles()[0], static_cast<double>(last.start),

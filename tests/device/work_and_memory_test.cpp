@@ -15,13 +15,15 @@ using namespace shardproof;
 TEST_CASE("work happens at once, with the host's kernels") {
   SimDevice device({}, 0);
   const Tensor out = device.empty(Device::compute, DType::f32, {3}, MemoryClass::activation, "out");
-  device.submit(
-      Device::compute,
-      {.kind = WorkKind::fill, .label = "ones", .reads = {}, .writes = {out}, .run = [&](const Kernels& kernels, NativeStream stream) {
-         CHECK(&kernels == &cpu_kernels());
-         CHECK(stream == nullptr);
-         kernels.fill(stream, out, 1.0);
-       }});
+  device.submit(Device::compute, {.kind = WorkKind::fill,
+                                  .label = "ones",
+                                  .reads = {},
+                                  .writes = {out},
+                                  .run = [&](const Kernels& kernels, NativeStream stream) {
+                                    CHECK(&kernels == &cpu_kernels());
+                                    CHECK(stream == nullptr);
+                                    kernels.fill(stream, out, 1.0);
+                                  }});
   CHECK(out.to_doubles() == std::vector<double>{1, 1, 1});
 }
 
@@ -44,7 +46,8 @@ TEST_CASE("work that throws leaves no trace") {
   SimDevice device({}, 0);
   const auto failing = [](const Kernels&, NativeStream) { throw std::runtime_error("singular"); };
   CHECK_THROWS_MATCHES(
-      device.submit(Device::compute, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = failing}),
+      device.submit(Device::compute,
+                    {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = 5, .run = failing}),
       std::runtime_error, Catch::Matchers::Message("singular"));
   CHECK(device.trace().facts.empty());
   device.synchronize(Device::compute);
@@ -149,18 +152,22 @@ TEST_CASE("only adopted memory goes to a cache") {
   const auto allocated = device.allocate(Device::compute, 8, MemoryClass::other, "its own");
   CHECK_THROWS_MATCHES(
       device.release_to_cache(Device::compute, allocated), std::invalid_argument,
-      Catch::Matchers::Message("release_to_cache on rank 2: buffer 2 \"its own\" was allocated here, not adopted: release it"));
+      Catch::Matchers::Message(
+          "release_to_cache on rank 2: buffer 2 \"its own\" was allocated here, not adopted: release it"));
 }
 
 TEST_CASE("memory that is part of a buffer is not adopted") {
   SimDevice device({}, 1);
   const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
-  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"), std::invalid_argument,
-                       Catch::Matchers::Message(
-                           "adopt on rank 1: 16 bytes \"part\" are in part those of buffer 1 \"layers.1\", which has not been released"));
-  CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"), std::invalid_argument);
+  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"),
+                       std::invalid_argument,
+                       Catch::Matchers::Message("adopt on rank 1: 16 bytes \"part\" are in part those of buffer 1 "
+                                                "\"layers.1\", which has not been released"));
+  CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"),
+                  std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
-  CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"), std::invalid_argument);
+  CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"),
+                  std::invalid_argument);
   CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
 
   alignas(8) std::array<std::byte, 16> mine{};
@@ -173,10 +180,14 @@ TEST_CASE("memory that is part of a buffer is not adopted") {
 TEST_CASE("memory that some dtype could not lie in, or that has no end, is not adopted") {
   SimDevice device({}, 1);
   alignas(8) std::array<std::byte, 16> mine{};
-  const auto adopt = [&](std::byte* data, std::size_t bytes) { device.adopt(Device::compute, data, bytes, MemoryClass::other, "mine"); };
-  CHECK_THROWS_WITH(adopt(mine.data() + 4, 4), Catch::Matchers::StartsWith("adopt on rank 1: 4 bytes \"mine\" begin at 0x") &&
-                                                   Catch::Matchers::EndsWith(", which is no multiple of 8"));
-  CHECK_THROWS_WITH(adopt(mine.data(), ~std::size_t{0}), Catch::Matchers::EndsWith("\"mine\" end behind the last address"));
+  const auto adopt = [&](std::byte* data, std::size_t bytes) {
+    device.adopt(Device::compute, data, bytes, MemoryClass::other, "mine");
+  };
+  CHECK_THROWS_WITH(adopt(mine.data() + 4, 4),
+                    Catch::Matchers::StartsWith("adopt on rank 1: 4 bytes \"mine\" begin at 0x") &&
+                        Catch::Matchers::EndsWith(", which is no multiple of 8"));
+  CHECK_THROWS_WITH(adopt(mine.data(), ~std::size_t{0}),
+                    Catch::Matchers::EndsWith("\"mine\" end behind the last address"));
   CHECK_NOTHROW(adopt(mine.data() + 1, 0));
 }
 
@@ -196,7 +207,8 @@ TEST_CASE("what a buffer turned out to hold is told as if it had been said at on
   device.release(Device::compute, storage);
   CHECK_THROWS_MATCHES(device.describe(storage, MemoryClass::shard, "gone"), std::logic_error,
                        Catch::Matchers::Message("describe on rank 0: buffer 1 \"too late\" was released before"));
-  CHECK_THROWS_AS(device.describe(Tensor::host(DType::f32, {1}).storage(), MemoryClass::shard, "a stranger's"), std::invalid_argument);
+  CHECK_THROWS_AS(device.describe(Tensor::host(DType::f32, {1}).storage(), MemoryClass::shard, "a stranger's"),
+                  std::invalid_argument);
 }
 
 TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
@@ -208,8 +220,8 @@ TEST_CASE("memory that is hidden from work comes back, also where the work throw
     CHECK(std::isnan(mine[0]));
     throw std::runtime_error("seen");
   };
-  CHECK_THROWS_MATCHES(device.submit(Device::compute, {.kind = WorkKind::other, .label = "looks", .run = look}), std::runtime_error,
-                       Catch::Matchers::Message("seen"));
+  CHECK_THROWS_MATCHES(device.submit(Device::compute, {.kind = WorkKind::other, .label = "looks", .run = look}),
+                       std::runtime_error, Catch::Matchers::Message("seen"));
   CHECK(mine == std::array<float, 2>{1, 2});
 }
 

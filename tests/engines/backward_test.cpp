@@ -25,7 +25,8 @@ const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 
 /// On the first rank; layers are of four features.
-scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body, int ranks = 2) {
+scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body,
+                        int ranks = 2) {
   scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = std::move(body)}};
@@ -65,19 +66,22 @@ TEST_CASE("a weight is reduced once, when all its uses have come") {
   CHECK(collectives(played(layers, {"a", ""}, {forward, backward})) ==
         std::vector<std::string>{"gather a", "gather a", "gather a", "gather a", "scatter a"});
   // A root is not dealt again between its forwards.
-  CHECK(collectives(played(layers, {"a"}, {forward, backward})) == std::vector<std::string>{"gather a", "gather a", "scatter a"});
+  CHECK(collectives(played(layers, {"a"}, {forward, backward})) ==
+        std::vector<std::string>{"gather a", "gather a", "scatter a"});
 }
 
 TEST_CASE("a group that a backward does not come to is dealt again after it, every time") {
   scenario::Module frozen = linear_module("frozen", 4, 4);
   frozen.frozen = true;
-  const scenario::Run run = played({frozen, linear_module("a", 4, 4)}, {"a", ""}, {forward, backward, forward, backward, forward});
+  const scenario::Run run =
+      played({frozen, linear_module("a", 4, 4)}, {"a", ""}, {forward, backward, forward, backward, forward});
   const std::vector<std::string> all = collectives(run);
   CHECK(std::ranges::count(all, "gather ") == 3);
 }
 
 TEST_CASE("roots end in the order in which a backward reaches them") {
-  const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"}, {forward, backward});
+  const scenario::Run run =
+      played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"}, {forward, backward});
   const auto& facts = run.trace().facts;
   const auto scattered = std::ranges::find_if(facts, [](const Fact& fact) {
     const auto* const collective = std::get_if<fact::Collective>(&fact);
@@ -95,15 +99,15 @@ TEST_CASE("roots end in the order in which a backward reaches them") {
 }
 
 TEST_CASE("a root that a backward does not come to stays as it is") {
-  const scenario::Run run =
-      played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
-             {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
+  const scenario::Run run = played(
+      {linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
+      {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
   CHECK(std::ranges::count(collectives(run), "gather a") == 2);
 }
 
 TEST_CASE("after a gather by hand the streams of all-gathers wait until it has been unpacked") {
-  const scenario::Run run =
-      played({linear_module("a", 4, 4)}, {"a", ""}, {{.kind = ActionKind::unshard, .module = "a", .async = true}, forward, backward});
+  const scenario::Run run = played({linear_module("a", 4, 4)}, {"a", ""},
+                                   {{.kind = ActionKind::unshard, .module = "a", .async = true}, forward, backward});
   const auto& facts = run.trace().facts;
   const auto works = [&](WorkKind kind) {
     std::vector<std::size_t> found;
@@ -120,20 +124,25 @@ TEST_CASE("after a gather by hand the streams of all-gathers wait until it has b
   const auto gathered = std::find_if(facts.begin() + static_cast<std::ptrdiff_t>(packed[1]), facts.end(),
                                      [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); });
   REQUIRE(gathered != facts.end());
-  for (const std::uint32_t stream : {std::get<fact::Work>(facts[packed[1]]).stream, std::get<fact::Collective>(*gathered).stream}) {
-    CHECK(std::any_of(facts.begin() + static_cast<std::ptrdiff_t>(unpacked[0]), facts.begin() + static_cast<std::ptrdiff_t>(packed[1]),
-                      [stream](const Fact& fact) {
+  for (const std::uint32_t stream :
+       {std::get<fact::Work>(facts[packed[1]]).stream, std::get<fact::Collective>(*gathered).stream}) {
+    CHECK(std::any_of(facts.begin() + static_cast<std::ptrdiff_t>(unpacked[0]),
+                      facts.begin() + static_cast<std::ptrdiff_t>(packed[1]), [stream](const Fact& fact) {
                         const auto* const wait = std::get_if<fact::EventWaited>(&fact);
                         return wait != nullptr && wait->stream == stream;
                       }));
   }
 }
 
-TEST_CASE("what forward gathers itself is kept until the next group is being gathered, whatever was gathered by hand before") {
-  const Action by_hand{.kind = ActionKind::unshard, .module = "a"}, ahead{.kind = ActionKind::unshard, .module = "a", .async = true};
+TEST_CASE(
+    "what forward gathers itself is kept until the next group is being gathered, whatever was gathered by hand "
+    "before") {
+  const Action by_hand{.kind = ActionKind::unshard, .module = "a"},
+      ahead{.kind = ActionKind::unshard, .module = "a", .async = true};
   const Action reshard{.kind = ActionKind::reshard, .module = "a"}, step{.kind = ActionKind::step};
   const auto is_kept = [](std::vector<Action> body) {
-    const scenario::Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b", ""}, std::move(body));
+    const scenario::Run run =
+        played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b", ""}, std::move(body));
     // Of the last all-gather of "a": is its buffer released behind the all-gather of "b"?
     std::uint64_t buffer = 0;
     bool is_next_gathered = false, kept = false;
@@ -141,7 +150,8 @@ TEST_CASE("what forward gathers itself is kept until the next group is being gat
       if (const auto* const collective = std::get_if<fact::Collective>(&fact)) {
         is_next_gathered = collective->tag == "b";
         if (collective->tag == "a") buffer = collective->writes.front().buffer;
-      } else if (const auto* const released = std::get_if<fact::Released>(&fact); released != nullptr && released->buffer == buffer) {
+      } else if (const auto* const released = std::get_if<fact::Released>(&fact);
+                 released != nullptr && released->buffer == buffer) {
         kept = is_next_gathered;
       }
     }
@@ -156,7 +166,8 @@ TEST_CASE("what forward gathers itself is kept until the next group is being gat
 
 TEST_CASE("of no gradients no norm is taken") {
   const Action clip{.kind = ActionKind::clip_grad_norm, .max_norm = 1};
-  CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) == std::vector<std::string>{"gather a"});
+  CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) ==
+        std::vector<std::string>{"gather a"});
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, backward, clip})).size() == 3);
 }
 
@@ -181,7 +192,8 @@ TEST_CASE("a group that is not through before the root is gathered when a backwa
                          d = linear_module("d", 4, 4);
   CHECK(gathered_last({a, b, c, d}) == "c");  // ahead of it
   CHECK(gathered_last({a, b, c, use_of("again", "a"), d}) == "a");
-  CHECK(gathered_last({a, c, {.name = "kept", .kind = scenario::ModuleKind::list, .children = {b}}, d}, "kept.b") == "a");
+  CHECK(gathered_last({a, c, {.name = "kept", .kind = scenario::ModuleKind::list, .children = {b}}, d}, "kept.b") ==
+        "a");
 }
 
 // PyTorch's engine waits for it all the same: what it waits for stays until a gather has.
@@ -212,8 +224,11 @@ TEST_CASE("the gather behind larger parts that were dropped by hand waits for th
 TEST_CASE("every module of a group has its input and its output cast") {
   scenario::Plan plan = plan_of({{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}});
   plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32};
-  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
+  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4),
+                                             linear_module("b", 4, 4)};
   CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else "b" refuses its input
-  fully_shard(plan).wrap.erase(fully_shard(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
-  CHECK_THROWS_WITH(played_by(plan, layers, {forward}), Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
+  fully_shard(plan).wrap.erase(
+      fully_shard(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
+  CHECK_THROWS_WITH(played_by(plan, layers, {forward}),
+                    Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
 }

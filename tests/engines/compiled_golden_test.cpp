@@ -23,8 +23,8 @@ namespace {
 
 using oracles::golden::CompiledBackward;
 
-// Computes no values, so wide layers take neither time nor memory: no work touches the pages. The exception is the order that ranks agree on,
-// because the plan depends on it.
+// Computes no values, so wide layers take neither time nor memory: no work touches the pages. The exception is the
+// order that ranks agree on, because the plan depends on it.
 class SizesOnlyDevice final : public DeviceWrapper {
  public:
   using DeviceWrapper::DeviceWrapper;
@@ -33,7 +33,8 @@ class SizesOnlyDevice final : public DeviceWrapper {
     if (work.kind != WorkKind::other || work.stands_for) work.run = {};
     inner_.submit(stream, std::move(work));
   }
-  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                    std::string_view label) override {
     memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
     return inner_.adopt(stream, memory_.back().get(), bytes, memory, label);
   }
@@ -61,7 +62,8 @@ StepGraph plan_of_backward(const scenario::Scenario& scenario) {
   ImaginedCommunicator world(sizes, 2);
   Network network(scenario.model);
   for (Parameter& parameter : network.parameters())
-    parameter.value = device.empty(Device::compute, parameter.dtype, parameter.shape, MemoryClass::parameter, parameter.name);
+    parameter.value =
+        device.empty(Device::compute, parameter.dtype, parameter.shape, MemoryClass::parameter, parameter.name);
   CompiledStep step(network.parameters(), device, world, replicate(scenario.plan));
   Tape tape(device);
   const Shape& batch = scenario.script.input;  // layers are as wide as their inputs
@@ -85,8 +87,8 @@ std::vector<CompiledBackward::Call> planned_calls(const StepGraph& graph) {
   for (const StepNode& node : graph.nodes) {
     if (node.kind != StepNodeKind::all_reduce && node.kind != StepNodeKind::wait) continue;
     const char* const started = node.inputs.size() > 1 ? oracles::several_operands : oracles::one_operand;
-    CompiledBackward::Call& call =
-        calls.emplace_back(CompiledBackward::Call{node.kind == StepNodeKind::wait ? oracles::wait_for_one : started, {}});
+    CompiledBackward::Call& call = calls.emplace_back(
+        CompiledBackward::Call{node.kind == StepNodeKind::wait ? oracles::wait_for_one : started, {}});
     for (const std::size_t operand : node.inputs) call.operands.push_back(graph.values[operand].shape);
   }
   return calls;
@@ -104,7 +106,8 @@ std::vector<std::string> given_by(const StepGraph& graph, const std::string& buc
   return names;
 }
 
-TEST_CASE("the plan of a compiled backward has the all-reduces and waits of PyTorch's, at the width that was recorded") {
+TEST_CASE(
+    "the plan of a compiled backward has the all-reduces and waits of PyTorch's, at the width that was recorded") {
   for (const CompiledBackward& recorded : oracles::golden::compiled_backwards()) {
     CAPTURE(recorded.fusion);
     const scenario::Scenario scenario = four_layers_of(recorded);

@@ -44,15 +44,19 @@ Plans plans(const scenario::Run& run) {
 
 Action action(ActionKind kind) { return {.kind = kind}; }
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
-Action compressing(scenario::HookKind kind) { return {.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}; }
+Action compressing(scenario::HookKind kind) {
+  return {.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}};
+}
 
-const std::vector<Action> iteration{action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::capture),
-                                    action(ActionKind::step), action(ActionKind::zero_grad)};
+const std::vector<Action> iteration{action(ActionKind::forward), action(ActionKind::backward),
+                                    action(ActionKind::capture), action(ActionKind::step),
+                                    action(ActionKind::zero_grad)};
 
 // In the second half, gradients of the first half exist.
-const std::vector<Action> two_halves{action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::capture),
-                                     action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::capture),
-                                     action(ActionKind::step),    action(ActionKind::zero_grad)};
+const std::vector<Action> two_halves{action(ActionKind::forward),  action(ActionKind::backward),
+                                     action(ActionKind::capture),  action(ActionKind::forward),
+                                     action(ActionKind::backward), action(ActionKind::capture),
+                                     action(ActionKind::step),     action(ActionKind::zero_grad)};
 
 const std::vector<Action> without_sync{sync(false),
                                        action(ActionKind::forward),
@@ -75,7 +79,8 @@ Scenario scenario_of(std::vector<scenario::Module> children, std::vector<Action>
   return scenario;
 }
 
-// The weight of one layer, 64 bytes, fills the first bucket; 160 bytes with two biases and another weight fill the second.
+// The weight of one layer, 64 bytes, fills the first bucket; 160 bytes with two biases and another weight fill the
+// second.
 Scenario four_linears(const CompilePlan& how, std::vector<Action> body, int iterations = 3) {
   std::vector<scenario::Module> layers;
   for (const char* const name : {"fc1", "fc2", "fc3", "fc4"}) {
@@ -100,7 +105,8 @@ void expect_sound(const scenario::Run& run, int rank) {
 }
 
 // `bucket 0: 16 f32` for each all-reduce of a backward.
-std::string reduction_in_words(const std::string& tag, std::uint64_t count, DType dtype, ReduceOp op, const std::vector<int>& group) {
+std::string reduction_in_words(const std::string& tag, std::uint64_t count, DType dtype, ReduceOp op,
+                               const std::vector<int>& group) {
   return fmt::format("{}: {} {} {} of {}", tag, count, to_string(dtype), to_string(op), fmt::join(group, ","));
 }
 
@@ -110,7 +116,8 @@ Words planned_reductions(const StepGraph& graph) {
     if (node.kind != StepNodeKind::all_reduce) continue;
     for (const std::size_t operand : node.inputs) {
       const StepValue& value = graph.values[operand];
-      words.push_back(reduction_in_words(node.label, static_cast<std::uint64_t>(numel(value.shape)), value.dtype, node.op, node.group));
+      words.push_back(reduction_in_words(node.label, static_cast<std::uint64_t>(numel(value.shape)), value.dtype,
+                                         node.op, node.group));
     }
   }
   return words;
@@ -149,7 +156,8 @@ Words executed_work(const scenario::Iteration& of) {
     if (const auto* const work = std::get_if<fact::Work>(&fact);
         work != nullptr && work->stream == 0 && work->label != scenario::ready_order_tag)
       words.push_back(work->label);
-    if (const auto* const wait = std::get_if<fact::EventWaited>(&fact); wait != nullptr && wait->stream == 0) words.emplace_back("wait");
+    if (const auto* const wait = std::get_if<fact::EventWaited>(&fact); wait != nullptr && wait->stream == 0)
+      words.emplace_back("wait");
   }
   return words;
 }
@@ -183,23 +191,30 @@ TEST_CASE("the plan of four equal layers has three buckets, a weight before its 
     CHECK(in_words(plans(rank)[0][1]) ==
           Words{"loss dot row:  -> dot row", "loss loss gradient: fc4, dot row -> loss gradient",
                 "backward fc4: loss gradient, fc4.weight, fc3 -> fc4 input gradient, fc4.weight, fc4.bias",
-                "divide fc4.weight: fc4.weight -> divide fc4.weight", "all_reduce bucket 0: divide fc4.weight -> all_reduce fc4.weight",
+                "divide fc4.weight: fc4.weight -> divide fc4.weight",
+                "all_reduce bucket 0: divide fc4.weight -> all_reduce fc4.weight",
                 "backward fc3: fc4 input gradient, fc3.weight, fc2 -> fc3 input gradient, fc3.weight, fc3.bias",
                 "backward fc2: fc3 input gradient, fc2.weight, fc1 -> fc2 input gradient, fc2.weight, fc2.bias",
                 "concat bucket 1: fc4.bias, fc3.weight, fc3.bias, fc2.weight -> concat bucket 1",
-                "divide bucket 1: concat bucket 1 -> divide bucket 1", "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1",
+                "divide bucket 1: concat bucket 1 -> divide bucket 1",
+                "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1",
                 "backward fc1: fc2 input gradient, input -> fc1.weight, fc1.bias",
-                "concat bucket 2: fc2.bias, fc1.weight, fc1.bias -> concat bucket 2", "divide bucket 2: concat bucket 2 -> divide bucket 2",
-                "all_reduce bucket 2: divide bucket 2 -> all_reduce bucket 2", "wait bucket 0: all_reduce fc4.weight -> fc4.weight",
+                "concat bucket 2: fc2.bias, fc1.weight, fc1.bias -> concat bucket 2",
+                "divide bucket 2: concat bucket 2 -> divide bucket 2",
+                "all_reduce bucket 2: divide bucket 2 -> all_reduce bucket 2",
+                "wait bucket 0: all_reduce fc4.weight -> fc4.weight",
                 "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
                 "split bucket 1: wait bucket 1 -> fc4.bias, fc3.weight, fc3.bias, fc2.weight",
-                "wait bucket 2: all_reduce bucket 2 -> wait bucket 2", "split bucket 2: wait bucket 2 -> fc2.bias, fc1.weight, fc1.bias"});
+                "wait bucket 2: all_reduce bucket 2 -> wait bucket 2",
+                "split bucket 2: wait bucket 2 -> fc2.bias, fc1.weight, fc1.bias"});
     const Words second = in_words(plans(rank)[1][1]);
     REQUIRE(second.size() == 27);
-    CHECK(second[2] == "backward fc4: loss gradient, fc4.weight, fc3, fc4.weight, fc4.bias -> fc4 input gradient, fc4.weight, fc4.bias");
+    CHECK(second[2] ==
+          "backward fc4: loss gradient, fc4.weight, fc3, fc4.weight, fc4.bias -> fc4 input gradient, fc4.weight, "
+          "fc4.bias");
     CHECK(Words(second.end() - 13, second.end()) ==
-          Words{"wait bucket 0: all_reduce fc4.weight -> wait fc4.weight", "copy fc4.weight: wait fc4.weight -> fc4.weight",
-                "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
+          Words{"wait bucket 0: all_reduce fc4.weight -> wait fc4.weight",
+                "copy fc4.weight: wait fc4.weight -> fc4.weight", "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
                 "split bucket 1: wait bucket 1 -> wait fc4.bias, wait fc3.weight, wait fc3.bias, wait fc2.weight",
                 "copy fc4.bias: wait fc4.bias -> fc4.bias", "copy fc3.weight: wait fc3.weight -> fc3.weight",
                 "copy fc3.bias: wait fc3.bias -> fc3.bias", "copy fc2.weight: wait fc2.weight -> fc2.weight",
@@ -218,13 +233,16 @@ TEST_CASE("what a compiled backward executes is what was planned, in each iterat
     for (const bool schedules : {true, false}) {
       CAPTURE(to_string(fusion), schedules);
       for (const int world : {1, 2, 4}) {
-        for (const scenario::Run& rank : played(four_linears({.fusion = fusion, .schedule_waits = schedules}, iteration), world)) {
+        for (const scenario::Run& rank :
+             played(four_linears({.fusion = fusion, .schedule_waits = schedules}, iteration), world)) {
           REQUIRE(plans(rank).size() == 3);
           for (const scenario::Iteration& each : rank.iterations()) {
             const StepGraph plan = plans(rank)[static_cast<std::size_t>(each.index())].back();
             CHECK(executed_reductions(each) == planned_reductions(plan));
             CHECK(executed_work(each) == planned_work(plan));
-            CHECK(std::ranges::count(planned_work(plan), "wait") == (world == 1 ? 0 : fusion == BucketFusion::concat ? 3 : 8));
+            CHECK(std::ranges::count(planned_work(plan), "wait") == (world == 1                       ? 0
+                                                                     : fusion == BucketFusion::concat ? 3
+                                                                                                      : 8));
           }
         }
       }
@@ -246,13 +264,14 @@ std::vector<CompilePlan> all_plans() {
 std::vector<scenario::Module> mixed_layers() {
   scenario::Module frozen = linear_module("frozen", 5, 5);
   frozen.frozen = true;
-  return {linear_module("a", 4, 5),
-          module_of(scenario::ModuleKind::relu, "relu"),
-          linear_module("b", 5, 5),
-          frozen,
-          module_of(scenario::ModuleKind::residual, "c", {linear_module("in", 5, 3, false), linear_module("out", 3, 5)}),
-          use_of("again", "b"),
-          linear_module("d", 5, 2)};
+  return {
+      linear_module("a", 4, 5),
+      module_of(scenario::ModuleKind::relu, "relu"),
+      linear_module("b", 5, 5),
+      frozen,
+      module_of(scenario::ModuleKind::residual, "c", {linear_module("in", 5, 3, false), linear_module("out", 3, 5)}),
+      use_of("again", "b"),
+      linear_module("d", 5, 2)};
 }
 
 void expect_equal(const scenario::Run& compiled, const scenario::Run& eager) {
@@ -267,7 +286,8 @@ void expect_equal(const scenario::Run& compiled, const scenario::Run& eager) {
       CAPTURE(expected.parameters[p].name);
       CHECK(found.parameters[p].shard == expected.parameters[p].shard);
       REQUIRE(found.parameters[p].gradient.defined() == expected.parameters[p].gradient.defined());
-      if (found.parameters[p].gradient.defined()) CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
+      if (found.parameters[p].gradient.defined())
+        CHECK(found.parameters[p].gradient == expected.parameters[p].gradient);
     }
   }
 }
@@ -295,7 +315,9 @@ void expect_compiled_equals_eager_with_hooks(int world) {
     for (const std::vector<Action>& body : {iteration, two_halves, without_sync}) {
       CAPTURE(world, hook.has_value(), body.size());
       Scenario scenario = scenario_of(mixed_layers(), body);
-      if (hook) scenario.script.segments.insert(scenario.script.segments.begin(), {.iterations = 1, .body = {compressing(*hook)}});
+      if (hook)
+        scenario.script.segments.insert(scenario.script.segments.begin(),
+                                        {.iterations = 1, .body = {compressing(*hook)}});
       expect_compiled_equals_eager(scenario, world);
     }
   }
@@ -352,7 +374,8 @@ TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
     return found;
   };
   constexpr Nanoseconds ms = 1'000'000;
-  const std::vector<Action> accumulating{action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::step)};
+  const std::vector<Action> accumulating{action(ActionKind::forward), action(ActionKind::backward),
+                                         action(ActionKind::step)};
   for (const std::vector<Action>& body : {iteration, accumulating}) {
     // 100 ms forward, 200 ms backward, and the last bucket.
     CHECK(times({.fusion = BucketFusion::concat}, body) == std::vector<Nanoseconds>(3, 310 * ms));
@@ -360,8 +383,10 @@ TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
     CHECK(times({.fusion = BucketFusion::coalesce}, body) == std::vector<Nanoseconds>(3, 310 * ms));
     CHECK(times({.fusion = BucketFusion::none}, body) == std::vector<Nanoseconds>(3, 320 * ms));
     // A wait right after its all-reduce: nothing overlaps.
-    CHECK(times({.fusion = BucketFusion::concat, .schedule_waits = false}, body) == std::vector<Nanoseconds>(3, 330 * ms));
-    CHECK(times({.fusion = BucketFusion::none, .schedule_waits = false}, body) == std::vector<Nanoseconds>(3, 380 * ms));
+    CHECK(times({.fusion = BucketFusion::concat, .schedule_waits = false}, body) ==
+          std::vector<Nanoseconds>(3, 330 * ms));
+    CHECK(times({.fusion = BucketFusion::none, .schedule_waits = false}, body) ==
+          std::vector<Nanoseconds>(3, 380 * ms));
   }
 }
 
@@ -373,7 +398,8 @@ std::ptrdiff_t forward_works(const scenario::Run& run) {
 }
 
 TEST_CASE("memory is freed after its last use") {
-  const std::vector<Action> body{action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::zero_grad)};
+  const std::vector<Action> body{action(ActionKind::forward), action(ActionKind::backward),
+                                 action(ActionKind::zero_grad)};
   for (const CompiledRegion region : {CompiledRegion::forward_backward, CompiledRegion::backward}) {
     CAPTURE(to_string(region));
     Scenario scenario = four_linears({.region = region}, body);
@@ -392,13 +418,15 @@ TEST_CASE("memory is freed after its last use") {
 }
 
 TEST_CASE("a wait is for its own all-reduce") {
-  Scenario scenario = four_linears({}, {action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::step)}, 2);
+  Scenario scenario =
+      four_linears({}, {action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::step)}, 2);
   scenario.costs.work[WorkKind::reduce_copy_out] = 2'000'000;
   const std::vector<scenario::Run> ranks = played(scenario, 2);
   std::vector<Nanoseconds> times;
   for (const scenario::Iteration& each : ranks.front().iterations()) times.push_back(each.forward_backward());
-  // 100 ms forward, 200 ms backward, 6 ms for three divisions, and the last bucket. In the second iteration, copies out of the first two
-  // buckets take as long as the all-reduce of the last bucket, and overlap with it; three more copies follow.
+  // 100 ms forward, 200 ms backward, 6 ms for three divisions, and the last bucket. In the second iteration, copies out
+  // of the first two buckets take as long as the all-reduce of the last bucket, and overlap with it; three more copies
+  // follow.
   CHECK(times == std::vector<Nanoseconds>{316'000'000, 322'000'000});
 }
 
@@ -448,15 +476,18 @@ TEST_CASE("a compiled step refuses a user's hook, and an eager trainer has no pl
     SimPlatform platform({}, group, rank);
     const auto made = [&](const Scenario& scenario) {
       std::unique_ptr<Trainer> trainer;
-      REQUIRE(Reference().create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, trainer).ok());
+      REQUIRE(
+          Reference().create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, trainer).ok());
       return trainer;
     };
     Scenario scenario = four_linears({}, iteration);
     const std::unique_ptr<Trainer> compiled = made(scenario);
-    const Reply refused = compiled->register_gradient_hook({}, {.state = 0, .call = [](auto, const auto&, auto) { return Reply(); }});
+    const Reply refused =
+        compiled->register_gradient_hook({}, {.state = 0, .call = [](auto, const auto&, auto) { return Reply(); }});
     CHECK(refused.status() == CallStatus::unsupported);
     CHECK(refused.error() ==
-          "replicate: a compiled step cannot call a user's gradient hook: leave compile out, or use a hook that compresses");
+          "replicate: a compiled step cannot call a user's gradient hook: leave compile out, or use a hook that "
+          "compresses");
     CHECK(compiled->perform(compressing(scenario::HookKind::bf16_compress), {}).ok());
     replicate(scenario.plan).compile.reset();
     std::vector<StepGraph> plan;
@@ -474,15 +505,17 @@ TEST_CASE("a trace keeps work, and memory comes when the work runs") {
     device.begin_trace();
     const Tensor traced = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "traced");
     bool has_run = false;
-    device.submit(Device::compute, {.label = "work", .writes = {traced}, .run = [&](const Kernels&, NativeStream) { has_run = true; }});
+    device.submit(Device::compute,
+                  {.label = "work", .writes = {traced}, .run = [&](const Kernels&, NativeStream) { has_run = true; }});
     CHECK(device.calls_traced() == 1);
     std::vector<TracedCall> calls = device.end_trace();
     REQUIRE(calls.size() == 1);
     Work work = std::get<Work>(std::move(calls.front()));
     CHECK(!has_run);
     CHECK(live() == 8);
-    CHECK_THROWS_MATCHES(device.submit(Device::compute, work), std::logic_error,
-                         Catch::Matchers::Message("other \"work\" uses memory that no work has written: its pass has not run"));
+    CHECK_THROWS_MATCHES(
+        device.submit(Device::compute, work), std::logic_error,
+        Catch::Matchers::Message("other \"work\" uses memory that no work has written: its pass has not run"));
     device.provide(traced);
     CHECK(live() == 24);
     CHECK(traced.range().buffer != 0);
@@ -502,7 +535,8 @@ class Steps {
         step_(network_.parameters(), device_, *world_, plan),
         tape_(device_) {
     for (Parameter& parameter : network_.parameters())
-      parameter.value = device_.empty(Device::compute, parameter.dtype, parameter.shape, MemoryClass::parameter, parameter.name);
+      parameter.value =
+          device_.empty(Device::compute, parameter.dtype, parameter.shape, MemoryClass::parameter, parameter.name);
   }
 
   void run(std::int64_t rows, const Passage& passage = {}) {
@@ -531,9 +565,9 @@ class Steps {
 
 TEST_CASE("a step is compiled again when a shape, a path or an existing gradient is new, and otherwise kept") {
   const scenario::Model model = model_of(
-      {linear_module("a", 4, 4),
-       module_of(scenario::ModuleKind::choice, "way",
-                 {use_of("left", "a"), module_of(scenario::ModuleKind::sequential, "right", {use_of("0", "a"), use_of("1", "a")})})});
+      {linear_module("a", 4, 4), module_of(scenario::ModuleKind::choice, "way",
+                                           {use_of("left", "a"), module_of(scenario::ModuleKind::sequential, "right",
+                                                                           {use_of("0", "a"), use_of("1", "a")})})});
   scenario::ReplicatePlan plan;
   plan.compile = CompilePlan();
   on_thread_ranks(1, [&](int, Group& group) {

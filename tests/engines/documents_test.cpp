@@ -1,5 +1,5 @@
-// The documents of docs/scenarios that capture values, on the engine that ships with the suite: each play is sound, its values are those of the
-// serial model, and they are exact, so that any right engine has them.
+// The documents of docs/scenarios that capture values, on the engine that ships with the suite: each play is sound, its
+// values are those of the serial model, and they are exact, so that any right engine has them.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
@@ -30,18 +30,25 @@ Scenario shown(const std::string& name) {
 std::vector<bool> gradients_after(const Scenario& scenario, std::size_t capture) {
   const std::vector<Run> runs = testing::played(scenario, document_ranks);
   std::vector<bool> defined;
-  for (const CapturedParameter& parameter : runs.front().captures().at(capture).parameters) defined.push_back(parameter.gradient.defined());
+  for (const CapturedParameter& parameter : runs.front().captures().at(capture).parameters)
+    defined.push_back(parameter.gradient.defined());
   return defined;
 }
 
 std::vector<double> shard_after(const Scenario& scenario, std::size_t capture, std::size_t parameter) {
-  return testing::played(scenario, document_ranks).front().captures().at(capture).parameters.at(parameter).shard.to_doubles();
+  return testing::played(scenario, document_ranks)
+      .front()
+      .captures()
+      .at(capture)
+      .parameters.at(parameter)
+      .shard.to_doubles();
 }
 
 }  // namespace
 
 TEST_CASE("the documents of script elements capture what any arithmetic comes to") {
-  for (const char* name : {"paths_and_order", "zeroed_gradients", "several_forwards", "momentum", "live_reduce_inputs"}) {
+  for (const char* name :
+       {"paths_and_order", "zeroed_gradients", "several_forwards", "momentum", "live_reduce_inputs"}) {
     CAPTURE(name);
     const Scenario scenario = shown(name);
     const std::vector<Run> runs = testing::played(scenario, document_ranks);
@@ -60,7 +67,8 @@ TEST_CASE("the documents of script elements capture what any arithmetic comes to
 TEST_CASE("what waits for a reduction is dropped where gradients become zero") {
   Scenario scenario = shown("zeroed_gradients");
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
-  const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true}, other{.kind = ActionKind::forward, .paths = {{"way", "b"}}};
+  const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true},
+      other{.kind = ActionKind::forward, .paths = {{"way", "b"}}};
   scenario.script.segments = {{.body = {sync(false),
                                         {ActionKind::forward},
                                         {ActionKind::backward},

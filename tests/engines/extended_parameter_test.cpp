@@ -1,5 +1,5 @@
-// Parameters that are gathered by hooks which go wrong: what the engine answers, on which ranks, and that nothing stays behind. The hooks
-// stand here, so that they can do what no extension of a script does.
+// Parameters that are gathered by hooks which go wrong: what the engine answers, on which ranks, and that nothing stays
+// behind. The hooks stand here, so that they can do what no extension of a script does.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
@@ -42,8 +42,8 @@ struct PostCall {
   Unsharded& made;
 };
 
-/// An extension that gathers a copy of the shard and copies what is gathered into memory of its own; these spoil what a hook has done. An
-/// error fails it.
+/// An extension that gathers a copy of the shard and copies what is gathered into memory of its own; these spoil what a
+/// hook has done. An error fails it.
 struct Spoiler {
   ExtensionForm form = ExtensionForm::full;
   std::function<std::string(const PreCall&)> pre;
@@ -51,9 +51,10 @@ struct Spoiler {
 };
 
 void copy(Device& device, const Tensor& to, const Tensor& from, Stream stream = Device::compute) {
-  device.submit(stream, {.label = "whole", .reads = {from}, .writes = {to}, .run = [=](const Kernels& kernels, NativeStream on) {
-                           kernels.copy(on, to, from);
-                         }});
+  device.submit(
+      stream, {.label = "whole", .reads = {from}, .writes = {to}, .run = [=](const Kernels& kernels, NativeStream on) {
+                 kernels.copy(on, to, from);
+               }});
 }
 
 Tensor memory(Device& device, DType dtype, const Shape& shape) {
@@ -67,7 +68,8 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
           .pre =
               [=, &device](const ShardView& shard, const ShardContext*, Stream stream, Contribution& out) {
                 const Tensor& component = shard.components.front();
-                out.tensors = {device.empty(stream, component.dtype(), component.shape(), MemoryClass::other, "contribution")};
+                out.tensors = {
+                    device.empty(stream, component.dtype(), component.shape(), MemoryClass::other, "contribution")};
                 copy(device, out.tensors.front(), component, stream);
                 const int count = (*pre_count)++;
                 return answer(spoiler.pre ? spoiler.pre({rank, count, shard, out, device, stream}) : "");
@@ -117,7 +119,8 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
     const Reply created = Reference().create(setup.model, setup.plan, {device, *world, rank}, trainer);
     if (!created.ok()) throw std::runtime_error(created.error());
     for (const auto& [parameter, spoiler] : setup.extended) {
-      const Reply registered = trainer->register_all_gather_extension({.parameter = parameter}, extension(device, rank, spoiler));
+      const Reply registered =
+          trainer->register_all_gather_extension({.parameter = parameter}, extension(device, rank, spoiler));
       if (!registered.ok()) throw std::runtime_error(registered.error());
     }
     const Tensor input = device.empty(Device::compute, DType::f32, {1, 4}, MemoryClass::activation, "input");
@@ -125,7 +128,8 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
     outcome.live.push_back(device.live_bytes());
     for (const ActionKind call : calls) {
       const bool is_forward = call == ActionKind::forward;
-      outcome.errors.push_back(trainer->perform({.kind = call}, is_forward ? Batch{.input = input, .targets = {}} : Batch{}).error());
+      outcome.errors.push_back(
+          trainer->perform({.kind = call}, is_forward ? Batch{.input = input, .targets = {}} : Batch{}).error());
       outcome.live.push_back(device.live_bytes());
       if (!outcome.errors.back().empty() && failing == Failing::ends) break;
       if (!is_forward || !outcome.errors.back().empty()) continue;
@@ -147,14 +151,18 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
   return outcome;
 }
 
-std::vector<Outcome> train_on(int world, const Setup& setup, const std::vector<ActionKind>& calls, Failing failing = Failing::goes_on) {
+std::vector<Outcome> train_on(int world, const Setup& setup, const std::vector<ActionKind>& calls,
+                              Failing failing = Failing::goes_on) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(world));
-  const auto ended_alone = [](const Outcome& outcome) { return !outcome.errors.empty() && !outcome.errors.back().empty(); };
+  const auto ended_alone = [](const Outcome& outcome) {
+    return !outcome.errors.empty() && !outcome.errors.back().empty();
+  };
   try {
     on_thread_ranks(world, [&](int rank, Group& group) {
       Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
       outcome = train(setup, rank, group, calls, failing);
-      if (failing == Failing::ends && ended_alone(outcome)) throw std::runtime_error("the play is over");  // whoever waits is released
+      if (failing == Failing::ends && ended_alone(outcome))
+        throw std::runtime_error("the play is over");  // whoever waits is released
     });
   } catch (const std::runtime_error&) {
     if (failing == Failing::goes_on) throw;
@@ -217,27 +225,28 @@ TEST_CASE("hooks that do what they should train as if there were none") {
 
 TEST_CASE("a contribution without dimensions is one element of each rank's in what is gathered") {
   Setup setup = with(
-      "a.weight", {.form = ExtensionForm::minimal,
-                   .pre =
-                       [](const PreCall& call) {
-                         const Tensor scalar = call.device.empty(call.stream, DType::f32, {}, MemoryClass::other, "scalar");
-                         call.device.submit(
-                             call.stream,
-                             {.label = "scalar", .writes = {scalar}, .run = [=, rank = call.rank](const Kernels& kernels, NativeStream on) {
-                                kernels.fill(on, scalar, rank + 1);
-                              }});
-                         call.out.tensors.push_back(scalar);
-                         return std::string();
-                       },
-                   .post =
-                       [](const PostCall& call) {
-                         const Tensor& gathered = call.all.tensors.at(1);
-                         call.device.synchronize(Device::compute);
-                         call.device.host_access("scalars", {gathered}, {});
-                         const Tensor home = call.device.to_host(gathered);
-                         const bool is_right = home.shape() == Shape{2} && home.to_doubles() == std::vector<double>{1, 2};
-                         return std::string(is_right ? "" : "other scalars than ranks have contributed");
-                       }});
+      "a.weight",
+      {.form = ExtensionForm::minimal,
+       .pre =
+           [](const PreCall& call) {
+             const Tensor scalar = call.device.empty(call.stream, DType::f32, {}, MemoryClass::other, "scalar");
+             call.device.submit(call.stream, {.label = "scalar",
+                                              .writes = {scalar},
+                                              .run = [=, rank = call.rank](const Kernels& kernels, NativeStream on) {
+                                                kernels.fill(on, scalar, rank + 1);
+                                              }});
+             call.out.tensors.push_back(scalar);
+             return std::string();
+           },
+       .post =
+           [](const PostCall& call) {
+             const Tensor& gathered = call.all.tensors.at(1);
+             call.device.synchronize(Device::compute);
+             call.device.host_access("scalars", {gathered}, {});
+             const Tensor home = call.device.to_host(gathered);
+             const bool is_right = home.shape() == Shape{2} && home.to_doubles() == std::vector<double>{1, 2};
+             return std::string(is_right ? "" : "other scalars than ranks have contributed");
+           }});
   const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
   check_errors(outcomes, {"", "", "", ""});
   check_sound(outcomes, setup, 2);
@@ -245,20 +254,21 @@ TEST_CASE("a contribution without dimensions is one element of each rank's in wh
 
 TEST_CASE("the metadata of a gather is there for its post hook, and not for longer than the whole parameter") {
   std::vector<std::weak_ptr<const int>> last(2);
-  const Setup setup = with("a.weight", {.pre =
-                                            [&last](const PreCall& call) {
-                                              std::weak_ptr<const int>& mine = last[static_cast<std::size_t>(call.rank)];
-                                              const bool is_gone = mine.expired();
-                                              const auto fresh = std::make_shared<const int>(call.count);
-                                              mine = fresh;
-                                              call.out.metadata = fresh;
-                                              return std::string(is_gone ? "" : "the metadata of the gather before is still there");
-                                            },
-                                        .post =
-                                            [&last](const PostCall& call) {
-                                              const bool is_mine = call.all.metadata == last[static_cast<std::size_t>(call.rank)].lock();
-                                              return std::string(is_mine ? "" : "other metadata than the pre hook has given");
-                                            }});
+  const Setup setup = with(
+      "a.weight", {.pre =
+                       [&last](const PreCall& call) {
+                         std::weak_ptr<const int>& mine = last[static_cast<std::size_t>(call.rank)];
+                         const bool is_gone = mine.expired();
+                         const auto fresh = std::make_shared<const int>(call.count);
+                         mine = fresh;
+                         call.out.metadata = fresh;
+                         return std::string(is_gone ? "" : "the metadata of the gather before is still there");
+                       },
+                   .post =
+                       [&last](const PostCall& call) {
+                         const bool is_mine = call.all.metadata == last[static_cast<std::size_t>(call.rank)].lock();
+                         return std::string(is_mine ? "" : "other metadata than the pre hook has given");
+                       }});
   const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
   check_errors(outcomes, {"", "", "", ""});
   check_sound(outcomes, setup, 2);
@@ -272,27 +282,33 @@ TEST_CASE("a pre hook that contributes an undefined tensor has failed") {
                                             },
                                         .post = {}});
   const auto outcomes = train_on(2, setup, {forward, forward, backward});
-  check_errors(
-      outcomes,
-      {"fully_shard: parameter \"a.weight\": a pre hook has failed (ranks 0, 1: failed): it contributes an undefined tensor", "", ""});
+  check_errors(outcomes, {"fully_shard: parameter \"a.weight\": a pre hook has failed (ranks 0, 1: failed): it "
+                          "contributes an undefined tensor",
+                          "", ""});
   check_sound(outcomes, setup, 1);
 }
 
-TEST_CASE("a pre hook that fails on one rank at the first gather fails on all with one text, to which the culprit adds its own") {
+TEST_CASE(
+    "a pre hook that fails on one rank at the first gather fails on all with one text, to which the culprit adds its "
+    "own") {
   Setup setup = with("a.weight", {.pre = failing_at<PreCall>(0, 1), .post = {}});
   auto outcomes = train_on(3, setup, {forward, forward, backward});
-  check_errors(outcomes,
-               {"fully_shard: parameter \"a.weight\": a pre hook has failed (ranks 0, 2: 1 tensor of f32 x 4; rank 1: failed)", "", ""},
-               {{1, ": out of paper"}});
+  check_errors(
+      outcomes,
+      {"fully_shard: parameter \"a.weight\": a pre hook has failed (ranks 0, 2: 1 tensor of f32 x 4; rank 1: failed)",
+       "", ""},
+      {{1, ": out of paper"}});
   check_sound(outcomes, setup, 1);
 
   setup = with("b.weight", {.pre = failing_at<PreCall>(0, 0), .post = {}});
   setup.extended["a.weight"] = {};
   fully_shard(setup.plan).wrap = {{.modules = {""}}};  // of which it is the second parameter
   outcomes = train_on(2, setup, {forward, forward, backward});
-  check_errors(outcomes,
-               {"fully_shard: parameter \"b.weight\": a pre hook has failed (rank 0: failed; rank 1: 1 tensor of f32 x 3)", "", ""},
-               {{0, ": out of paper"}});
+  check_errors(
+      outcomes,
+      {"fully_shard: parameter \"b.weight\": a pre hook has failed (rank 0: failed; rank 1: 1 tensor of f32 x 3)", "",
+       ""},
+      {{0, ": out of paper"}});
   check_sound(outcomes, setup, 1);
 }
 
@@ -342,7 +358,8 @@ TEST_CASE("what a post hook has made and layers cannot read is refused, and the 
       {"the post hook has made [2, 4], the parameter is [3, 4]", made_as(DType::f32, {2, 4})},
       {"the post hook has made [3, 5], the parameter is [3, 4]", made_as(DType::f32, {3, 5})},
       {"the post hook has made [12], the parameter is [3, 4]", made_as(DType::f32, {12})},
-      {"the post hook was to make a whole parameter, and has made none", [](const PostCall& call) { call.made.value = {}; }},
+      {"the post hook was to make a whole parameter, and has made none",
+       [](const PostCall& call) { call.made.value = {}; }},
   };
   for (const Wrong& wrong : all) {
     CAPTURE(wrong.text);
@@ -364,11 +381,15 @@ TEST_CASE("a post hook that is given what to write to makes nothing else") {
   const auto outcomes = train_on(2, setup, {forward, backward, forward, forward, backward});
   check_errors(
       outcomes,
-      {"", "", "parameter \"a.weight\": the post hook has made another whole parameter, although it was given one to write to", "", ""});
+      {"", "",
+       "parameter \"a.weight\": the post hook has made another whole parameter, although it was given one to write to",
+       "", ""});
   check_sound(outcomes, setup, 2);
 }
 
-TEST_CASE("memory that an extension does not give to free stays its own, and a view of the contributions is one of the new ones") {
+TEST_CASE(
+    "memory that an extension does not give to free stays its own, and a view of the contributions is one of the new "
+    "ones") {
   const std::vector<ActionKind> calls{forward, backward, forward, backward};
   // Kept, and written again for every gather: never given back, never another.
   const auto kept = std::make_shared<std::vector<std::pair<int, std::shared_ptr<Storage>>>>();
@@ -387,7 +408,8 @@ TEST_CASE("memory that an extension does not give to free stays its own, and a v
     const auto same = [&one](const auto& other) { return other.first == one.first; };
     CHECK(one.second == std::ranges::find_if(*kept, same)->second);
   }
-  for (Outcome& outcome : outcomes) CHECK(std::exchange(outcome.left, 0) == 4 * 4 * sizeof(float));  // 2 ranks of 2 rows, padded
+  for (Outcome& outcome : outcomes)
+    CHECK(std::exchange(outcome.left, 0) == 4 * 4 * sizeof(float));  // 2 ranks of 2 rows, padded
   check_sound(outcomes, setup, 2);
 
   setup = with("a.weight", {.pre = {}, .post = [](const PostCall& call) {
@@ -405,11 +427,12 @@ TEST_CASE("memory that an extension does not give to free stays its own, and a v
 }
 
 TEST_CASE("memory that an extension gives to free more than once, or that goes in any case, goes once") {
-  const Setup setup = with("a.weight", {.pre = {}, .post = [](const PostCall& call) {
-                                          if (call.out == nullptr)
-                                            call.made.to_free = {call.made.value, {}, call.made.value, call.all.tensors.front()};
-                                          return std::string();
-                                        }});
+  const Setup setup =
+      with("a.weight", {.pre = {}, .post = [](const PostCall& call) {
+                          if (call.out == nullptr)
+                            call.made.to_free = {call.made.value, {}, call.made.value, call.all.tensors.front()};
+                          return std::string();
+                        }});
   const auto outcomes = train_on(2, setup, {forward, backward, forward, backward});
   check_errors(outcomes, {"", "", "", ""});
   check_sound(outcomes, setup, 2);
@@ -417,7 +440,8 @@ TEST_CASE("memory that an extension gives to free more than once, or that goes i
 
 TEST_CASE("what hooks have gathered ahead for a module that does not run goes back without a post hook") {
   Setup setup;
-  setup.model.root.children.push_back(module_of(scenario::ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
+  setup.model.root.children.push_back(
+      module_of(scenario::ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
   fully_shard(setup.plan).wrap.insert(fully_shard(setup.plan).wrap.begin(), Setup::wrapped("spare.c"));
   fully_shard(setup.plan).wrap[1].forward_prefetch = {"spare.c"};
   std::vector<int> pre_calls(2);
@@ -442,16 +466,17 @@ TEST_CASE("replicas on a mesh that would contribute unlike tensors are told so o
   Setup setup = with("a.weight", {.form = ExtensionForm::minimal,
                                   .pre =
                                       [](const PreCall& call) {
-                                        if (call.count == 0 && call.rank >= 2) call.out.tensors[0] = call.out.tensors[0].narrow(0, 1);
+                                        if (call.count == 0 && call.rank >= 2)
+                                          call.out.tensors[0] = call.out.tensors[0].narrow(0, 1);
                                         return std::string();
                                       },
                                   .post = {}});
   setup.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const auto outcomes = train_on(4, setup, {forward, forward, backward});
-  check_errors(outcomes,
-               {"fully_shard: parameter \"a.weight\": ranks would contribute unlike tensors to one all-gather (ranks 0, 1: 1 tensor "
-                "of f32 x 8; ranks 2, 3: 1 tensor of f32 x 4)",
-                "", ""});
+  check_errors(outcomes, {"fully_shard: parameter \"a.weight\": ranks would contribute unlike tensors to one "
+                          "all-gather (ranks 0, 1: 1 tensor "
+                          "of f32 x 8; ranks 2, 3: 1 tensor of f32 x 4)",
+                          "", ""});
   check_sound(outcomes, setup, 1);
 }
 
@@ -459,16 +484,17 @@ TEST_CASE("a rank keeps to the sizes that were agreed") {
   const Setup setup = with("a.weight", {.form = ExtensionForm::minimal,
                                         .pre =
                                             [](const PreCall& call) {
-                                              if (call.count == 2) call.out.tensors[0] = call.out.tensors[0].narrow(0, 1);
+                                              if (call.count == 2)
+                                                call.out.tensors[0] = call.out.tensors[0].narrow(0, 1);
                                               return std::string();
                                             },
                                         .post = {}});
   const auto outcomes = train_on(2, setup, {forward, backward, forward, forward, backward});
-  check_errors(outcomes,
-               {"", "",
-                "fully_shard: parameter \"a.weight\": the pre hook contributes 1 tensor of f32 x 4, but ranks have agreed on 1 tensor "
-                "of f32 x 8",
-                "", ""});
+  check_errors(outcomes, {"", "",
+                          "fully_shard: parameter \"a.weight\": the pre hook contributes 1 tensor of f32 x 4, but "
+                          "ranks have agreed on 1 tensor "
+                          "of f32 x 8",
+                          "", ""});
   check_sound(outcomes, setup, 2);
 }
 
@@ -514,7 +540,8 @@ TEST_CASE("parts over fewer ranks are no shards that hooks could be given, over 
     fully_shard(setup.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, size};
     const auto outcomes = train_on(4, setup, {forward, backward});
     const std::string refused =
-        "fully_shard: parameter \"a.weight\" has an all-gather extension, and its group keeps larger parts over 2 ranks after forward: no "
+        "fully_shard: parameter \"a.weight\" has an all-gather extension, and its group keeps larger parts over 2 "
+        "ranks after forward: no "
         "hook could make them whole";
     if (size == 2) {
       for (const Outcome& outcome : outcomes) CHECK(outcome.errors.front() == refused);

@@ -1,5 +1,5 @@
-// The engine with flat parameters against what PyTorch's FullyShardedDataParallel computed, how it laid parameters out, and what it asked of
-// streams.
+// The engine with flat parameters against what PyTorch's FullyShardedDataParallel computed, how it laid parameters out,
+// and what it asked of streams.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -31,7 +31,8 @@ std::vector<Module> modules_named(const std::string& name) {
   std::vector<Module> modules;
   for (std::size_t at = name.find("Linear("); at != std::string::npos; at = name.find("Linear(", at + 1)) {
     const std::string sizes = name.substr(at + 7, name.find(')', at) - at - 7);
-    modules.push_back(layer("l" + std::to_string(modules.size()), std::stoi(sizes), std::stoi(sizes.substr(sizes.find(',') + 1)),
+    modules.push_back(layer("l" + std::to_string(modules.size()), std::stoi(sizes),
+                            std::stoi(sizes.substr(sizes.find(',') + 1)),
                             sizes.find("nb") == std::string::npos && sizes.find("nobias") == std::string::npos));
   }
   return modules;
@@ -65,7 +66,8 @@ bool is_linear(WorkKind kind, std::string_view label) {
 Scenario blocks(ShardStrategy strategy) {
   std::vector<Module> children;
   for (const char* name : {"0", "1", "2"})
-    children.push_back(holder(ModuleKind::sequential, name, {layer("in_proj", 8, 32), activation("relu"), layer("out_proj", 32, 8)}));
+    children.push_back(
+        holder(ModuleKind::sequential, name, {layer("in_proj", 8, 32), activation("relu"), layer("out_proj", 32, 8)}));
   Scenario scenario = flat_scenario(std::move(children), {"0", "1", "2", ""});
   flat_shard(scenario.plan).strategy = strategy;
   scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 64};
@@ -76,7 +78,8 @@ Scenario blocks(ShardStrategy strategy) {
 
 Scenario first_unsynced(ShardStrategy strategy) {
   Scenario scenario = blocks(strategy);
-  scenario.script.segments = {{1, {sync(false), forward_action, backward_action, sync(true)}}, scenario.script.segments.front()};
+  scenario.script.segments = {{1, {sync(false), forward_action, backward_action, sync(true)}},
+                              scenario.script.segments.front()};
   return scenario;
 }
 
@@ -89,8 +92,8 @@ std::vector<trace::Structure> structures(const Scenario& scenario, int world) {
   return all;
 }
 
-// The host reads what it compares, and so waits for the check. PyTorch's log is of tensors on the CPU, where nothing shows this wait. So each
-// order of the log is an order here, and each other one leads through such a gather.
+// The host reads what it compares, and so waits for the check. PyTorch's log is of tensors on the CPU, where nothing
+// shows this wait. So each order of the log is an order here, and each other one leads through such a gather.
 void check_order_but_for_host_waits(const trace::Structure& recorded, const trace::Structure& actual) {
   REQUIRE(actual.steps == recorded.steps);
   const std::size_t count = actual.steps.size();
@@ -101,7 +104,8 @@ void check_order_but_for_host_waits(const trace::Structure& recorded, const trac
       if (recorded.before[x * count + y] && !actual.before[x * count + y]) ++missing;
       if (!actual.before[x * count + y] || recorded.before[x * count + y]) continue;
       bool waits = false;
-      for (std::size_t check = x; check < y; ++check) waits = waits || (actual.steps[check].dtype == DType::i32 && is_before(x, check));
+      for (std::size_t check = x; check < y; ++check)
+        waits = waits || (actual.steps[check].dtype == DType::i32 && is_before(x, check));
       if (!waits) ++unexplained;
     }
   }
@@ -125,11 +129,13 @@ void check_structure(const char* name, const Scenario& scenario, int world) {
 TEST_CASE("flat parameters train as PyTorch trains them") {
   for (const int world : {2, 4}) {
     const golden::Values values = golden::values("e_fsdp1_W" + std::to_string(world));
-    for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
+    for (const ShardStrategy strategy :
+         {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
       CAPTURE(world, to_string(strategy));
-      Scenario scenario = flat_scenario({holder(ModuleKind::sequential, "net", {layer("0", 8, 16), activation("1"), layer("2", 16, 8)}),
-                                         activation("relu"), layer("out", 8, 4)},
-                                        {"net", ""});
+      Scenario scenario =
+          flat_scenario({holder(ModuleKind::sequential, "net", {layer("0", 8, 16), activation("1"), layer("2", 16, 8)}),
+                         activation("relu"), layer("out", 8, 4)},
+                        {"net", ""});
       flat_shard(scenario.plan).strategy = strategy;
       flat_shard(scenario.plan).use_orig_params = true;
       scenario.model.init_divisor = scenario.script.input_divisor = 8;
@@ -150,7 +156,8 @@ TEST_CASE("flat parameters train as PyTorch trains them") {
           CHECK(held.dim == flattened);
           const auto part = [&](const Tensor& whole) { return whole.flatten().narrow(held.start, held.shard.numel()); };
           check_within(held.shard, part(expected.parameters[p].after), expected.tolerance.parameter);
-          if (held.shard.numel() > 0) check_within(held.gradient, part(expected.parameters[p].gradient), expected.tolerance.gradient);
+          if (held.shard.numel() > 0)
+            check_within(held.gradient, part(expected.parameters[p].gradient), expected.tolerance.gradient);
         }
       }
     }

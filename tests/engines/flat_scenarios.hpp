@@ -17,14 +17,20 @@ namespace shardproof::testing {
 using FlatModel = scenario::Module (*)();
 
 inline scenario::Module layer(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::linear,
+          .in_features = in,
+          .out_features = out,
+          .bias = bias};
 }
 
 inline scenario::Module holder(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
 }
 
-inline scenario::Module activation(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu}; }
+inline scenario::Module activation(std::string name) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::relu};
+}
 
 /// The models differ only in their modules. Their input is [2, 3], and each layer has few features.
 inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, std::vector<std::string> wrap) {
@@ -38,7 +44,9 @@ inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, 
   return scenario;
 }
 
-inline scenario::Action sync(bool on) { return {.kind = scenario::ActionKind::set_requires_gradient_sync, .value = on}; }
+inline scenario::Action sync(bool on) {
+  return {.kind = scenario::ActionKind::set_requires_gradient_sync, .value = on};
+}
 
 /// The checks of every run: no race, no memory alive at the end, exactly the planned collectives, whole units as the
 /// strategy says, and the values of the serial model. Returns the number of captures that were compared in double
@@ -53,7 +61,8 @@ inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks)
     for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
     CHECK(run.left_alive() == 0);
     suites::flat_shard_checks().check_nothing_gathered_twice(run);
-    for (const suites::MemoryCheck check : {suites::MemoryCheck::nothing_left, suites::MemoryCheck::whole_after_forward})
+    for (const suites::MemoryCheck check :
+         {suites::MemoryCheck::nothing_left, suites::MemoryCheck::whole_after_forward})
       suites::flat_shard_checks().check_memory(run, ranks, check);
     for (const scenario::Iteration& iteration : run.iterations()) {
       CAPTURE(iteration.index());
@@ -69,8 +78,8 @@ inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks)
   // If nothing is rounded to f32, double precision has the same values.
   if (!std::has_single_bit(static_cast<unsigned>(ranks))) return 0;
   const auto in_single = oracles::train_serially(scenario, ranks, oracles::Arithmetic::f32);
-  const auto exact =
-      static_cast<std::size_t>(std::ranges::count_if(in_single, &std::string::empty, &oracles::SerialIteration::order_shows));
+  const auto exact = static_cast<std::size_t>(
+      std::ranges::count_if(in_single, &std::string::empty, &oracles::SerialIteration::order_shows));
   if (exact > 0) check_exact(scenario, runs, oracles::Arithmetic::f64, exact);
   return exact;
 }

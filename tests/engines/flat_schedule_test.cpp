@@ -23,8 +23,8 @@ Texts texts_of(const std::vector<Warning>& warnings) {
   return texts;
 }
 
-const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step}, capture{ActionKind::capture},
-    zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate};
+const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step},
+    capture{ActionKind::capture}, zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate};
 
 Action on_way(const char* way, Action action = forward) {
   action.paths = {{"way", way}};
@@ -44,8 +44,9 @@ Scenario three_units() {
 
 /// The way on the left has parameters, and no unit runs after it.
 Scenario last_on_the_left(std::vector<Script::Segment> segments) {
-  Scenario scenario = flat_scenario({layer("a", 3, 3), holder(ModuleKind::choice, "way", {layer("left", 3, 3), activation("right")})},
-                                    {"a", "way.left", ""});
+  Scenario scenario =
+      flat_scenario({layer("a", 3, 3), holder(ModuleKind::choice, "way", {layer("left", 3, 3), activation("right")})},
+                    {"a", "way.left", ""});
   flat_shard(scenario.plan).forward_prefetch = true;
   scenario.script.segments = std::move(segments);
   return scenario;
@@ -60,7 +61,8 @@ Texts issued(const Iteration& iteration, ActionKind call) {
     if (during != mark(iteration.index(), call)) continue;
     const auto* const work = std::get_if<fact::Work>(&fact);
     const auto* const collective = std::get_if<fact::Collective>(&fact);
-    if (work != nullptr && (work->kind == WorkKind::forward || work->kind == WorkKind::backward)) texts.push_back(work->label);
+    if (work != nullptr && (work->kind == WorkKind::forward || work->kind == WorkKind::backward))
+      texts.push_back(work->label);
     if (collective == nullptr) continue;
     texts.push_back((collective->kind == CollectiveKind::all_gather ? "gather " : "reduce ") + collective->tag);
   }
@@ -69,7 +71,8 @@ Texts issued(const Iteration& iteration, ActionKind call) {
 
 void check_issued(const Scenario& scenario, ActionKind call, const Texts& first, const Texts& later) {
   for (const Run& run : played(scenario, 2)) {
-    for (const Iteration& iteration : run.iterations()) CHECK(issued(iteration, call) == (iteration.index() == 0 ? first : later));
+    for (const Iteration& iteration : run.iterations())
+      CHECK(issued(iteration, call) == (iteration.index() == 0 ? first : later));
   }
 }
 
@@ -125,7 +128,8 @@ TEST_CASE("a frozen unit gathers the unit before it like others") {
 
 TEST_CASE("a forward gathers the next unit of the first iteration while a unit computes") {
   Scenario scenario = three_units();
-  const Texts in_turn{"gather a", "a", "gather b", "b", "gather c", "c"}, ahead{"gather a", "gather b", "a", "gather c", "b", "c"};
+  const Texts in_turn{"gather a", "a", "gather b", "b", "gather c", "c"},
+      ahead{"gather a", "gather b", "a", "gather c", "b", "c"};
   check_issued(scenario, ActionKind::forward, in_turn, in_turn);
   flat_shard(scenario.plan).forward_prefetch = true;
   check_issued(scenario, ActionKind::forward, in_turn, ahead);
@@ -136,14 +140,16 @@ TEST_CASE("a forward gathers the next unit of the first iteration while a unit c
 
 TEST_CASE("a forward that fails leaves no order behind") {
   Scenario scenario =
-      flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}), layer("c", 4, 2)},
+      flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}),
+                     layer("c", 4, 2)},
                     {"a", "way.left", "way.right", "c", ""});
   flat_shard(scenario.plan).forward_prefetch = true;
   scenario.script.segments = {{1, {failing_in("c", on_way("right")), forward, backward}}, {2, {forward, backward}}};
   for (const Run& run : played(scenario, 2)) {
     for (const Iteration& iteration : run.iterations()) {
       if (iteration.index() == 0) continue;
-      CHECK(issued(iteration, ActionKind::forward) == Texts{"gather a", "gather way.left", "a", "gather c", "way.left", "c"});
+      CHECK(issued(iteration, ActionKind::forward) ==
+            Texts{"gather a", "gather way.left", "a", "gather c", "way.left", "c"});
       CHECK(iteration.count(CollectiveKind::all_gather) == 6);
     }
   }
@@ -151,14 +157,16 @@ TEST_CASE("a forward that fails leaves no order behind") {
 
 TEST_CASE("each iteration has its own order, and gathers ahead by that of the first one") {
   Scenario scenario =
-      flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}), layer("c", 4, 2)},
+      flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}),
+                     layer("c", 4, 2)},
                     {"a", "way.left", "way.right", "c", ""});
   scenario.script.segments = {{1, {forward, on_way("right"), backward}}, {2, {on_way("right"), backward}}};
   for (const Run& run : played(scenario, 2)) {
     for (const Iteration& iteration : run.iterations()) {
       if (iteration.index() == 0) continue;
-      CHECK(issued(iteration, ActionKind::backward) ==
-            Texts{"gather c", "gather way.right", "c", "reduce c", "gather a", "way.right", "reduce way.right", "a", "reduce a"});
+      CHECK(issued(iteration, ActionKind::backward) == Texts{"gather c", "gather way.right", "c", "reduce c",
+                                                             "gather a", "way.right", "reduce way.right", "a",
+                                                             "reduce a"});
     }
   }
   flat_shard(scenario.plan).forward_prefetch = true;
@@ -166,7 +174,8 @@ TEST_CASE("each iteration has its own order, and gathers ahead by that of the fi
   for (const Run& run : played(scenario, 2)) {
     CHECK(issued(run.iterations()[1], ActionKind::forward) ==
           Texts{"gather a", "gather way.left", "a", "gather way.right", "way.right", "gather c", "c"});
-    CHECK(issued(run.iterations()[2], ActionKind::forward) == Texts{"gather a", "gather way.left", "a", "gather c", "way.left", "c"});
+    CHECK(issued(run.iterations()[2], ActionKind::forward) ==
+          Texts{"gather a", "gather way.left", "a", "gather c", "way.left", "c"});
   }
 }
 
@@ -193,7 +202,8 @@ TEST_CASE("a step waits for gathers ahead of units that did not run") {
 }
 
 TEST_CASE("what is whole when the optimizer steps is gathered again") {
-  for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
+  for (const ShardStrategy strategy :
+       {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
     CAPTURE(to_string(strategy));
     Scenario scenario = three_units();
     flat_shard(scenario.plan).wrap = {"a", ""};
@@ -249,8 +259,9 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
   flat_shard(scenario.plan).use_orig_params = true;
   check_sound(scenario);
 
-  scenario = flat_scenario(
-      {holder(ModuleKind::sequential, "u", {layer("x", 3, 3)}), {.name = "again", .kind = ModuleKind::use, .target = "u.x"}}, {"u", ""});
+  scenario = flat_scenario({holder(ModuleKind::sequential, "u", {layer("x", 3, 3)}),
+                            {.name = "again", .kind = ModuleKind::use, .target = "u.x"}},
+                           {"u", ""});
   check_refused(scenario, "\"again\" uses \"u.x\", whose parameters are in the unit \"u\"");
   flat_shard(scenario.plan).wrap = {"u.x", ""};
   check_sound(scenario);
@@ -262,7 +273,8 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
     scenario.model.root.children.push_back(activation("nothing"));
     flat_shard(scenario.plan).wrap = std::move(wrap);
     auto& body = scenario.script.segments.front().body;
-    body.insert(body.begin(), {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)});
+    body.insert(body.begin(),
+                {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)});
     return scenario;
   };
   check_refused(hooked({"a", "b"}, ""), "flat_shard: \"\" is not wrapped; roots: \"a\", \"b\"");
@@ -281,16 +293,21 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
 TEST_CASE("an engine that lacks the point of a hook names the points that it has") {
   Scenario scenario = three_units();
   auto& body = scenario.script.segments.front().body;
-  body.insert(body.begin(), {.kind = ActionKind::register_hook, .hook = scenario::Hook{.point = scenario::HookPoint::after_reduction}});
+  body.insert(body.begin(), {.kind = ActionKind::register_hook,
+                             .hook = scenario::Hook{.point = scenario::HookPoint::after_reduction}});
   check_refused(scenario, "flat_shard has no hooks at point after_reduction; use \"reduction\"");
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FullyShardPlan>());
   scenario::fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   body.front().hook->point = scenario::HookPoint::reduction;
-  check_refused(scenario, "fully_shard has no hooks at point reduction; use \"after_reduction\" or \"after_accumulation\"");
-  body.front().hook = scenario::Hook{.kind = scenario::HookKind::not_callable, .point = scenario::HookPoint::after_reduction};
+  check_refused(scenario,
+                "fully_shard has no hooks at point reduction; use \"after_reduction\" or \"after_accumulation\"");
+  body.front().hook =
+      scenario::Hook{.kind = scenario::HookKind::not_callable, .point = scenario::HookPoint::after_reduction};
   check_refused(scenario, "fully_shard: the gradient hook at \"\" has no function to call");
   body.front().hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress};
-  check_refused(scenario, "fully_shard has no hook fp16_compress of its own; use a hook of the user at point \"after_reduction\"");
+  check_refused(
+      scenario,
+      "fully_shard has no hook fp16_compress of its own; use a hook of the user at point \"after_reduction\"");
 }
 
 TEST_CASE("one rank alone warns that it cannot shard") {
@@ -311,7 +328,8 @@ namespace {
 /// Two units of equal size, of which a forward runs one.
 Scenario validated(std::vector<Script::Segment> segments) {
   Scenario scenario =
-      flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4), activation("none")}),
+      flat_scenario({layer("a", 3, 4),
+                     holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4), activation("none")}),
                      layer("c", 4, 2)},
                     {"a", "way.left", "way.right", "c", ""});
   flat_shard(scenario.plan).validate_order = true;
@@ -327,7 +345,8 @@ TEST_CASE("in the first iteration ranks that differ in their order all say so, w
   Action left = on_way("left"), right = on_way("right");
   left.ranks = {0};
   right.ranks = {1};
-  check_refused(validated({{1, {left, right, backward}}}), "rank 0 gathers \"way.left\" while rank 1 gathers \"way.right\"");
+  check_refused(validated({{1, {left, right, backward}}}),
+                "rank 0 gathers \"way.left\" while rank 1 gathers \"way.right\"");
 }
 
 TEST_CASE("later a rank that leaves the order of its first iteration says so once, until it was in order again") {
@@ -337,9 +356,11 @@ TEST_CASE("later a rank that leaves the order of its first iteration says so onc
   CHECK(warnings({on(4, "left")}).empty());
   const Texts deviating = warnings({on(1, "left"), on(3, "right")});
   REQUIRE(deviating.size() == 1);
-  CHECK_THAT(deviating.front(), ContainsSubstring("on rank 0") && ContainsSubstring("it gathers \"way.right\" instead of \"way.left\""));
+  CHECK_THAT(deviating.front(),
+             ContainsSubstring("on rank 0") && ContainsSubstring("it gathers \"way.right\" instead of \"way.left\""));
   CHECK(warnings({on(1, "left"), on(1, "right"), on(1, "left"), on(1, "right")}).size() == 2);
-  const Texts shorter = warnings({on(1, "left"), {1, {forward, {.kind = ActionKind::zero_grad}, backward}}, on(1, "none")});
+  const Texts shorter =
+      warnings({on(1, "left"), {1, {forward, {.kind = ActionKind::zero_grad}, backward}}, on(1, "none")});
   REQUIRE(shorter.size() == 1);
   CHECK_THAT(shorter.front(), ContainsSubstring("it gathers \"c\" instead of \"way.left\""));
   const Texts longer = warnings({on(1, "left"), {1, {on_way("left"), on_way("left"), backward}}});
@@ -349,10 +370,13 @@ TEST_CASE("later a rank that leaves the order of its first iteration says so onc
   REQUIRE(cut.size() == 1);
   CHECK_THAT(cut.front(), ContainsSubstring("it does not gather \"a\""));
   // A forward that fails does not deviate. So the next deviation causes a warning.
-  const Texts again = warnings({on(1, "left"), {1, {failing_in("c", on_way("right")), on_way("left"), backward}}, on(1, "right")});
+  const Texts again =
+      warnings({on(1, "left"), {1, {failing_in("c", on_way("right")), on_way("left"), backward}}, on(1, "right")});
   CHECK(again.size() == 2);
   // A forward that fails, or that no backward follows, does not count.
-  CHECK(warnings({on(1, "left"), {1, {failing_in("c", on_way("left")), on_way("right", evaluate), on_way("left"), backward}}}).empty());
+  CHECK(warnings({on(1, "left"),
+                  {1, {failing_in("c", on_way("left")), on_way("right", evaluate), on_way("left"), backward}}})
+            .empty());
 }
 
 TEST_CASE("the check of the order leaves no race and no memory") { check_sound(validated({on(3, "left")})); }

@@ -22,40 +22,48 @@ namespace {
 // -- Models
 
 Scenario nested() {
-  return flat_scenario({layer("a", 3, 5), activation("relu"),
-                        holder(ModuleKind::sequential, "b", {layer("in", 5, 4), layer("out", 4, 5, false)}), layer("c", 5, 2)},
-                       {"a", "b.in", "b", ""});
+  return flat_scenario(
+      {layer("a", 3, 5), activation("relu"),
+       holder(ModuleKind::sequential, "b", {layer("in", 5, 4), layer("out", 4, 5, false)}), layer("c", 5, 2)},
+      {"a", "b.in", "b", ""});
 }
 
 // Its last unit alone is the root's.
-Scenario without_root() { return flat_scenario({layer("a", 3, 4), activation("relu"), layer("b", 4, 3), layer("c", 3, 2)}, {"b", "c"}); }
+Scenario without_root() {
+  return flat_scenario({layer("a", 3, 4), activation("relu"), layer("b", 4, 3), layer("c", 3, 2)}, {"b", "c"});
+}
 
 // A whole unit is frozen: with an input that has a gradient, and with one that has none.
 Scenario frozen() {
-  Scenario scenario = flat_scenario({layer("a", 3, 4), layer("b", 4, 4), layer("c", 4, 3), layer("d", 3, 2)}, {"a", "b", "c", ""});
+  Scenario scenario =
+      flat_scenario({layer("a", 3, 4), layer("b", 4, 4), layer("c", 4, 3), layer("d", 3, 2)}, {"a", "b", "c", ""});
   scenario.model.root.children[0].frozen = scenario.model.root.children[2].frozen = true;
   return scenario;
 }
 
 // Frozen and trainable parameters are in one unit.
 Scenario partly_frozen() {
-  Scenario scenario =
-      flat_scenario({holder(ModuleKind::sequential, "a", {layer("in", 3, 4), layer("out", 4, 4)}), layer("b", 4, 2)}, {"a", ""});
+  Scenario scenario = flat_scenario(
+      {holder(ModuleKind::sequential, "a", {layer("in", 3, 4), layer("out", 4, 4)}), layer("b", 4, 2)}, {"a", ""});
   scenario.model.root.children[0].children[0].frozen = true;
   flat_shard(scenario.plan).use_orig_params = true;
   return scenario;
 }
 
 Scenario tied() {
-  Scenario scenario = flat_scenario({layer("a", 3, 3), activation("relu"), layer("b", 3, 3), layer("c", 3, 2)}, {"c", ""});
+  Scenario scenario =
+      flat_scenario({layer("a", 3, 3), activation("relu"), layer("b", 3, 3), layer("c", 3, 2)}, {"c", ""});
   scenario.model.root.children[2].tied_to = "a";
   return scenario;
 }
 
 Scenario used_twice() {
-  return flat_scenario(
-      {layer("a", 3, 3), activation("relu"), layer("b", 3, 3), {.name = "again", .kind = ModuleKind::use, .target = "a"}, layer("c", 3, 2)},
-      {"a", "b", ""});
+  return flat_scenario({layer("a", 3, 3),
+                        activation("relu"),
+                        layer("b", 3, 3),
+                        {.name = "again", .kind = ModuleKind::use, .target = "a"},
+                        layer("c", 3, 2)},
+                       {"a", "b", ""});
 }
 
 // Two frozen uses of one module around a trainable one.
@@ -68,7 +76,8 @@ Scenario frozen_and_used_twice() {
 
 Scenario chosen() {
   return flat_scenario(
-      {layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4, false)}), layer("b", 4, 2)},
+      {layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4, false)}),
+       layer("b", 4, 2)},
       {"a", "way.left", "way.right", ""});
 }
 
@@ -94,17 +103,18 @@ Scenario discarded() {
 
 // One way uses the unit that is otherwise run for nothing.
 Scenario discarded_on_one_way() {
-  return flat_scenario(
-      {layer("a", 3, 4), holder(ModuleKind::discard, "aside", {layer("x", 4, 4)}),
-       holder(ModuleKind::choice, "way", {{.name = "left", .kind = ModuleKind::use, .target = "aside.x"}, layer("right", 4, 4)}),
-       layer("c", 4, 2)},
-      {"a", "aside.x", ""});
+  return flat_scenario({layer("a", 3, 4), holder(ModuleKind::discard, "aside", {layer("x", 4, 4)}),
+                        holder(ModuleKind::choice, "way",
+                               {{.name = "left", .kind = ModuleKind::use, .target = "aside.x"}, layer("right", 4, 4)}),
+                        layer("c", 4, 2)},
+                       {"a", "aside.x", ""});
 }
 
 // Weights of three dimensions.
 Scenario convolutions() {
   Module window{.name = "b", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 4, .channels = 3};
-  Module last{.name = "c", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 2, .channels = 2, .bias = false};
+  Module last{
+      .name = "c", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 2, .channels = 2, .bias = false};
   return flat_scenario({layer("a", 3, 6), activation("relu"), std::move(window), std::move(last)}, {"a", "b", ""});
 }
 
@@ -129,8 +139,9 @@ constexpr std::array models{NamedModel{"nested", nested},
 
 // -- Scripts
 
-const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step}, capture{ActionKind::capture},
-    zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate}, to_zero{.kind = ActionKind::zero_grad, .to_zero = true};
+const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step},
+    capture{ActionKind::capture}, zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate},
+    to_zero{.kind = ActionKind::zero_grad, .to_zero = true};
 
 // Takes the other way where the model has one.
 Action other_way(const Model& model, Action action = forward) {
@@ -143,29 +154,36 @@ using Segments = std::vector<Script::Segment>;
 Segments plain(const Model&) { return {{2, {forward, backward, capture, step, capture, zero_grad}}}; }
 
 Segments accumulating(const Model& model) {
-  return {
-      {1, {sync(false), forward, backward, other_way(model), backward, sync(true), forward, backward, capture, step, capture, zero_grad}},
-      {1, {sync(false), other_way(model), backward, sync(true), forward, backward, capture, step, zero_grad}}};
+  return {{1,
+           {sync(false), forward, backward, other_way(model), backward, sync(true), forward, backward, capture, step,
+            capture, zero_grad}},
+          {1, {sync(false), other_way(model), backward, sync(true), forward, backward, capture, step, zero_grad}}};
 }
 
 // Reduced gradients are there when more wait.
 Segments synced_then_not(const Model& model) {
-  return {
-      {1, {forward, backward, sync(false), forward, backward, sync(true), other_way(model), backward, capture, step, capture, zero_grad}}};
+  return {{1,
+           {forward, backward, sync(false), forward, backward, sync(true), other_way(model), backward, capture, step,
+            capture, zero_grad}}};
 }
 
 Segments several_forwards(const Model& model) {
-  return {{2, {forward, other_way(model), backward, capture, step, zero_grad}}, {1, {forward, forward, backward, capture}}};
+  return {{2, {forward, other_way(model), backward, capture, step, zero_grad}},
+          {1, {forward, forward, backward, capture}}};
 }
 
 Segments zeroing(const Model& model) {
-  return {{1, {to_zero, forward, backward, capture, to_zero, capture, other_way(model), backward, step, capture, zero_grad, capture}},
+  return {{1,
+           {to_zero, forward, backward, capture, to_zero, capture, other_way(model), backward, step, capture, zero_grad,
+            capture}},
           {1, {sync(false), forward, backward, to_zero, sync(true), forward, backward, capture, step, zero_grad}}};
 }
 
 Segments evaluating(const Model& model) {
   return {{2, {evaluate, forward, backward, step, capture, other_way(model, evaluate), zero_grad}},
-          {1, {forward, evaluate, backward, capture, other_way(model), other_way(model, evaluate), backward, step, evaluate, capture}}};
+          {1,
+           {forward, evaluate, backward, capture, other_way(model), other_way(model, evaluate), backward, step,
+            evaluate, capture}}};
 }
 
 // The two iterations begin with different forwards, so a unit's parameters take different ways.
@@ -200,8 +218,8 @@ constexpr std::array scripts{NamedScript{"plain", plain},
 
 // -- Options
 
-constexpr std::array strategies{ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard, ShardStrategy::hybrid,
-                                ShardStrategy::hybrid_zero2};
+constexpr std::array strategies{ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
+                                ShardStrategy::hybrid, ShardStrategy::hybrid_zero2};
 
 const std::array<MixedPrecision, 5> precisions{MixedPrecision{},
                                                {.param = DType::bf16},
@@ -253,9 +271,10 @@ void check_product(std::size_t stride) {
           draw_options(scenario.plan, strategy, world, turns);
           if (at++ % stride != 0) continue;
           const FlatShardPlan& section = flat_shard(scenario.plan);
-          CAPTURE(model.name, script.name, to_string(strategy), world, section.use_orig_params, to_string(section.backward_prefetch),
-                  section.forward_prefetch, section.limit_all_gathers, section.validate_order, scenario.plan.mesh.shape,
-                  scenario.plan.mixed_precision.param.has_value(), scenario.plan.mixed_precision.reduce.has_value());
+          CAPTURE(model.name, script.name, to_string(strategy), world, section.use_orig_params,
+                  to_string(section.backward_prefetch), section.forward_prefetch, section.limit_all_gathers,
+                  section.validate_order, scenario.plan.mesh.shape, scenario.plan.mixed_precision.param.has_value(),
+                  scenario.plan.mixed_precision.reduce.has_value());
           ++plays;
           exact += check_flat_run(scenario, world);
         }
@@ -270,7 +289,8 @@ void check_product(std::size_t stride) {
 
 TEST_CASE("flat parameters train as one process does, soundly") { check_product(29); }
 
-TEST_CASE("flat parameters train as one process does, soundly, at each strategy, world size, model and script", "[long]") {
+TEST_CASE("flat parameters train as one process does, soundly, at each strategy, world size, model and script",
+          "[long]") {
   check_product(1);
 }
 
@@ -290,7 +310,8 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
     };
     // Nobody computes the values of imagined ranks. The scenario plays all the same.
     if (staged.scenario.costs.imagined_ranks > 0 || !has(ActionKind::capture)) {
-      for (const Run& run : played(staged.scenario, staged.ranks)) CHECK((run.races().empty() && run.left_alive() == 0));
+      for (const Run& run : played(staged.scenario, staged.ranks))
+        CHECK((run.races().empty() && run.left_alive() == 0));
       continue;
     }
     check_flat_run(staged.scenario, staged.ranks);
@@ -301,15 +322,16 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
   CHECK(hooked > seeds / 50);
 }
 
-// A generated case is named by its seed: the seed keeps its scenario. From the first release on, a change of these numbers is a new version
-// of the generator.
+// A generated case is named by its seed: the seed keeps its scenario. From the first release on, a change of these
+// numbers is a new version of the generator.
 TEST_CASE("generated cases draw by version, seed and world alone, and keep what they have drawn") {
   REQUIRE(suites::generator_version == 2);
   const auto digest_of = [](std::string_view kind) {
     const suites::Subjects subjects{.kind = kind, .without = {}, .about = {}, .is_wanted = {}};
     std::uint64_t texts = digest("");
     // A few draws, because each takes long. The last seed is not among the first seeds of its block.
-    for (const auto& [seed, world] : std::initializer_list<std::pair<std::uint64_t, int>>{{1, 4}, {2, 2}, {3, 3}, {1000, 2}}) {
+    for (const auto& [seed, world] :
+         std::initializer_list<std::pair<std::uint64_t, int>>{{1, 4}, {2, 2}, {3, 3}, {1000, 2}}) {
       const suites::Drawn drawn = suites::drawn(subjects, seed, world);
       CHECK(traits(drawn.scenario).size() > 4);
       texts = digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
@@ -319,7 +341,8 @@ TEST_CASE("generated cases draw by version, seed and world alone, and keep what 
   CHECK(digest_of("fully_shard") == 0x8211a6b970bd8a54);
   CHECK(digest_of("flat_shard") == 0xda1c403c26d35dec);
   CHECK(digest_of("replicate") == 0x139227dd779340ad);
-  const suites::Subjects impossible{.kind = "flat_shard", .without = {}, .about = {}, .is_wanted = [](const Scenario&) { return false; }};
+  const suites::Subjects impossible{
+      .kind = "flat_shard", .without = {}, .about = {}, .is_wanted = [](const Scenario&) { return false; }};
   CHECK_THROWS_AS(suites::drawn(impossible, 1, 2), std::logic_error);
 }
 
@@ -332,7 +355,8 @@ TEST_CASE("flat parameters get memory and values late, and train as others") {
         scenario.plan.initialisation = Initialisation::meta;
         flat_shard(scenario.plan).strategy = strategy;
         flat_shard(scenario.plan).use_orig_params = use_orig_params;
-        scenario.script.segments = {{1, {{ActionKind::materialize}, {ActionKind::initialize}}}, plain(scenario.model).front()};
+        scenario.script.segments = {{1, {{ActionKind::materialize}, {ActionKind::initialize}}},
+                                    plain(scenario.model).front()};
         check_flat_run(scenario, world);
         // One part of the model after the other.
         std::vector<Action>& late = scenario.script.segments.front().body;
@@ -347,9 +371,12 @@ TEST_CASE("flat parameters get memory and values late, and train as others") {
   }
 }
 
-TEST_CASE("a parameter that a unit's backward does not use has zeros as its gradient, and one of a unit without backward has none") {
+TEST_CASE(
+    "a parameter that a unit's backward does not use has zeros as its gradient, and one of a unit without backward has "
+    "none") {
   Scenario scenario = chosen_in_one_unit();
-  scenario.model.root.children.insert(scenario.model.root.children.begin() + 2, holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}));
+  scenario.model.root.children.insert(scenario.model.root.children.begin() + 2,
+                                      holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}));
   flat_shard(scenario.plan).wrap = {"way", "aside.x", ""};
   scenario.script.segments = {{1, {forward, backward, capture}}};
   for (const Run& run : played(scenario, 2)) {
@@ -364,13 +391,14 @@ TEST_CASE("a parameter that a unit's backward does not use has zeros as its grad
 
 TEST_CASE("at most two gathers are ahead of the computation that uses them, by waits of the host") {
   for (const bool limits : {false, true}) {
-    Scenario scenario = flat_scenario({layer("a", 3, 3), layer("b", 3, 3), layer("c", 3, 3), layer("d", 3, 2)}, {"a", "b", "c", "d", ""});
+    Scenario scenario = flat_scenario({layer("a", 3, 3), layer("b", 3, 3), layer("c", 3, 3), layer("d", 3, 2)},
+                                      {"a", "b", "c", "d", ""});
     flat_shard(scenario.plan).limit_all_gathers = limits;
     scenario.script.segments = {{3, {forward, backward, step, zero_grad}}};
     for (const Run& run : played(scenario, 2)) {
       for (const Iteration& iteration : run.iterations()) {
-        const auto waits = std::ranges::count_if(iteration.facts(),
-                                                 [](const Fact& fact) { return std::holds_alternative<fact::EventSynchronized>(fact); });
+        const auto waits = std::ranges::count_if(
+            iteration.facts(), [](const Fact& fact) { return std::holds_alternative<fact::EventSynchronized>(fact); });
         CHECK((waits > 0) == limits);
         if (limits) CHECK(iteration.peak(MemoryClass::parameter).buffers <= 3);
       }

@@ -1,5 +1,6 @@
-// Generated scenarios on the engine that ships with the suite: it refuses none, no play has a race or leaves anything behind, and what is
-// captured is what a serial model of other arithmetic comes to, in single and in double precision: exact, as the generator promises.
+// Generated scenarios on the engine that ships with the suite: it refuses none, no play has a race or leaves anything
+// behind, and what is captured is what a serial model of other arithmetic comes to, in single and in double precision:
+// exact, as the generator promises.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ using namespace shardproof::scenario;
 
 namespace {
 
-/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, or a product
-/// that is alone in its sum, and then once more.
+/// Nowhere is anything rounded twice but to a lower precision. Else single precision rounds a mean of three, or a
+/// product that is alone in its sum, and then once more.
 bool is_rounded_once(const Staged& staged) {
   const Plan& plan = staged.scenario.plan;
   bool has_sums = staged.scenario.script.input[0] > 1;

@@ -28,8 +28,8 @@ void check_gradients(Model model, const Tensor& input, const Tensor& targets = {
     if (!declared[p].trainable) continue;
     std::vector<double> expected;
     for (std::int64_t i = 0; i < parameters[p].numel(); ++i) {
-      // Values are multiples of 1/32 or so: a step this small crosses no kink of a ReLU except where its input is exactly zero, and divides
-      // exactly.
+      // Values are multiples of 1/32 or so: a step this small crosses no kink of a ReLU except where its input is
+      // exactly zero, and divides exactly.
       constexpr float step = 1.0f / 256;
       std::vector<double> losses;
       for (const float sign : {-1.0f, 1.0f}) {
@@ -54,7 +54,8 @@ Tensor tokens() { return formula::tokens(5000, {2, 3}, 5); }
 constexpr scenario::Loss squares{.kind = LossKind::sum_of_squares, .divisor = 8};
 
 Module embedding(std::string name, std::int64_t positions) {
-  return {.name = std::move(name), .kind = ModuleKind::embedding, .features = 4, .vocabulary = 5, .positions = positions};
+  return {
+      .name = std::move(name), .kind = ModuleKind::embedding, .features = 4, .vocabulary = 5, .positions = positions};
 }
 
 }  // namespace
@@ -62,13 +63,15 @@ Module embedding(std::string name, std::int64_t positions) {
 TEST_CASE("gradients are those of the loss") {
   for (const scenario::Loss how : {scenario::Loss{.kind = LossKind::sum}, squares, {.kind = LossKind::dot}}) {
     CAPTURE(static_cast<int>(how.kind));
-    check_gradients(model_of({linear_module("a", 3, 4), module_of(ModuleKind::relu, "relu"), linear_module("b", 4, 2, false)}, how),
-                    features());
+    check_gradients(
+        model_of({linear_module("a", 3, 4), module_of(ModuleKind::relu, "relu"), linear_module("b", 4, 2, false)}, how),
+        features());
   }
 }
 
 TEST_CASE("cross entropy has the gradient of its loss") {
-  check_gradients(model_of({linear_module("a", 3, 4)}, {.kind = LossKind::cross_entropy}), features(), formula::tokens(6000, {5}, 4));
+  check_gradients(model_of({linear_module("a", 3, 4)}, {.kind = LossKind::cross_entropy}), features(),
+                  formula::tokens(6000, {5}, 4));
 }
 
 TEST_CASE("a factor has its gradient, be it a row of one or no row at all") {
@@ -96,7 +99,8 @@ TEST_CASE("embeddings have their gradients, with positions and without") {
 }
 
 TEST_CASE("layer norm has its gradients") {
-  check_gradients(model_of({linear_module("a", 3, 4), wide_module(ModuleKind::layer_norm, "norm", 4)}, squares), features());
+  check_gradients(model_of({linear_module("a", 3, 4), wide_module(ModuleKind::layer_norm, "norm", 4)}, squares),
+                  features());
   check_gradients(model_of({wide_module(ModuleKind::layer_norm, "norm", 3)}, squares), features());
 }
 
@@ -105,13 +109,16 @@ TEST_CASE("attention has its gradients") {
 }
 
 TEST_CASE("a residual passes the gradient on both ways") {
-  check_gradients(model_of({linear_module("a", 3, 4), module_of(ModuleKind::residual, "add", {linear_module("b", 4, 4)})}, squares),
-                  features());
+  check_gradients(
+      model_of({linear_module("a", 3, 4), module_of(ModuleKind::residual, "add", {linear_module("b", 4, 4)})}, squares),
+      features());
   check_gradients(model_of({module_of(ModuleKind::residual, "add", {linear_module("b", 3, 3)})}, squares), features());
 }
 
 TEST_CASE("a module that is used twice has the gradient of both uses") {
-  check_gradients(model_of({linear_module("a", 3, 3), module_of(ModuleKind::relu, "relu"), use_of("again", "a")}, squares), features());
+  check_gradients(
+      model_of({linear_module("a", 3, 3), module_of(ModuleKind::relu, "relu"), use_of("again", "a")}, squares),
+      features());
   check_gradients(model_of({module_of(ModuleKind::list, "bank", {linear_module("0", 3, 3), linear_module("1", 3, 3)}),
                             use_of("1", "bank.1"), use_of("0", "bank.0"), use_of("2", "bank.1")},
                            squares),
@@ -121,7 +128,8 @@ TEST_CASE("a module that is used twice has the gradient of both uses") {
 TEST_CASE("a tied weight has the gradient of the embedding and of the head") {
   Module head = linear_module("head", 4, 5, false);
   head.tied_to = "tokens";
-  const Model model = model_of({embedding("tokens", 0), linear_module("a", 4, 4), head}, {.kind = LossKind::cross_entropy});
+  const Model model =
+      model_of({embedding("tokens", 0), linear_module("a", 4, 4), head}, {.kind = LossKind::cross_entropy});
   CHECK(scenario::parameters(model).size() == 3);
   check_gradients(model, tokens(), formula::tokens(6000, {6}, 5));
   Module biased = linear_module("b", 3, 3);
@@ -134,39 +142,47 @@ TEST_CASE("frozen modules have no gradients, and pass them on") {
                             {linear_module("b", 4, 4), wide_module(ModuleKind::layer_norm, "norm", 4),
                              wide_module(ModuleKind::attention, "mix", 4), module_of(ModuleKind::scale, "factor")});
   frozen.frozen = true;
-  check_gradients(model_of({embedding("tokens", 3), linear_module("a", 4, 4), frozen, linear_module("c", 4, 2)}, squares), tokens());
+  check_gradients(
+      model_of({embedding("tokens", 3), linear_module("a", 4, 4), frozen, linear_module("c", 4, 2)}, squares),
+      tokens());
 }
 
 TEST_CASE("a module that runs alone has its own gradients") {
-  const Model model = model_of({module_of(ModuleKind::sequential, "first", {linear_module("a", 3, 4), linear_module("b", 4, 2)})}, squares);
+  const Model model = model_of(
+      {module_of(ModuleKind::sequential, "first", {linear_module("a", 3, 4), linear_module("b", 4, 2)})}, squares);
   check_gradients(model, features(), {}, "first");
 }
 
 TEST_CASE("a small language model has its gradients") {
   Module head = linear_module("head", 4, 5, false);
   head.tied_to = "tokens";
-  check_gradients(model_of({embedding("tokens", 3),
-                            module_of(ModuleKind::residual, "attend",
-                                      {wide_module(ModuleKind::layer_norm, "norm", 4), wide_module(ModuleKind::attention, "mix", 4)}),
-                            module_of(ModuleKind::residual, "feed",
-                                      {wide_module(ModuleKind::layer_norm, "norm", 4), linear_module("up", 4, 6),
-                                       module_of(ModuleKind::relu, "relu"), linear_module("down", 6, 4)}),
-                            head},
-                           {.kind = LossKind::cross_entropy}),
-                  tokens(), formula::tokens(6000, {6}, 5));
+  check_gradients(
+      model_of(
+          {embedding("tokens", 3),
+           module_of(ModuleKind::residual, "attend",
+                     {wide_module(ModuleKind::layer_norm, "norm", 4), wide_module(ModuleKind::attention, "mix", 4)}),
+           module_of(ModuleKind::residual, "feed",
+                     {wide_module(ModuleKind::layer_norm, "norm", 4), linear_module("up", 4, 6),
+                      module_of(ModuleKind::relu, "relu"), linear_module("down", 6, 4)}),
+           head},
+          {.kind = LossKind::cross_entropy}),
+      tokens(), formula::tokens(6000, {6}, 5));
 }
 
-TEST_CASE("an output in low precision is widened once, for its loss and the slope of that, which goes back as the output came") {
+TEST_CASE(
+    "an output in low precision is widened once, for its loss and the slope of that, which goes back as the output "
+    "came") {
   for (const auto& [dtype, casts] : std::vector<std::pair<DType, std::size_t>>{{DType::f32, 0}, {DType::bf16, 2}}) {
     CAPTURE(dtype);
     SimDevice device({}, 0);
     Tape tape(device);
     Parameter parameter;
     DType back = DType::i8;
-    const Variable modelled = tape.operation(Tensor::host(dtype, {1, 2}), {}, {&parameter}, [&back](const Tensor& gradient) {
-      back = gradient.dtype();
-      return std::vector<Tensor>{};
-    });
+    const Variable modelled =
+        tape.operation(Tensor::host(dtype, {1, 2}), {}, {&parameter}, [&back](const Tensor& gradient) {
+          back = gradient.dtype();
+          return std::vector<Tensor>{};
+        });
     const Variable output = loss_input(device, tape, modelled);
     CHECK(output.value.dtype() == DType::f32);
     loss(device, squares, output.value, {});

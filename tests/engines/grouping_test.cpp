@@ -31,7 +31,8 @@ struct Planned {
 
 Planned three_layers() {
   Planned planned;
-  planned.model.root.children = {{.name = "block", .children = {linear("a", 4, 4), linear("b", 4, 4)}}, linear("head", 4, 4)};
+  planned.model.root.children = {{.name = "block", .children = {linear("a", 4, 4), linear("b", 4, 4)}},
+                                 linear("head", 4, 4)};
   fully_shard(planned.plan).wrap = {{.modules = {"block.a"}}, {.modules = {"block"}}, {.modules = {""}}};
   return planned;
 }
@@ -76,7 +77,9 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
          fully_shard(p.plan).wrap.insert(fully_shard(p.plan).wrap.begin(), {.modules = {"spare"}});
        }},
       {"fully_shard: module \"head\" is wrapped twice",
-       [](Planned& p) { fully_shard(p.plan).wrap.insert(fully_shard(p.plan).wrap.begin(), {.modules = {"head", "head"}}); }},
+       [](Planned& p) {
+         fully_shard(p.plan).wrap.insert(fully_shard(p.plan).wrap.begin(), {.modules = {"head", "head"}});
+       }},
       {"fully_shard: reshard_after_forward of \"block\" is 3: an integer must be a factor of the 4 ranks that shard",
        [](Planned& p) { fully_shard(p.plan).wrap[1].reshard_after_forward = {.kind = Kind::size, .size = 3}; }},
       {"fully_shard: reshard_after_forward of \"block\" is 4: an integer must be a factor of the 2 ranks that shard",
@@ -85,24 +88,29 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
          fully_shard(p.plan).wrap[1].reshard_after_forward = {.kind = Kind::size, .size = 4};
        }},
       {"fully_shard: parameter \"scale.factor\" is a scalar: make it a tensor of 1 dimension with 1 element",
-       [](Planned& p) { p.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true}); }},
+       [](Planned& p) {
+         p.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
+       }},
       {"fully_shard: parameter \"head.weight\" is not contiguous: only contiguous parameters can be sharded by rows",
        [](Planned& p) { p.model.root.children[1].contiguous = false; }},
       {"fully_shard: parameter \"head.weight\" is sharded along dimension 2, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = 2; }},
       {"fully_shard: parameter \"head.weight\" is sharded along dimension -3, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = -3; }},
-      {"fully_shard: dimension 1 of parameter \"head.weight\" has 6 entries, which 4 ranks do not share evenly; only dimension 0 may be "
+      {"fully_shard: dimension 1 of parameter \"head.weight\" has 6 entries, which 4 ranks do not share evenly; only "
+       "dimension 0 may be "
        "uneven",
        [](Planned& p) {
          p.model.root.children[1].in_features = 6;
          fully_shard(p.plan).shard_dims["head.weight"] = 1;
        }},
-      {"fully_shard: parameter \"block.a.weight\" is in the group of \"block.a\", but as \"head.weight\" in the group of \"\": modules "
+      {"fully_shard: parameter \"block.a.weight\" is in the group of \"block.a\", but as \"head.weight\" in the group "
+       "of \"\": modules "
        "that share a "
        "parameter belong into one group",
        [](Planned& p) { p.model.root.children[1] = linear("head", 4, 4, "block.a"); }},
-      {"fully_shard: parameter \"head.weight\" is in no group, but as \"block.b.weight\" in the group of \"block\": modules that share a "
+      {"fully_shard: parameter \"head.weight\" is in no group, but as \"block.b.weight\" in the group of \"block\": "
+       "modules that share a "
        "parameter "
        "belong into one group",
        [](Planned& p) {
@@ -113,7 +121,8 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
     Planned planned = three_layers();
     CHECK_NOTHROW(check_plan(planned.model, planned.plan, 4));
     wrong.spoil(planned);
-    CHECK_THROWS_MATCHES(check_plan(planned.model, planned.plan, 4), std::invalid_argument, Catch::Matchers::Message(wrong.message));
+    CHECK_THROWS_MATCHES(check_plan(planned.model, planned.plan, 4), std::invalid_argument,
+                         Catch::Matchers::Message(wrong.message));
   }
 }
 

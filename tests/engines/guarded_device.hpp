@@ -29,9 +29,11 @@ class GuardedDevice final : public DeviceWrapper {
   static constexpr std::size_t guard = 64;
   static constexpr std::byte untouched{0xA5};
 
-  GuardedDevice(Device& inner, std::shared_ptr<Findings> findings) : DeviceWrapper(inner), findings_(std::move(findings)) {}
+  GuardedDevice(Device& inner, std::shared_ptr<Findings> findings)
+      : DeviceWrapper(inner), findings_(std::move(findings)) {}
 
-  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override {
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                    std::string_view label) override {
     return std::make_shared<Buffer>(inner_.allocate(stream, bytes + 2 * guard, memory, label), bytes, label, findings_);
   }
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override {
@@ -43,8 +45,12 @@ class GuardedDevice final : public DeviceWrapper {
  private:
   class Buffer final : public Storage {
    public:
-    Buffer(std::shared_ptr<Storage> whole, std::size_t bytes, std::string_view label, std::shared_ptr<Findings> findings)
-        : Storage(whole->data() + guard, bytes, whole->buffer()), whole_(std::move(whole)), label_(label), findings_(std::move(findings)) {
+    Buffer(std::shared_ptr<Storage> whole, std::size_t bytes, std::string_view label,
+           std::shared_ptr<Findings> findings)
+        : Storage(whole->data() + guard, bytes, whole->buffer()),
+          whole_(std::move(whole)),
+          label_(label),
+          findings_(std::move(findings)) {
       std::memset(before().data(), std::to_integer<int>(untouched), guard);
       std::memset(after().data(), std::to_integer<int>(untouched), guard);
       ++findings_->buffers;

@@ -24,7 +24,9 @@ std::vector<std::string> found(Use use) {
 }  // namespace
 
 TEST_CASE("who stays within his buffer is not found") {
-  const auto fill = [](Device&, const std::shared_ptr<Storage>& storage) { std::memset(storage->data(), 0, storage->bytes()); };
+  const auto fill = [](Device&, const std::shared_ptr<Storage>& storage) {
+    std::memset(storage->data(), 0, storage->bytes());
+  };
   CHECK(found(fill).empty());
   CHECK(found([&](Device& device, const std::shared_ptr<Storage>& storage) {
           fill(device, storage);
@@ -42,8 +44,8 @@ TEST_CASE("a byte before the start, beyond the end or after the release is found
         if (released_in_time) device.release(Device::compute, storage);
       });
       REQUIRE(texts.size() == 1);
-      CHECK(texts[0] ==
-            fmt::format("buffer 1 \"mine\" of 100 bytes was written to {}", offset < 0 ? "before its start" : "beyond its end"));
+      CHECK(texts[0] == fmt::format("buffer 1 \"mine\" of 100 bytes was written to {}",
+                                    offset < 0 ? "before its start" : "beyond its end"));
     }
   }
   for (const std::ptrdiff_t offset : {0, 99}) {

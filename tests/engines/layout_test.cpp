@@ -1,5 +1,6 @@
-// What a fully sharded engine puts into its collectives, and where its shards end up, at world sizes up to more ranks than rows. Everything
-// is read off the operands and the memory below the engine and compared with expectations that are computed here, value by value.
+// What a fully sharded engine puts into its collectives, and where its shards end up, at world sizes up to more ranks
+// than rows. Everything is read off the operands and the memory below the engine and compared with expectations that
+// are computed here, value by value.
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
@@ -36,7 +37,8 @@ struct Stack {
   bool one_group = false;
 };
 
-// Parameters [17, 257] [17]; few uneven rows, alone and together; [64, 297] [2, 64] [256, 2] [256]; [64, 312] [64] [64, 64] [512, 64].
+// Parameters [17, 257] [17]; few uneven rows, alone and together; [64, 297] [2, 64] [256, 2] [256]; [64, 312] [64] [64,
+// 64] [512, 64].
 const Stack stacks[] = {
     {.layers = {{257, 17}}},
     {.layers = {{5, 7}, {7, 3}, {3, 1}}},
@@ -50,7 +52,9 @@ const std::span all_stacks(stacks);
 struct Whole {
   std::int64_t rows = 0, width = 1;
   std::vector<float> values;
-  float at(std::int64_t row, std::int64_t column) const { return values[static_cast<std::size_t>(row * width + column)]; }
+  float at(std::int64_t row, std::int64_t column) const {
+    return values[static_cast<std::size_t>(row * width + column)];
+  }
 };
 
 std::string layer_name(std::size_t index) { return "l" + std::to_string(index); }
@@ -66,12 +70,14 @@ Scenario training(const Stack& stack) {
                                             .bias = layer.bias});
     if (!stack.one_group) fully_shard(scenario.plan).wrap.push_back({.modules = {layer_name(i)}});
   }
-  fully_shard(scenario.plan).wrap.push_back({.modules = {""}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
+  fully_shard(scenario.plan)
+      .wrap.push_back({.modules = {""}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
   scenario.model.loss = {.kind = scenario::LossKind::sum};
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
   scenario.script.input = {1, stack.layers.front().in};
   scenario.script.segments = {
-      {.iterations = 1, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}}};
+      {.iterations = 1,
+       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}}};
   return scenario;
 }
 
@@ -85,7 +91,8 @@ std::vector<float> formula_values(std::uint32_t seed, std::int64_t count) {
 std::vector<Whole> initial_parameters(const Stack& stack) {
   std::vector<Whole> parameters;
   const auto add = [&](std::int64_t rows, std::int64_t width) {
-    parameters.push_back({rows, width, formula_values(static_cast<std::uint32_t>(1 + parameters.size()), rows * width)});
+    parameters.push_back(
+        {rows, width, formula_values(static_cast<std::uint32_t>(1 + parameters.size()), rows * width)});
   };
   for (const Layer& layer : stack.layers) {
     add(layer.out, layer.in);
@@ -96,11 +103,13 @@ std::vector<Whole> initial_parameters(const Stack& stack) {
 
 /// Of the sum of all outputs on a rank's own row: y = W x + b all the way up, and its transpose down again.
 std::vector<Whole> local_gradients(const Stack& stack, const std::vector<Whole>& parameters, int rank) {
-  std::vector<std::vector<float>> inputs{formula_values(static_cast<std::uint32_t>(1000 + rank), stack.layers.front().in)};
+  std::vector<std::vector<float>> inputs{
+      formula_values(static_cast<std::uint32_t>(1000 + rank), stack.layers.front().in)};
   std::size_t next = 0;
   for (const Layer& layer : stack.layers) {
     const Whole& weight = parameters[next++];
-    std::vector<float> output = layer.bias ? parameters[next++].values : std::vector<float>(static_cast<std::size_t>(layer.out));
+    std::vector<float> output =
+        layer.bias ? parameters[next++].values : std::vector<float>(static_cast<std::size_t>(layer.out));
     for (std::int64_t o = 0; o < layer.out; ++o) {
       for (std::int64_t i = 0; i < layer.in; ++i) {
         output[static_cast<std::size_t>(o)] += weight.at(o, i) * inputs.back()[static_cast<std::size_t>(i)];
@@ -119,7 +128,8 @@ std::vector<Whole> local_gradients(const Stack& stack, const std::vector<Whole>&
     std::vector<float> below(static_cast<std::size_t>(layer.in));
     for (std::int64_t o = 0; o < layer.out; ++o) {
       for (std::int64_t i = 0; i < layer.in; ++i) {
-        gradients[next].values.push_back(above[static_cast<std::size_t>(o)] * inputs[l][static_cast<std::size_t>(i)] + 0.0f);  // never -0
+        gradients[next].values.push_back(above[static_cast<std::size_t>(o)] * inputs[l][static_cast<std::size_t>(i)] +
+                                         0.0f);  // never -0
         below[static_cast<std::size_t>(i)] += above[static_cast<std::size_t>(o)] * weight.at(o, i);
       }
     }
@@ -128,14 +138,16 @@ std::vector<Whole> local_gradients(const Stack& stack, const std::vector<Whole>&
   return gradients;
 }
 
-/// The flat buffer of a group: for every rank its rows of every tensor, each filled up with zeros to as many rows as rank 0 has.
+/// The flat buffer of a group: for every rank its rows of every tensor, each filled up with zeros to as many rows as
+/// rank 0 has.
 std::vector<float> rank_major(const std::vector<Whole>& group, int world) {
   std::vector<float> flat;
   for (std::int64_t rank = 0; rank < world; ++rank) {
     for (const Whole& tensor : group) {
       const std::int64_t chunk = (tensor.rows + world - 1) / world;
       for (std::int64_t row = rank * chunk; row < (rank + 1) * chunk; ++row) {
-        for (std::int64_t column = 0; column < tensor.width; ++column) flat.push_back(row < tensor.rows ? tensor.at(row, column) : 0);
+        for (std::int64_t column = 0; column < tensor.width; ++column)
+          flat.push_back(row < tensor.rows ? tensor.at(row, column) : 0);
       }
     }
   }
@@ -154,7 +166,8 @@ std::vector<std::vector<float>> flat_buffers(const Stack& stack, const std::vect
   return buffers;
 }
 
-/// Compares the operands of one rank's collectives with what they should be. A group is known by the size of its flat buffer.
+/// Compares the operands of one rank's collectives with what they should be. A group is known by the size of its flat
+/// buffer.
 class OperandWatch final : public CommunicatorWrapper {
  public:
   using Buffers = std::vector<std::vector<float>>;
@@ -169,7 +182,8 @@ class OperandWatch final : public CommunicatorWrapper {
         const std::vector<float>* expected = of_size(parameters_, collective.out);
         const auto part = static_cast<std::size_t>(collective.in.numel());
         if (expected == nullptr || part * members != expected->size()) return unknown(collective);
-        if (collective.in.data() != collective.out.data() + mine * collective.in.bytes()) find(collective, "its input is not in place");
+        if (collective.in.data() != collective.out.data() + mine * collective.in.bytes())
+          find(collective, "its input is not in place");
         compare(collective, "input", collective.in, std::span(*expected).subspan(mine * part, part));
         inner_.run(stream, collective);
         compare(collective, "output", collective.out, *expected);
@@ -199,16 +213,19 @@ class OperandWatch final : public CommunicatorWrapper {
 
   // Ranks may differ in what they ask for: nothing may be issued any more.
   void unknown(const Collective& collective) const {
-    throw std::logic_error(fmt::format("rank {}: no group has {} of {} elements to {}", rank(), to_string(collective.kind),
-                                       collective.in.numel(), collective.out.numel()));
+    throw std::logic_error(fmt::format("rank {}: no group has {} of {} elements to {}", rank(),
+                                       to_string(collective.kind), collective.in.numel(), collective.out.numel()));
   }
 
-  void compare(const Collective& collective, std::string_view operand, const Tensor& actual, std::span<const float> expected) const {
+  void compare(const Collective& collective, std::string_view operand, const Tensor& actual,
+               std::span<const float> expected) const {
     const std::span<const float> values = actual.values<float>();
-    if (std::memcmp(values.data(), expected.data(), expected.size_bytes()) == 0) return;  // millions of elements, nearly always the same
+    if (std::memcmp(values.data(), expected.data(), expected.size_bytes()) == 0)
+      return;  // millions of elements, nearly always the same
     const auto [found, right] = std::ranges::mismatch(values, expected);
     if (found == values.end()) return;
-    find(collective, fmt::format("element {} of its {} is {} instead of {}", found - values.begin(), operand, *found, *right));
+    find(collective,
+         fmt::format("element {} of its {} is {} instead of {}", found - values.begin(), operand, *found, *right));
   }
 
   void find(const Collective& collective, std::string_view what) const {
@@ -223,9 +240,11 @@ class OperandWatch final : public CommunicatorWrapper {
 /// The simulated device between guards, and its world under watch.
 class WatchedPlatform final : public Platform {
  public:
-  WatchedPlatform(Group& group, int rank, const OperandWatch::Buffers& parameters, const OperandWatch::Buffers& gradients,
-                  const std::shared_ptr<Findings>& findings)
-      : inner_({}, group, rank), device_(inner_.device(), findings), world_(inner_.world(), parameters, gradients, *findings) {}
+  WatchedPlatform(Group& group, int rank, const OperandWatch::Buffers& parameters,
+                  const OperandWatch::Buffers& gradients, const std::shared_ptr<Findings>& findings)
+      : inner_({}, group, rank),
+        device_(inner_.device(), findings),
+        world_(inner_.world(), parameters, gradients, *findings) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return world_; }
@@ -291,8 +310,10 @@ void for_every_run(std::span<const Stack> played, Check check) {
 
 }  // namespace
 
-TEST_CASE("at any world size, gathered and reduced memory is rank-major with zeros in all padding, and no rank leaves its buffer",
-          "[long]") {
+TEST_CASE(
+    "at any world size, gathered and reduced memory is rank-major with zeros in all padding, and no rank leaves its "
+    "buffer",
+    "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     const std::size_t groups = stack.one_group ? 1 : stack.layers.size(), issued = world > 1 ? groups : 0;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -308,7 +329,8 @@ TEST_CASE("at any world size, gathered and reduced memory is rank-major with zer
 TEST_CASE("at any world size, no memory is used before its time or after its release", "[long]") {
   for_every_run(all_stacks, [](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     // A poisoned value, like any other wrong one, would differ from the serial model's.
-    const oracles::SerialIteration expected = oracles::train_serially(training(stack), world, oracles::Arithmetic::f32).at(0);
+    const oracles::SerialIteration expected =
+        oracles::train_serially(training(stack), world, oracles::Arithmetic::f32).at(0);
     std::vector<Tensor> values, gradients;
     for (const oracles::NamedValues& parameter : expected.parameters) values.push_back(parameter.tensor());
     for (const oracles::NamedValues& gradient : expected.gradients) gradients.push_back(gradient.tensor());
@@ -332,7 +354,8 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
 
 TEST_CASE("shards are dealt as PyTorch deals them, and a rank of padding alone holds none") {
   std::size_t compared = 0, empty = 0;
-  // The last stack has more elements than all others together, and no number of rows at which PyTorch was asked that they lack.
+  // The last stack has more elements than all others together, and no number of rows at which PyTorch was asked that
+  // they lack.
   for_every_run(all_stacks.first(4), [&](const Stack& stack, int world, const std::vector<Watched>& ranks) {
     const std::vector<Whole> wholes = initial_parameters(stack);
     for (std::size_t p = 0; p < wholes.size(); ++p) {

@@ -34,8 +34,8 @@ std::ptrdiff_t input_gradients(const Trace& trace) {
   });
 }
 
-// A network with its parameters in place, and what its hooks see: `+` before a module, `-` after it, `*` as the gradient of its input
-// passes.
+// A network with its parameters in place, and what its hooks see: `+` before a module, `-` after it, `*` as the
+// gradient of its input passes.
 struct Watched {
   explicit Watched(const Model& model) : network(model) {
     const std::vector<Tensor> initial = initial_parameters(model);
@@ -68,20 +68,23 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("hooks see every module that runs, and a used one under its own path") {
-  Watched watched(model_of({module_of(ModuleKind::list, "bank", {linear_module("a", 3, 3), linear_module("b", 3, 3)}),
-                            module_of(ModuleKind::residual, "add", {use_of("one", "bank.b")}), use_of("two", "bank.b")}));
+  Watched watched(
+      model_of({module_of(ModuleKind::list, "bank", {linear_module("a", 3, 3), linear_module("b", 3, 3)}),
+                module_of(ModuleKind::residual, "add", {use_of("one", "bank.b")}), use_of("two", "bank.b")}));
   const Variable output = watched.forward();
   CHECK(watched.seen == Names{"+", "+add", "+bank.b", "-bank.b", "-add", "+bank.b", "-bank.b", "-"});
   watched.seen.clear();
   play_back(watched.tape, output, formula::tensor(1, {2, 3}, 8));
-  CHECK(watched.seen == Names{"*bank.b"});  // no layer needs the gradient of the model's input, which is the gradient of the first use
+  CHECK(watched.seen ==
+        Names{"*bank.b"});  // no layer needs the gradient of the model's input, which is the gradient of the first use
   CHECK_FALSE(watched.network.parameters()[0].gradient.defined());
   CHECK(watched.network.parameters()[2].gradient.defined());
 }
 
 TEST_CASE("what is discarded runs, and takes no part in the backward pass") {
   const Model model =
-      model_of({linear_module("a", 3, 3), module_of(ModuleKind::discard, "side", {linear_module("b", 3, 7)}), linear_module("c", 3, 1)});
+      model_of({linear_module("a", 3, 3), module_of(ModuleKind::discard, "side", {linear_module("b", 3, 7)}),
+                linear_module("c", 3, 1)});
   const Trained trained = train(model, initial_parameters(model), network_input);
   CHECK(worked(trained.trace, WorkKind::forward) == Names{"a", "side.b", "c"});
   CHECK(worked(trained.trace, WorkKind::backward) == Names{"c", "a"});
@@ -98,10 +101,11 @@ TEST_CASE("no layer computes the gradient of an input that needs no gradient") {
 
 TEST_CASE("backward ends where everything before is frozen") {
   Module frozen = module_of(ModuleKind::sequential, "frozen",
-                            {linear_module("a", 3, 3), module_of(ModuleKind::relu, "relu"), wide_module(ModuleKind::layer_norm, "norm", 3),
-                             module_of(ModuleKind::scale, "factor")});
+                            {linear_module("a", 3, 3), module_of(ModuleKind::relu, "relu"),
+                             wide_module(ModuleKind::layer_norm, "norm", 3), module_of(ModuleKind::scale, "factor")});
   frozen.frozen = true;
-  const Model model = model_of({frozen, module_of(ModuleKind::residual, "add", {linear_module("b", 3, 3)}), linear_module("c", 3, 1)});
+  const Model model =
+      model_of({frozen, module_of(ModuleKind::residual, "add", {linear_module("b", 3, 3)}), linear_module("c", 3, 1)});
   const Trained trained = train(model, initial_parameters(model), network_input);
   CHECK(worked(trained.trace, WorkKind::backward) == Names{"c", "add.b"});
   CHECK(input_gradients(trained.trace) == 1);
@@ -138,7 +142,8 @@ TEST_CASE("what a kernel objects to says which module's work it is") {
 }
 
 TEST_CASE("a module runs alone, with its own hooks and no other") {
-  Watched watched(model_of({module_of(ModuleKind::sequential, "inner", {linear_module("a", 3, 2)}), linear_module("b", 2, 1)}));
+  Watched watched(
+      model_of({module_of(ModuleKind::sequential, "inner", {linear_module("a", 3, 2)}), linear_module("b", 2, 1)}));
   CHECK(watched.forward({.module = "inner"}).value.shape() == Shape{2, 2});
   CHECK(watched.seen == Names{"+inner", "+inner.a", "-inner.a", "-inner"});
   CHECK_THROWS_AS(watched.forward({.module = "outer"}), std::invalid_argument);

@@ -14,10 +14,15 @@
 namespace shardproof::engines {
 
 inline scenario::Module linear_module(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::linear,
+          .in_features = in,
+          .out_features = out,
+          .bias = bias};
 }
 
-inline scenario::Module module_of(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children = {}) {
+inline scenario::Module module_of(scenario::ModuleKind kind, std::string name,
+                                  std::vector<scenario::Module> children = {}) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
 }
 
@@ -26,7 +31,11 @@ inline scenario::Module wide_module(scenario::ModuleKind kind, std::string name,
 }
 
 inline scenario::Module convolution_module(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::convolution, .in_features = in, .out_features = out, .channels = channels};
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::convolution,
+          .in_features = in,
+          .out_features = out,
+          .channels = channels};
 }
 
 inline scenario::Module use_of(std::string name, std::string target) {
@@ -71,8 +80,8 @@ struct Trained {
 };
 
 /// One forward and one backward.
-inline Trained train(const scenario::Model& model, const std::vector<Tensor>& parameters, const Tensor& input, const Tensor& targets = {},
-                     const std::string& module = "") {
+inline Trained train(const scenario::Model& model, const std::vector<Tensor>& parameters, const Tensor& input,
+                     const Tensor& targets = {}, const std::string& module = "") {
   SimDevice device({}, 0);
   Network network(model);
   for (std::size_t i = 0; i < parameters.size(); ++i) network.parameters()[i].value = parameters[i];

@@ -34,8 +34,9 @@ void check_says(const std::function<void(std::vector<Parameter>&)>& change, cons
       said[static_cast<std::size_t>(rank)] = error.what();
     }
   });
-  const std::string expected =
-      text.empty() ? "" : "replicate: the model differs between ranks: rank 0 " + text + ": build the same model on every rank";
+  const std::string expected = text.empty() ? ""
+                                            : "replicate: the model differs between ranks: rank 0 " + text +
+                                                  ": build the same model on every rank";
   CHECK(said == std::vector<std::string>(world, expected));
 }
 
@@ -44,14 +45,16 @@ void check_says(const std::function<void(std::vector<Parameter>&)>& change, cons
 TEST_CASE("ranks agree on parameters, or say in the same words which one differs, and how") {
   check_says([](auto& /*parameters*/) {}, "");
   check_says([](auto& parameters) { parameters.pop_back(); }, "has 2 parameters, and rank 1 has 1 parameters");
-  check_says([](auto& parameters) { parameters[1].shape = {5, 3}; }, R"(has f32 [3] as "second", and rank 1 has f32 [5, 3] as "second")");
+  check_says([](auto& parameters) { parameters[1].shape = {5, 3}; },
+             R"(has f32 [3] as "second", and rank 1 has f32 [5, 3] as "second")");
   check_says([](auto& parameters) { parameters[0].shape = {3, 4, 1}; },
              R"(has f32 [3, 4] as "first", and rank 1 has f32 [3, 4, 1] as "first")");
   check_says([](auto& parameters) { parameters[1].trainable = false; },
              R"(has f32 [3] as "second", and rank 1 has frozen f32 [3] as "second")");
   check_says([](auto& parameters) { parameters[1].dtype = DType::bf16; },
              R"(has f32 [3] as "second", and rank 1 has bf16 [3] as "second")");
-  check_says([](auto& parameters) { parameters[1].name = "other"; }, R"(has f32 [3] as "second", and rank 1 has f32 [3] as "other")");
+  check_says([](auto& parameters) { parameters[1].name = "other"; },
+             R"(has f32 [3] as "second", and rank 1 has f32 [3] as "other")");
 }
 
 }  // namespace shardproof::engines

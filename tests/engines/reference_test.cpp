@@ -23,7 +23,8 @@ namespace {
 
 class NoTrainer final : public EngineTrainer {
  public:
-  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat) : EngineTrainer("none", model, plan, seat) {}
+  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat)
+      : EngineTrainer("none", model, plan, seat) {}
 };
 
 /// An engine that a plan of its kind reaches.
@@ -37,7 +38,9 @@ Engine reached(std::string_view kind, Claims::Features features) {
 
 /// An engine that refuses all plans.
 Engine refusing(std::string_view kind) {
-  return {.kind = kind, .features = {}, .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<EngineTrainer> {
+  return {.kind = kind,
+          .features = {},
+          .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<EngineTrainer> {
             throw std::invalid_argument("not this plan");
           }};
 }

@@ -30,7 +30,8 @@ TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gr
   scenario::replicate(scenario.plan).unused_parameters = true;
   scenario.script.segments = {{2, {{forward}, {backward}, {capture}}}};
   for (const scenario::Run& run : played(scenario, 2)) {
-    for (const scenario::CapturedParameter& parameter : run.captures().back().parameters) CHECK(!parameter.gradient.defined());
+    for (const scenario::CapturedParameter& parameter : run.captures().back().parameters)
+      CHECK(!parameter.gradient.defined());
     CHECK(run.count(CollectiveKind::all_reduce) == 6);  // twice: two buckets, and the parameters that ranks used
   }
 }
@@ -38,8 +39,9 @@ TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gr
 TEST_CASE("a pair of tensors is refused: buckets hold plain ones") {
   scenario::Scenario scenario = replicated_modules({layer("pair", 4, 4)});
   scenario.model.root.children[0].tensor = scenario::TensorKind::two_tensor;
-  CHECK_THROWS_MATCHES(played(scenario, 2), std::exception,
-                       Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("parameter \"pair.weight\" is a pair")));
+  CHECK_THROWS_MATCHES(
+      played(scenario, 2), std::exception,
+      Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("parameter \"pair.weight\" is a pair")));
 }
 
 }  // namespace shardproof::testing

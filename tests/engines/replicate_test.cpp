@@ -1,5 +1,5 @@
-// The engine that replicates parameters against the serial model, over models, scripts, world sizes and options, and against what PyTorch's
-// DistributedDataParallel computed.
+// The engine that replicates parameters against the serial model, over models, scripts, world sizes and options, and
+// against what PyTorch's DistributedDataParallel computed.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -42,7 +42,8 @@ Scenario replicated(std::vector<Module> children) {
 
 Scenario nested() {
   return replicated({layer("a", 3, 5), activation("relu"),
-                     holder(ModuleKind::sequential, "b", {layer("in", 5, 4), layer("out", 4, 5, false)}), layer("c", 5, 2)});
+                     holder(ModuleKind::sequential, "b", {layer("in", 5, 4), layer("out", 4, 5, false)}),
+                     layer("c", 5, 2)});
 }
 
 Scenario frozen_between() {
@@ -74,15 +75,17 @@ Scenario scaled() {
 
 // Models that leave out parameters.
 Scenario with_ways() {
-  Scenario scenario = replicated(
-      {layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4, false)}), layer("b", 4, 2)});
+  Scenario scenario = replicated({layer("a", 3, 4),
+                                  holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4, false)}),
+                                  layer("b", 4, 2)});
   replicate(scenario.plan).unused_parameters = true;
   return scenario;
 }
 
 Scenario with_unused() {
-  Scenario scenario = replicated({layer("a", 3, 4), holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}),
-                                  holder(ModuleKind::residual, "b", {layer("in", 4, 3), layer("out", 3, 4)}), layer("c", 4, 2)});
+  Scenario scenario =
+      replicated({layer("a", 3, 4), holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}),
+                  holder(ModuleKind::residual, "b", {layer("in", 4, 3), layer("out", 3, 4)}), layer("c", 4, 2)});
   replicate(scenario.plan).unused_parameters = true;
   return scenario;
 }
@@ -92,15 +95,17 @@ struct ReplicatedModel {
   Scenario (*make)();
 };
 
-constexpr std::array replicated_models{ReplicatedModel{"nested", nested},          ReplicatedModel{"frozen_between", frozen_between},
-                                       ReplicatedModel{"shared", shared},          ReplicatedModel{"used_twice", used_twice},
-                                       ReplicatedModel{"scaled", scaled},          ReplicatedModel{"with_ways", with_ways},
-                                       ReplicatedModel{"with_unused", with_unused}};
+constexpr std::array replicated_models{
+    ReplicatedModel{"nested", nested},          ReplicatedModel{"frozen_between", frozen_between},
+    ReplicatedModel{"shared", shared},          ReplicatedModel{"used_twice", used_twice},
+    ReplicatedModel{"scaled", scaled},          ReplicatedModel{"with_ways", with_ways},
+    ReplicatedModel{"with_unused", with_unused}};
 
 // -- Scripts
 
-const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step}, capture{ActionKind::capture},
-    zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate}, to_zero{.kind = ActionKind::zero_grad, .to_zero = true};
+const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step},
+    capture{ActionKind::capture}, zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate},
+    to_zero{.kind = ActionKind::zero_grad, .to_zero = true};
 
 Action on_other_way(const Model& model, Action action = forward) {
   if (find(model, "way") != nullptr) action.paths = {{"way", "right"}};
@@ -113,8 +118,8 @@ Segments plain(const Model&, int /*world*/) { return {{3, {forward, backward, ca
 
 Segments accumulating(const Model& model, int /*world*/) {
   return {{2,
-           {sync(false), forward, backward, capture, on_other_way(model), backward, capture, sync(true), forward, backward, capture, step,
-            capture, zero_grad}}};
+           {sync(false), forward, backward, capture, on_other_way(model), backward, capture, sync(true), forward,
+            backward, capture, step, capture, zero_grad}}};
 }
 
 // Each backward adds to what was reduced before.
@@ -169,11 +174,12 @@ constexpr std::array replicated_scripts{ReplicatedScript{"plain", plain},
                                         ReplicatedScript{"failed", failed},
                                         ReplicatedScript{"divided_ways", divided_ways}};
 
-constexpr std::array<std::optional<HookKind>, 6> hook_kinds{std::nullopt,      HookKind::plain,         HookKind::sum,
-                                                            HookKind::doubled, HookKind::fp16_compress, HookKind::bf16_compress};
+constexpr std::array<std::optional<HookKind>, 6> hook_kinds{
+    std::nullopt, HookKind::plain, HookKind::sum, HookKind::doubled, HookKind::fp16_compress, HookKind::bf16_compress};
 
 void add_hook(Scenario& scenario, HookKind kind) {
-  scenario.script.segments.insert(scenario.script.segments.begin(), {1, {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}}});
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {1, {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}}});
 }
 
 // -- What each run owes
@@ -193,7 +199,8 @@ std::vector<Started> planned_buckets(const Scenario& scenario) {
         calls.make(action);
         for (std::size_t index = 0; index < calls.reduced().size(); ++index) {
           const oracles::Bucket& bucket = calls.reduced()[index];
-          all.push_back({bucket_tag(index), static_cast<std::uint64_t>(oracles::bytes_of(bucket)) / size_of(bucket.front().dtype)});
+          all.push_back({bucket_tag(index),
+                         static_cast<std::uint64_t>(oracles::bytes_of(bucket)) / size_of(bucket.front().dtype)});
         }
       }
     }
@@ -226,8 +233,8 @@ std::map<std::string, DType> low_modules(const Model& model) {
   return dtypes;
 }
 
-/// No race, nothing alive at the end, the buckets of the closed form, and the values of the serial model. The result: how many captures were
-/// compared in double precision, too.
+/// No race, nothing alive at the end, the buckets of the closed form, and the values of the serial model. The result:
+/// how many captures were compared in double precision, too.
 std::size_t check_replicated_run(const Scenario& scenario, int ranks) {
   validate(scenario);
   const std::vector<Run> runs = played(scenario, ranks);
@@ -238,14 +245,15 @@ std::size_t check_replicated_run(const Scenario& scenario, int ranks) {
     CHECK(run.left_alive() == 0);
     suites::replicate_checks().check_nothing_gathered_twice(run);
     suites::replicate_checks().check_memory(run, ranks, suites::MemoryCheck::nothing_left);
-    if (ranks > 1 && !replicate(scenario.plan).compile && suites::replicate_checks().plans(scenario, ranks) == suites::Plans::exactly)
+    if (ranks > 1 && !replicate(scenario.plan).compile &&
+        suites::replicate_checks().plans(scenario, ranks) == suites::Plans::exactly)
       CHECK(started_buckets(run) == planned_buckets(scenario));
   }
   check_exact(scenario, runs, oracles::Arithmetic::f32);
   if (!std::has_single_bit(static_cast<unsigned>(ranks))) return 0;
   const auto in_single = oracles::train_serially(scenario, ranks, oracles::Arithmetic::f32);
-  const auto exact =
-      static_cast<std::size_t>(std::ranges::count_if(in_single, &std::string::empty, &oracles::SerialIteration::order_shows));
+  const auto exact = static_cast<std::size_t>(
+      std::ranges::count_if(in_single, &std::string::empty, &oracles::SerialIteration::order_shows));
   if (exact > 0) check_exact(scenario, runs, oracles::Arithmetic::f64, exact);
   return exact;
 }
@@ -270,8 +278,8 @@ void check_replicated_product(std::size_t stride) {
             section.gradients = gradients;
             section.first_bucket_bytes = limits[number / 3 % limits.size()];
             section.bucket_bytes = limits[number / 7 % limits.size()];
-            CAPTURE(model.name, script.name, hook ? to_string(*hook) : "no hook", world, to_string(gradients), section.first_bucket_bytes,
-                    section.bucket_bytes, section.parameter_dtypes.size());
+            CAPTURE(model.name, script.name, hook ? to_string(*hook) : "no hook", world, to_string(gradients),
+                    section.first_bucket_bytes, section.bucket_bytes, section.parameter_dtypes.size());
             ++plays;
             exact += check_replicated_run(scenario, world);
           }
@@ -296,7 +304,8 @@ TEST_CASE("replicated parameters train as PyTorch's, with hooks that compress an
         const Capture& own = runs[rank].captures().at(at++);
         CHECK(std::abs(own.loss - static_cast<double>(values.unreduced->losses.at(rank))) <= 1e-7);
         for (std::size_t p = 0; p < own.parameters.size(); ++p) {
-          const double difference = oracles::largest_difference(own.parameters[p].gradient, values.unreduced->of_first_rank.at(p));
+          const double difference =
+              oracles::largest_difference(own.parameters[p].gradient, values.unreduced->of_first_rank.at(p));
           CHECK((difference == 0) == (rank == 0));
         }
       }
@@ -309,7 +318,8 @@ TEST_CASE("replicated parameters train as PyTorch's, with hooks that compress an
           CHECK(captured.parameters[p].name == expected.parameters[p].name);
           CHECK(oracles::largest_difference(captured.parameters[p].gradient, expected.parameters[p].gradient) <=
                 expected.tolerance.gradient);
-          CHECK(oracles::largest_difference(captured.parameters[p].shard, expected.parameters[p].after) <= expected.tolerance.parameter);
+          CHECK(oracles::largest_difference(captured.parameters[p].shard, expected.parameters[p].after) <=
+                expected.tolerance.parameter);
         }
       }
     }
@@ -318,7 +328,8 @@ TEST_CASE("replicated parameters train as PyTorch's, with hooks that compress an
 
 TEST_CASE("replicated parameters train as one process does, soundly") { check_replicated_product(37); }
 
-TEST_CASE("replicated parameters train as one process does, soundly, with each model, script, hook, world size", "[long]") {
+TEST_CASE("replicated parameters train as one process does, soundly, with each model, script, hook, world size",
+          "[long]") {
   check_replicated_product(1);
 }
 
@@ -329,7 +340,8 @@ TEST_CASE("replicated engines start the buckets that PyTorch starts, at each wid
     Scenario scenario = replicated({});
     for (const char* name : {"fc1", "fc2", "fc3", "fc4"})
       scenario.model.root.children.push_back(layer(name, recorded.width, recorded.width));
-    replicate(scenario.plan).first_bucket_bytes = recorded.has_default_cap ? ReplicatePlan().first_bucket_bytes : recorded.cap_bytes;
+    replicate(scenario.plan).first_bucket_bytes =
+        recorded.has_default_cap ? ReplicatePlan().first_bucket_bytes : recorded.cap_bytes;
     replicate(scenario.plan).bucket_bytes = recorded.cap_bytes;
     scenario.script.input = {1, recorded.width};
     scenario.script.segments = {{3, {forward, backward, zero_grad}}};
@@ -349,7 +361,8 @@ TEST_CASE("a backward ends when the closed form says, and buckets start when the
       Scenario scenario = nested();
       Nanoseconds sleep = 40;
       visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
-        if (module.kind == ModuleKind::linear) const_cast<Module*>(find(scenario.model, path))->backward_sleep = sleep += 30;
+        if (module.kind == ModuleKind::linear)
+          const_cast<Module*>(find(scenario.model, path))->backward_sleep = sleep += 30;
       });
       replicate(scenario.plan).bucket_bytes = bytes;
       scenario.costs.collectives[CollectiveKind::all_reduce].fixed = cost;
@@ -359,11 +372,13 @@ TEST_CASE("a backward ends when the closed form says, and buckets start when the
         for (const Iteration& iteration : run.iterations()) {
           CAPTURE(iteration.index());
           const bool is_first = iteration.index() == 0;
-          const oracles::BucketTimes times = bucket_times(scenario, is_first ? oracles::first_buckets(scenario) : buckets, 2);
+          const oracles::BucketTimes times =
+              bucket_times(scenario, is_first ? oracles::first_buckets(scenario) : buckets, 2);
           std::vector<oracles::BucketTimes::Reduction> reductions;
           Nanoseconds begin = -1, end = 0;
           for (const Fact& fact : iteration.facts()) {
-            if (const auto* const work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == WorkKind::backward) {
+            if (const auto* const work = std::get_if<fact::Work>(&fact);
+                work != nullptr && work->kind == WorkKind::backward) {
               if (begin < 0) begin = work->start;
               end = std::max(end, work->end - begin);
             }
@@ -387,7 +402,8 @@ TEST_CASE("a backward that gives a parameter no gradient is an error that names 
     replicate(scenario.plan).unused_parameters = false;
     if (compiles) replicate(scenario.plan).compile.emplace();
     scenario.script.segments = {{1, {forward, backward, capture}}};
-    CHECK_THROWS_MATCHES(played(scenario, 2), std::exception, MessageMatches(ContainsSubstring("no gradient to \"way.right.weight\"")));
+    CHECK_THROWS_MATCHES(played(scenario, 2), std::exception,
+                         MessageMatches(ContainsSubstring("no gradient to \"way.right.weight\"")));
   }
 }
 
@@ -405,12 +421,15 @@ TEST_CASE("what is generated for replicated engines trains as one process does, 
     });
     // No process computes the values of imagined ranks. The scenario plays all the same.
     if (staged.scenario.costs.imagined_ranks > 0 || !captures) {
-      for (const Run& run : played(staged.scenario, staged.ranks)) CHECK((run.races().empty() && run.left_alive() == 0));
+      for (const Run& run : played(staged.scenario, staged.ranks))
+        CHECK((run.races().empty() && run.left_alive() == 0));
       continue;
     }
     check_replicated_run(staged.scenario, staged.ranks);
-    // The generator captures values that do not depend on the order of sums. It does not capture the output of an evaluation.
-    const std::string shows = oracles::train_serially(staged.scenario, staged.ranks, oracles::Arithmetic::f32).back().order_shows;
+    // The generator captures values that do not depend on the order of sums. It does not capture the output of an
+    // evaluation.
+    const std::string shows =
+        oracles::train_serially(staged.scenario, staged.ranks, oracles::Arithmetic::f32).back().order_shows;
     if (shows.find("evaluate") == std::string::npos) CHECK(shows == "");
     ++compared;
   }

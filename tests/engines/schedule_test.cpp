@@ -1,4 +1,5 @@
-// How much the fully sharded engine keeps in flight: operands of reduce-scatters up to the plan's limit, and gathers of several forwards.
+// How much the fully sharded engine keeps in flight: operands of reduce-scatters up to the plan's limit, and gathers of
+// several forwards.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
@@ -63,21 +64,25 @@ TEST_CASE("two forwards before a backward are gathered twice and reduced once") 
 }
 
 TEST_CASE("a group whose input has no gradient gathers nothing ahead for the earlier forward") {
-  // The root has the last layer. It gathers "l1" ahead when the backward of the second forward comes to it. When that of the first forward
-  // comes, it is still under way: the gather of "l1" is issued after the root's layer. PyTorch has the same order.
+  // The root has the last layer. It gathers "l1" ahead when the backward of the second forward comes to it. When that
+  // of the first forward comes, it is still under way: the gather of "l1" is issued after the root's layer. PyTorch has
+  // the same order.
   Scenario scenario;
   for (const char* const name : {"l0", "l1", "head"})
-    scenario.model.root.children.push_back({.name = name, .kind = ModuleKind::linear, .in_features = 4, .out_features = 4});
+    scenario.model.root.children.push_back(
+        {.name = name, .kind = ModuleKind::linear, .in_features = 4, .out_features = 4});
   fully_shard(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"l1"}}, {.modules = {""}}};
   scenario.script.input = {2, 4};
-  scenario.script.segments = {{.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::forward}, {ActionKind::backward}}}};
+  scenario.script.segments = {
+      {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::forward}, {ActionKind::backward}}}};
   on_two_ranks(scenario, [](const Run& run) {
     for (const Iteration& iteration : run.iterations()) {
       std::vector<std::string> issued;
       for (const Fact& fact : iteration.facts()) {
         const auto* const collective = std::get_if<fact::Collective>(&fact);
         const auto* const work = std::get_if<fact::Work>(&fact);
-        if (collective != nullptr && collective->kind == CollectiveKind::all_gather) issued.push_back("gather " + collective->tag);
+        if (collective != nullptr && collective->kind == CollectiveKind::all_gather)
+          issued.push_back("gather " + collective->tag);
         if (work != nullptr && work->kind == WorkKind::backward) issued.push_back(work->label);
       }
       const std::vector<std::string> expected{"gather ",   "gather l0", "gather l1",  // first forward

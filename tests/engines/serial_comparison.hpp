@@ -39,7 +39,8 @@ inline Tensor part_of(const oracles::NamedValues& values, const scenario::Captur
   part[dim] = parameter.shard.shape()[dim];
   const std::int64_t inner =
       std::accumulate(part.begin() + parameter.dim + 1, part.end(), std::int64_t{1}, std::multiplies<std::int64_t>());
-  const std::int64_t outer = std::accumulate(part.begin(), part.begin() + parameter.dim, std::int64_t{1}, std::multiplies<std::int64_t>());
+  const std::int64_t outer =
+      std::accumulate(part.begin(), part.begin() + parameter.dim, std::int64_t{1}, std::multiplies<std::int64_t>());
   const auto from = whole.values<float>();
   std::vector<float> taken;
   for (std::int64_t i = 0; i < outer; ++i) {
@@ -54,10 +55,10 @@ inline Tensor in_f32(const Tensor& values) {
   return Tensor::of<float>(values.shape(), std::vector<float>(wide.begin(), wide.end()));
 }
 
-/// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The ranks hold each element
-/// of each parameter. With `first`, the later captures are not compared.
-inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs, oracles::Arithmetic arithmetic,
-                        std::optional<std::size_t> first = std::nullopt) {
+/// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The
+/// ranks hold each element of each parameter. With `first`, the later captures are not compared.
+inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs,
+                        oracles::Arithmetic arithmetic, std::optional<std::size_t> first = std::nullopt) {
   const int ranks = static_cast<int>(runs.size());
   auto expected = oracles::train_serially(scenario, ranks, arithmetic);
   REQUIRE(ranks > 0);
@@ -85,7 +86,8 @@ inline void check_exact(const scenario::Scenario& scenario, const std::vector<sc
         if (parameter.shard.numel() == 0) continue;
         CHECK(parameter.shard.dtype() == scenario.plan.engine.get()->dtype_of(parameter.name));
         CHECK(in_f32(parameter.shard) == part_of(expected[capture].parameters[i], parameter, rank));
-        if (parameter.second.defined()) CHECK(parameter.second == part_of(expected[capture].seconds[i], parameter, rank));
+        if (parameter.second.defined())
+          CHECK(parameter.second == part_of(expected[capture].seconds[i], parameter, rank));
         const oracles::NamedValues& gradient = expected[capture].gradients[i];
         CHECK(parameter.gradient.defined() == gradient.defined());
         if (!parameter.gradient.defined() || !gradient.defined()) continue;

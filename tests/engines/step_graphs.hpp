@@ -22,7 +22,8 @@ inline std::string in_words(const StepGraph& graph, const StepNode& node) {
     for (const std::size_t value : values) found.push_back(graph.values.at(value).name);
     return found;
   };
-  return fmt::format("{} {}: {} -> {}", node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind),
+  return fmt::format("{} {}: {} -> {}",
+                     node.kind == StepNodeKind::compute ? std::string_view(node.operation) : to_string(node.kind),
                      node.label, fmt::join(names(node.inputs), ", "), fmt::join(names(node.outputs), ", "));
 }
 
@@ -32,7 +33,8 @@ inline std::vector<std::string> in_words(const StepGraph& graph) {
   return words;
 }
 
-/// A backward by hand. Each module makes one gradient; the reduction of the gradient follows at once, the copies come at the end.
+/// A backward by hand. Each module makes one gradient; the reduction of the gradient follows at once, the copies come
+/// at the end.
 class BackwardByHand {
  public:
   struct Gradient {
@@ -51,11 +53,15 @@ class BackwardByHand {
 
  private:
   void add(const Gradient& gradient) {
-    const std::size_t own = value(gradient, "own " + gradient.name, gradient.existed ? StepValueKind::gradient : StepValueKind::computed);
+    const std::size_t own =
+        value(gradient, "own " + gradient.name, gradient.existed ? StepValueKind::gradient : StepValueKind::computed);
     graph_.nodes.push_back({.operation = "backward", .label = gradient.name, .outputs = {own}});
     const std::size_t divided = value(gradient, "divided " + gradient.name);
-    graph_.nodes.push_back(
-        {.operation = "divide", .label = gradient.name, .inputs = {own}, .outputs = {divided}, .divisor = gradient.divisor});
+    graph_.nodes.push_back({.operation = "divide",
+                            .label = gradient.name,
+                            .inputs = {own},
+                            .outputs = {divided},
+                            .divisor = gradient.divisor});
     const std::size_t reduced = value(gradient, "reduced " + gradient.name);
     const std::string bucket = fmt::format("bucket {}", buckets_++);
     graph_.nodes.push_back({.kind = StepNodeKind::all_reduce,
@@ -64,9 +70,11 @@ class BackwardByHand {
                             .outputs = {reduced},
                             .op = ReduceOp::sum,
                             .group = {0, 1}});
-    const std::size_t mean = value(gradient, "mean " + gradient.name, gradient.existed ? StepValueKind::computed : StepValueKind::gradient);
+    const std::size_t mean =
+        value(gradient, "mean " + gradient.name, gradient.existed ? StepValueKind::computed : StepValueKind::gradient);
     graph_.nodes.push_back({.kind = StepNodeKind::wait, .label = bucket, .inputs = {reduced}, .outputs = {mean}});
-    if (gradient.existed) copies_.push_back({.kind = StepNodeKind::copy, .label = gradient.name, .inputs = {mean}, .outputs = {own}});
+    if (gradient.existed)
+      copies_.push_back({.kind = StepNodeKind::copy, .label = gradient.name, .inputs = {mean}, .outputs = {own}});
   }
   std::size_t value(const Gradient& of, std::string name, StepValueKind kind = StepValueKind::computed) {
     graph_.values.push_back({.name = std::move(name), .kind = kind, .dtype = of.dtype, .shape = {of.elements}});

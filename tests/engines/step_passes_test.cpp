@@ -37,11 +37,13 @@ Words all_reduces(const StepGraph& graph) {
 
 TEST_CASE("concatenation makes one all-reduce of a bucket, and leaves a single gradient as it is") {
   const StepGraph graph = bucket_by_concatenation(three(), limits);
-  CHECK(in_words(graph) == Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
-                                 "wait bucket 0: reduced a -> mean a", "backward b:  -> own b", "backward c:  -> own c",
-                                 "concat bucket 1: own b, own c -> concat bucket 1", "divide bucket 1: concat bucket 1 -> divide bucket 1",
-                                 "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1",
-                                 "wait bucket 1: all_reduce bucket 1 -> wait bucket 1", "split bucket 1: wait bucket 1 -> mean b, mean c"});
+  CHECK(in_words(graph) ==
+        Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
+              "wait bucket 0: reduced a -> mean a", "backward b:  -> own b", "backward c:  -> own c",
+              "concat bucket 1: own b, own c -> concat bucket 1", "divide bucket 1: concat bucket 1 -> divide bucket 1",
+              "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1",
+              "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
+              "split bucket 1: wait bucket 1 -> mean b, mean c"});
   const StepNode& divide = graph.nodes[7];
   const StepNode& all_reduce = graph.nodes[8];
   CHECK(divide.divisor == 2);
@@ -54,11 +56,12 @@ TEST_CASE("concatenation makes one all-reduce of a bucket, and leaves a single g
 
 TEST_CASE("coalescing makes one all-reduce of several operands, with a wait for each") {
   const StepGraph graph = bucket_by_coalescing(three(), limits);
-  CHECK(in_words(graph) == Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
-                                 "wait bucket 0: reduced a -> mean a", "backward b:  -> own b", "backward c:  -> own c",
+  CHECK(in_words(graph) == Words{"backward a:  -> own a", "divide a: own a -> divided a",
+                                 "all_reduce bucket 0: divided a -> reduced a", "wait bucket 0: reduced a -> mean a",
+                                 "backward b:  -> own b", "backward c:  -> own c",
                                  "divide bucket 1: own b, own c -> divided b, divided c",
-                                 "all_reduce bucket 1: divided b, divided c -> reduced b, reduced c", "wait bucket 1: reduced b -> mean b",
-                                 "wait bucket 1: reduced c -> mean c"});
+                                 "all_reduce bucket 1: divided b, divided c -> reduced b, reduced c",
+                                 "wait bucket 1: reduced b -> mean b", "wait bucket 1: reduced c -> mean c"});
   CHECK(graph.values == three().values);
   CHECK(graph.nodes[6].divisor == 2);
   CHECK(graph.nodes[7].op == ReduceOp::sum);
@@ -70,13 +73,15 @@ TEST_CASE("what a bucket gives is split before its first use") {
         Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
               "wait bucket 0: reduced a -> mean a", "backward b:  -> own b", "backward c:  -> own c",
               "concat bucket 1: own b, own c -> concat bucket 1", "divide bucket 1: concat bucket 1 -> divide bucket 1",
-              "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1", "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
-              "copy a: mean a -> own a", "split bucket 1: wait bucket 1 -> mean b, mean c", "copy b: mean b -> own b",
-              "copy c: mean c -> own c"});
+              "all_reduce bucket 1: divide bucket 1 -> all_reduce bucket 1",
+              "wait bucket 1: all_reduce bucket 1 -> wait bucket 1", "copy a: mean a -> own a",
+              "split bucket 1: wait bucket 1 -> mean b, mean c", "copy b: mean b -> own b", "copy c: mean c -> own c"});
 }
 
 TEST_CASE("a bucket closes with the gradient that brings it to its limit") {
-  const auto first = [](std::int64_t limit) { return all_reduces(bucket_by_coalescing(three(), {.first = limit, .others = 1})).front(); };
+  const auto first = [](std::int64_t limit) {
+    return all_reduces(bucket_by_coalescing(three(), {.first = limit, .others = 1})).front();
+  };
   CHECK(first(16) == "all_reduce bucket 0: divided a -> reduced a");
   CHECK(first(17) == "all_reduce bucket 0: divided a, divided b -> reduced a, reduced b");
   CHECK(first(28) == "all_reduce bucket 0: divided a, divided b -> reduced a, reduced b");
@@ -85,7 +90,9 @@ TEST_CASE("a bucket closes with the gradient that brings it to its limit") {
 
 TEST_CASE("a bucket mixes neither dtypes nor divisors, and buckets are numbered as they start") {
   const StepGraph dtypes =
-      BackwardByHand({{.name = "a"}, {.name = "b", .dtype = DType::bf16}, {.name = "c"}, {.name = "d", .dtype = DType::bf16}}).graph();
+      BackwardByHand(
+          {{.name = "a"}, {.name = "b", .dtype = DType::bf16}, {.name = "c"}, {.name = "d", .dtype = DType::bf16}})
+          .graph();
   const StepGraph divisors =
       BackwardByHand({{.name = "a"}, {.name = "b", .divisor = 4}, {.name = "c"}, {.name = "d", .divisor = 4}}).graph();
   for (const StepGraph& graph : {dtypes, divisors}) {
@@ -102,7 +109,8 @@ TEST_CASE("a bucket mixes neither dtypes nor divisors, and buckets are numbered 
 TEST_CASE("a bucket that ends earlier starts earlier") {
   const StepGraph graph = BackwardByHand({{.name = "a"}, {.name = "b", .dtype = DType::bf16}, {.name = "c"}}).graph();
   CHECK(all_reduces(bucket_by_coalescing(graph, {.first = 100, .others = 100})) ==
-        Words{"all_reduce bucket 0: divided b -> reduced b", "all_reduce bucket 1: divided a, divided c -> reduced a, reduced c"});
+        Words{"all_reduce bucket 0: divided b -> reduced b",
+              "all_reduce bucket 1: divided a, divided c -> reduced a, reduced c"});
 }
 
 TEST_CASE("a wait moves to the first use of its result, or to the end") {
@@ -110,11 +118,13 @@ TEST_CASE("a wait moves to the first use of its result, or to the end") {
         Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
               "backward b:  -> own b", "divide b: own b -> divided b", "all_reduce bucket 1: divided b -> reduced b",
               "backward c:  -> own c", "divide c: own c -> divided c", "all_reduce bucket 2: divided c -> reduced c",
-              "wait bucket 0: reduced a -> mean a", "wait bucket 1: reduced b -> mean b", "wait bucket 2: reduced c -> mean c"});
+              "wait bucket 0: reduced a -> mean a", "wait bucket 1: reduced b -> mean b",
+              "wait bucket 2: reduced c -> mean c"});
   const Words copied = in_words(schedule_waits(bucket_by_concatenation(three(true), limits)));
-  CHECK(Words(copied.end() - 6, copied.end()) ==
-        Words{"wait bucket 0: reduced a -> mean a", "copy a: mean a -> own a", "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
-              "split bucket 1: wait bucket 1 -> mean b, mean c", "copy b: mean b -> own b", "copy c: mean c -> own c"});
+  CHECK(Words(copied.end() - 6, copied.end()) == Words{"wait bucket 0: reduced a -> mean a", "copy a: mean a -> own a",
+                                                       "wait bucket 1: all_reduce bucket 1 -> wait bucket 1",
+                                                       "split bucket 1: wait bucket 1 -> mean b, mean c",
+                                                       "copy b: mean b -> own b", "copy c: mean c -> own c"});
 }
 
 TEST_CASE("waits keep their order where a later result is used first") {
@@ -125,9 +135,10 @@ TEST_CASE("waits keep their order where a later result is used first") {
 }
 
 TEST_CASE("a graph without reductions stays as it is") {
-  const StepGraph graph{.pass = StepPass::forward,
-                        .values = {{.name = "x", .kind = StepValueKind::input, .shape = {2}}, {.name = "y", .shape = {2}}},
-                        .nodes = {{.operation = "forward", .label = "a", .inputs = {0}, .outputs = {1}}}};
+  const StepGraph graph{
+      .pass = StepPass::forward,
+      .values = {{.name = "x", .kind = StepValueKind::input, .shape = {2}}, {.name = "y", .shape = {2}}},
+      .nodes = {{.operation = "forward", .label = "a", .inputs = {0}, .outputs = {1}}}};
   for (const scenario::BucketFusion fusion : {scenario::BucketFusion::concat, scenario::BucketFusion::coalesce})
     CHECK(compiled_pass(graph, {.fusion = fusion}, limits).graph == graph);
 }
@@ -152,8 +163,9 @@ TEST_CASE("memory becomes a gradient's where no copy comes between") {
     }
     return names;
   };
-  CHECK(labels(compiled_pass(three(), {}, limits)) == Words{"own a", "divided a", "reduced a", "mean a", "mean b", "mean c",
-                                                            "concat bucket 1", "divide bucket 1", "all_reduce bucket 1", "wait bucket 1"});
+  CHECK(labels(compiled_pass(three(), {}, limits)) == Words{"own a", "divided a", "reduced a", "mean a", "mean b",
+                                                            "mean c", "concat bucket 1", "divide bucket 1",
+                                                            "all_reduce bucket 1", "wait bucket 1"});
   CHECK(labels(compiled_pass(three(true), {}, limits)) == Words{"own a", "own b", "own c"});
 }
 

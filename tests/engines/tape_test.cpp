@@ -27,10 +27,11 @@ struct Learnt {
 };
 
 Variable watched(Tape& tape, float value, Learnt& learnt) {
-  return tape.operation(scalar(value), {}, {&learnt.parameter}, [&gradient_out = learnt.gradient](const Tensor& gradient) {
-    gradient_out = gradient.values<float>()[0];
-    return std::vector<Tensor>{};
-  });
+  return tape.operation(scalar(value), {}, {&learnt.parameter},
+                        [&gradient_out = learnt.gradient](const Tensor& gradient) {
+                          gradient_out = gradient.values<float>()[0];
+                          return std::vector<Tensor>{};
+                        });
 }
 
 }  // namespace
@@ -73,13 +74,16 @@ TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
   CHECK(learnt.gradient == 4);
 }
 
-TEST_CASE("who watches a value is asked in order of registration, when its gradient is complete and before it is used") {
+TEST_CASE(
+    "who watches a value is asked in order of registration, when its gradient is complete and before it is used") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran, seen;
   Learnt learnt;
   const Variable x = times(tape, watched(tape, 1, learnt), 3, ran);
-  const auto note = [&](float who) { return [&, who] { seen.insert(seen.end(), {who, static_cast<float>(ran.size())}); }; };
+  const auto note = [&](float who) {
+    return [&, who] { seen.insert(seen.end(), {who, static_cast<float>(ran.size())}); };
+  };
   tape.watch(x, note(10));
   const Variable a = times(tape, x, 2, ran), b = times(tape, x, 5, ran);
   tape.watch(x, note(20));
@@ -116,8 +120,8 @@ TEST_CASE("what needs no gradient and trains nothing is a constant, and is not r
   CHECK_FALSE(tape.operation(scalar(1), {constant}, {&frozen, nullptr}, to_inputs).needs_gradient());
   const Variable learnt = tape.operation(scalar(1), {constant}, {&frozen, &trainable}, to_inputs);
   CHECK(learnt.needs_gradient());
-  const Variable passed_on =
-      tape.operation(scalar(1), {constant, learnt}, {&frozen}, [](const Tensor& gradient) { return std::vector{Tensor{}, gradient}; });
+  const Variable passed_on = tape.operation(scalar(1), {constant, learnt}, {&frozen},
+                                            [](const Tensor& gradient) { return std::vector{Tensor{}, gradient}; });
   CHECK(passed_on.needs_gradient());
   play_back(tape, passed_on, scalar(1));
   CHECK(ran == 1);
@@ -129,12 +133,13 @@ TEST_CASE("operations know how many uses of a parameter are to come, of those th
   Parameter parameter, frozen{.trainable = false};
   std::vector<int> to_come;
   const auto used = [&](const std::vector<Variable>& inputs) {
-    return tape.operation(scalar(1), inputs, {&parameter, &frozen, nullptr}, [&, count = inputs.size()](const Tensor& gradient) {
-      to_come.push_back(parameter.uses_to_come);
-      CHECK(frozen.uses_to_come == 0);
-      parameter.arriving = gradient;
-      return std::vector<Tensor>(count, gradient);
-    });
+    return tape.operation(scalar(1), inputs, {&parameter, &frozen, nullptr},
+                          [&, count = inputs.size()](const Tensor& gradient) {
+                            to_come.push_back(parameter.uses_to_come);
+                            CHECK(frozen.uses_to_come == 0);
+                            parameter.arriving = gradient;
+                            return std::vector<Tensor>(count, gradient);
+                          });
   };
   const Variable first = used({});
   used({first});  // a side branch
@@ -148,13 +153,15 @@ TEST_CASE("a backward that fails leaves no uses to come") {
   SimDevice device({}, 0);
   Tape tape(device);
   Parameter parameter;
-  const Variable y =
-      tape.operation(scalar(1), {}, {&parameter}, [](const Tensor&) -> std::vector<Tensor> { throw std::runtime_error("no"); });
+  const Variable y = tape.operation(scalar(1), {}, {&parameter},
+                                    [](const Tensor&) -> std::vector<Tensor> { throw std::runtime_error("no"); });
   CHECK_THROWS_AS(play_back(tape, y, scalar(1)), std::runtime_error);
   CHECK(parameter.uses_to_come == 0);
 }
 
-TEST_CASE("a backward from several values runs all of the later one first, and asks for a gradient when it comes to its value") {
+TEST_CASE(
+    "a backward from several values runs all of the later one first, and asks for a gradient when it comes to its "
+    "value") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;

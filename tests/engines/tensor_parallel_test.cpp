@@ -1,5 +1,5 @@
-// Linear modules divided among ranks, and copies of the divided model: such a world trains as the undivided model does on as many ranks as
-// there are copies. The serial model computes that.
+// Linear modules divided among ranks, and copies of the divided model: such a world trains as the undivided model does
+// on as many ranks as there are copies. The serial model computes that.
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -47,15 +47,17 @@ Module holder(ModuleKind kind, std::string name, std::vector<Module> children) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
 }
 
-const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step}, capture{ActionKind::capture},
-    zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate};
+const Action forward{ActionKind::forward}, backward{ActionKind::backward}, step{ActionKind::step},
+    capture{ActionKind::capture}, zero_grad{ActionKind::zero_grad}, evaluate{ActionKind::evaluate};
 
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
 
-const std::vector<Action> reduced{forward, backward, capture, zero_grad}, trained{forward, backward, capture, step, capture, zero_grad};
+const std::vector<Action> reduced{forward, backward, capture, zero_grad},
+    trained{forward, backward, capture, step, capture, zero_grad};
 
-// The batch of a copy of the model repeats one row, once for each copy. So gradients are multiples of that number, and their mean does not
-// round. The row's numbers are small, so that values keep few bits: all are 1, or all -1, and one of them is three times that.
+// The batch of a copy of the model repeats one row, once for each copy. So gradients are multiples of that number, and
+// their mean does not round. The row's numbers are small, so that values keep few bits: all are 1, or all -1, and one
+// of them is three times that.
 void give_inputs(Script& script, Sizes sizes) {
   constexpr int iterations = 4, features = 3;
   script.input = {sizes.copies, features};
@@ -70,7 +72,8 @@ void give_inputs(Script& script, Sizes sizes) {
   }
 }
 
-Scenario on_mesh(std::vector<Module> children, engines::TensorParallelModules divided, Sizes sizes, std::vector<Action> body) {
+Scenario on_mesh(std::vector<Module> children, engines::TensorParallelModules divided, Sizes sizes,
+                 std::vector<Action> body) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
   scenario.model.loss = {.kind = LossKind::dot};
@@ -85,14 +88,16 @@ Scenario on_mesh(std::vector<Module> children, engines::TensorParallelModules di
 
 // Two pairs, with undivided modules before, between and after.
 Scenario pairs(Sizes sizes, std::vector<Action> body = reduced) {
-  return on_mesh({layer("stem", 3, 3), layer("fc1", 3, 12), activation("relu"), layer("fc2", 12, 5), activation("between"),
-                  holder(ModuleKind::residual, "block", {layer("fc3", 5, 12, false), activation("relu"), layer("fc4", 12, 5, false)}),
-                  layer("head", 5, 2), activation("last")},
-                 {{"fc1", TensorParallel::column},
-                  {"fc2", TensorParallel::row},
-                  {"block.fc3", TensorParallel::column},
-                  {"block.fc4", TensorParallel::row}},
-                 sizes, std::move(body));
+  return on_mesh(
+      {layer("stem", 3, 3), layer("fc1", 3, 12), activation("relu"), layer("fc2", 12, 5), activation("between"),
+       holder(ModuleKind::residual, "block",
+              {layer("fc3", 5, 12, false), activation("relu"), layer("fc4", 12, 5, false)}),
+       layer("head", 5, 2), activation("last")},
+      {{"fc1", TensorParallel::column},
+       {"fc2", TensorParallel::row},
+       {"block.fc3", TensorParallel::column},
+       {"block.fc4", TensorParallel::row}},
+      sizes, std::move(body));
 }
 
 // One pair alone, so that three steps stay exact.
@@ -135,7 +140,8 @@ std::set<std::string> differences(const Scenario& scenario, Sizes sizes, const s
       REQUIRE(expected[i].order_shows == "");
       REQUIRE(captures[i].parameters.size() == expected[i].parameters.size());
       const auto copy = static_cast<std::size_t>(rank / sizes.parts);
-      if (static_cast<float>(captures[i].loss) != static_cast<float>(expected[i].losses[copy])) different.insert("loss");
+      if (static_cast<float>(captures[i].loss) != static_cast<float>(expected[i].losses[copy]))
+        different.insert("loss");
       for (std::size_t p = 0; p < captures[i].parameters.size(); ++p) {
         const CapturedParameter& held = captures[i].parameters[p];
         REQUIRE(held.name == expected[i].parameters[p].name);
@@ -143,7 +149,8 @@ std::set<std::string> differences(const Scenario& scenario, Sizes sizes, const s
         if (held.shard != part_of(expected[i].parameters[p], held, 0)) different.insert(held.name);
         const oracles::NamedValues& gradient = expected[i].gradients[p];
         REQUIRE(held.gradient.defined() == gradient.defined());
-        if (gradient.defined() && held.gradient != part_of(gradient, held, 0)) different.insert(held.name + " gradient");
+        if (gradient.defined() && held.gradient != part_of(gradient, held, 0))
+          different.insert(held.name + " gradient");
       }
     }
   }
@@ -174,7 +181,8 @@ void check_groups(const Run& run, int rank, Sizes sizes) {
   }
 }
 
-std::vector<std::string> tags_of(const std::vector<fact::Collective>& collectives, const engines::TensorParallelModules& divided) {
+std::vector<std::string> tags_of(const std::vector<fact::Collective>& collectives,
+                                 const engines::TensorParallelModules& divided) {
   std::vector<std::string> tags;
   for (const fact::Collective& collective : collectives) {
     if (divided.contains(collective.tag)) tags.push_back(collective.tag);
@@ -216,15 +224,17 @@ class OtherwiseReducing final : public CommunicatorWrapper {
 
 bool is_of_bucket(const Collective& collective) { return collective.tag.starts_with("bucket"); }
 
-std::vector<Run> played_otherwise(const Scenario& scenario, Sizes sizes,
-                                  const std::function<OtherwiseReducing::Reduce(Communicator& world, Device& device)>& make) {
+std::vector<Run> played_otherwise(
+    const Scenario& scenario, Sizes sizes,
+    const std::function<OtherwiseReducing::Reduce(Communicator& world, Device& device)>& make) {
   std::vector<std::optional<Run>> runs(static_cast<std::size_t>(sizes.world()));
   on_thread_ranks(sizes.world(), [&](int rank, Group& group) {
     Communicator* world = nullptr;
-    const auto subject = altered(std::make_unique<engines::Reference>(), {.communicator = [&](Communicator& inner, Device& device) {
-                                   if (world == nullptr) world = &inner;
-                                   return std::make_unique<OtherwiseReducing>(inner, make(*world, device));
-                                 }});
+    const auto subject =
+        altered(std::make_unique<engines::Reference>(), {.communicator = [&](Communicator& inner, Device& device) {
+                  if (world == nullptr) world = &inner;
+                  return std::make_unique<OtherwiseReducing>(inner, make(*world, device));
+                }});
     runs[static_cast<std::size_t>(rank)] = play_simulated(scenario, *subject, group, rank);
   });
   std::vector<Run> all;
@@ -257,7 +267,8 @@ Reductions planned_in(const StepGraph& graph) {
 Reductions run_in(const Iteration& iteration, ActionKind call) {
   Reductions found;
   for (const fact::Collective& collective : iteration.collectives(call)) {
-    if (collective.tag != parameter_values_tag && collective.tag != ready_order_tag) found.emplace_back(collective.tag, collective.group);
+    if (collective.tag != parameter_values_tag && collective.tag != ready_order_tag)
+      found.emplace_back(collective.tag, collective.group);
   }
   return found;
 }
@@ -286,7 +297,8 @@ void check_compiled(Scenario scenario, Sizes sizes) {
         for (int rank = 0; rank < sizes.world(); ++rank) {
           const Run &run = compiled[static_cast<std::size_t>(rank)], &expected = eager[static_cast<std::size_t>(rank)];
           REQUIRE(run.captures().size() == expected.captures().size());
-          for (std::size_t i = 0; i < run.captures().size(); ++i) CHECK(run.captures()[i].loss == expected.captures()[i].loss);
+          for (std::size_t i = 0; i < run.captures().size(); ++i)
+            CHECK(run.captures()[i].loss == expected.captures()[i].loss);
           REQUIRE_FALSE(run.compiled_steps().empty());
           const std::vector<Iteration> all = run.iterations();
           for (const CompiledStep& made : run.compiled_steps()) {
@@ -325,8 +337,8 @@ TEST_CASE("a divided model trains as the undivided one without copies, without p
       const auto& divided = replicate(run.scenario().plan).tensor_parallel;
       for (const Iteration& iteration : run.iterations()) {
         CHECK(tags_of(iteration.collectives(), divided).empty() == (sizes.parts == 1));
-        const bool reduces =
-            std::ranges::any_of(iteration.collectives(), [&](const fact::Collective& c) { return !divided.contains(c.tag); });
+        const bool reduces = std::ranges::any_of(iteration.collectives(),
+                                                 [&](const fact::Collective& c) { return !divided.contains(c.tag); });
         CHECK(reduces == (sizes.copies > 1));
       }
     }
@@ -338,8 +350,10 @@ TEST_CASE("a pair sums once in forward and once in backward, and not in the back
   for (const Run& run : played(pairs(sizes), sizes.world())) {
     const auto& divided = replicate(run.scenario().plan).tensor_parallel;
     for (const Iteration& iteration : run.iterations()) {
-      CHECK(tags_of(iteration.collectives(ActionKind::forward), divided) == std::vector<std::string>{"fc2", "block.fc4"});
-      CHECK(tags_of(iteration.collectives(ActionKind::backward), divided) == std::vector<std::string>{"block.fc3", "fc1"});
+      CHECK(tags_of(iteration.collectives(ActionKind::forward), divided) ==
+            std::vector<std::string>{"fc2", "block.fc4"});
+      CHECK(tags_of(iteration.collectives(ActionKind::backward), divided) ==
+            std::vector<std::string>{"block.fc3", "fc1"});
       // Two rows, with the features of the module's output or input.
       for (const fact::Collective& collective : iteration.collectives()) {
         if (collective.tag == "fc2" || collective.tag == "block.fc3") CHECK(collective.in_count == 2 * 5);
@@ -350,7 +364,8 @@ TEST_CASE("a pair sums once in forward and once in backward, and not in the back
   }
   for (const Run& run : played(pair(sizes), sizes.world())) {
     for (const Iteration& iteration : run.iterations()) {
-      CHECK(tags_of(iteration.collectives(), replicate(run.scenario().plan).tensor_parallel) == std::vector<std::string>{"fc2"});
+      CHECK(tags_of(iteration.collectives(), replicate(run.scenario().plan).tensor_parallel) ==
+            std::vector<std::string>{"fc2"});
     }
   }
 }
@@ -368,7 +383,8 @@ TEST_CASE("an evaluation sums in forward alone") {
 }
 
 TEST_CASE("divided gradients go through buckets, views, switches and late values as others do") {
-  const std::vector<Action> accumulated{sync(false), forward, backward, sync(true), forward, backward, capture, zero_grad};
+  const std::vector<Action> accumulated{sync(false), forward,  backward, sync(true),
+                                        forward,     backward, capture,  zero_grad};
   for (const Sizes sizes : meshes) {
     for (const std::int64_t bytes : {1, 100, 1'000'000}) {
       for (const BucketGradients gradients : {BucketGradients::copies, BucketGradients::views}) {
@@ -426,9 +442,10 @@ TEST_CASE("divided modules may be used again, chosen, and discarded") {
                           divided, sizes, reduced);
   check_as_undivided(used, sizes);
 
-  Scenario chosen = on_mesh({layer("up", 3, 4), holder(ModuleKind::choice, "way", {activation("left"), activation("right")}),
-                             layer("down", 4, 3), holder(ModuleKind::discard, "aside", {layer("x", 3, 4)})},
-                            divided, sizes, reduced);
+  Scenario chosen =
+      on_mesh({layer("up", 3, 4), holder(ModuleKind::choice, "way", {activation("left"), activation("right")}),
+               layer("down", 4, 3), holder(ModuleKind::discard, "aside", {layer("x", 3, 4)})},
+              divided, sizes, reduced);
   replicate(chosen.plan).tensor_parallel["aside.x"] = TensorParallel::column;
   replicate(chosen.plan).unused_parameters = true;
   check_as_undivided(chosen, sizes);
@@ -444,9 +461,11 @@ TEST_CASE("buckets hold parts, and a rank has its part of the memory alone") {
     for (const Run& run : played(scenario, sizes.world())) {
       CHECK(run.peak(MemoryClass::parameter).bytes == 4 * (fc1 + fc2_weight + fc2_bias));
       for (const Iteration& iteration : run.iterations()) {
-        CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == 4 * (fc1 + fc2_weight + fc2_bias));
+        CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes ==
+              4 * (fc1 + fc2_weight + fc2_bias));
         std::vector<std::uint64_t> counts;
-        for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) counts.push_back(collective.in_count);
+        for (const fact::Collective& collective : iteration.collectives(ActionKind::backward))
+          counts.push_back(collective.in_count);
         if (iteration.index() == 0) CHECK(counts == std::vector{fc1 + fc2_weight + fc2_bias});
         if (iteration.index() > 0) CHECK(counts == std::vector{fc2_bias, fc2_weight, 12 / parts, 36 / parts});
       }
@@ -494,7 +513,8 @@ TEST_CASE("the engine's compressing hooks average parts among copies") {
   }
 }
 
-// Each of these computes something else. So data of the copies is different enough, and values of each kind are compared.
+// Each of these computes something else. So data of the copies is different enough, and values of each kind are
+// compared.
 TEST_CASE("reductions that are left out, or made among other ranks, give other values") {
   using Reduce = OtherwiseReducing::Reduce;
   const Sizes sizes{2, 2};
@@ -514,25 +534,27 @@ TEST_CASE("reductions that are left out, or made among other ranks, give other v
 
   // Among parts, in forward and in backward.
   CHECK(leaves_out([](const Collective& collective) { return collective.tag == "fc2"; }).contains("loss"));
-  const std::set<std::string> without_backward = leaves_out([](const Collective& collective) { return collective.tag == "fc1"; });
+  const std::set<std::string> without_backward =
+      leaves_out([](const Collective& collective) { return collective.tag == "fc1"; });
   CHECK(without_backward == std::set<std::string>{"stem.bias gradient", "stem.weight gradient"});
 
   // The mean over the whole world is right for what is whole, and wrong for parts.
   const auto over_world = [&](double factor) {
-    return differences(scenario, sizes, played_otherwise(scenario, sizes, [factor](Communicator& world, Device& device) -> Reduce {
-                         return [&world, &device, factor](Communicator& group, Stream stream, const Collective& collective) {
-                           if (!is_of_bucket(collective)) return group.run(stream, collective);
-                           const Tensor values = collective.out;
-                           device.submit(stream, {.kind = WorkKind::other,
-                                                  .label = "scale",
-                                                  .reads = {values},
-                                                  .writes = {values},
-                                                  .run = [values, factor](const Kernels& kernels, NativeStream on) {
-                                                    kernels.scale(on, values, values, factor);
-                                                  }});
-                           world.run(stream, collective);
-                         };
-                       }));
+    return differences(
+        scenario, sizes, played_otherwise(scenario, sizes, [factor](Communicator& world, Device& device) -> Reduce {
+          return [&world, &device, factor](Communicator& group, Stream stream, const Collective& collective) {
+            if (!is_of_bucket(collective)) return group.run(stream, collective);
+            const Tensor values = collective.out;
+            device.submit(stream, {.kind = WorkKind::other,
+                                   .label = "scale",
+                                   .reads = {values},
+                                   .writes = {values},
+                                   .run = [values, factor](const Kernels& kernels, NativeStream on) {
+                                     kernels.scale(on, values, values, factor);
+                                   }});
+            world.run(stream, collective);
+          };
+        }));
   };
   const std::set<std::string> mixed = over_world(0.5);
   for (const ParameterShape& parameter : parameters(scenario.model)) {
@@ -576,36 +598,43 @@ TEST_CASE("what a divided module needs, the module before it has to give") {
   CHECK(refusal(two, {}) == "none");
   CHECK(refusal(two, {{"a", column}, {"b", row}}) == "none");
   CHECK(refusal(two, {{"b", row}}) ==
-        "replicate: \"b\" is divided by rows and needs a part of the features on each rank, but \"a\" gives it all features: divide the "
+        "replicate: \"b\" is divided by rows and needs a part of the features on each rank, but \"a\" gives it all "
+        "features: divide the "
         "linear module before it by columns");
   CHECK(refusal(two, {{"a", row}, {"b", row}}) ==
-        "replicate: \"a\" is divided by rows and needs a part of the features on each rank, but the model's input gives it all features: "
+        "replicate: \"a\" is divided by rows and needs a part of the features on each rank, but the model's input "
+        "gives it all features: "
         "divide the linear module before it by columns");
-  CHECK(
-      refusal(two, {{"a", column}}) ==
-      "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a linear module between "
-      "them by rows");
-  CHECK(
-      refusal(two, {{"a", column}, {"b", column}}) ==
-      "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a linear module between "
-      "them by rows");
+  CHECK(refusal(two, {{"a", column}}) ==
+        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a "
+        "linear module between "
+        "them by rows");
+  CHECK(refusal(two, {{"a", column}, {"b", column}}) ==
+        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a "
+        "linear module between "
+        "them by rows");
   CHECK(refusal(two, {{"b", column}}) ==
-        "replicate: the loss needs all features, but \"b\" is divided by columns and leaves a part on each rank: divide a linear module "
+        "replicate: the loss needs all features, but \"b\" is divided by columns and leaves a part on each rank: "
+        "divide a linear module "
         "between them by rows");
-  for (const ModuleKind kind : {ModuleKind::scale, ModuleKind::layer_norm, ModuleKind::attention, ModuleKind::embedding}) {
+  for (const ModuleKind kind :
+       {ModuleKind::scale, ModuleKind::layer_norm, ModuleKind::attention, ModuleKind::embedding}) {
     const Module wide{.name = "x", .kind = kind, .features = 4};
     CHECK(refusal({layer("a", 4, 4), wide, layer("b", 4, 4)}, {{"a", column}, {"b", row}})
               .starts_with("replicate: \"x\" needs all features"));
     CHECK(refusal({wide, layer("a", 4, 4), layer("b", 4, 4)}, {{"a", column}, {"b", row}}) == "none");
   }
-  CHECK(refusal({holder(ModuleKind::residual, "sum", {layer("a", 4, 4)}), layer("b", 4, 4)}, {{"sum.a", column}, {"b", row}}) ==
-        "replicate: \"sum\" joins a part of the features, from \"sum.a\", and all features, from the model's input: end each branch with a "
+  CHECK(refusal({holder(ModuleKind::residual, "sum", {layer("a", 4, 4)}), layer("b", 4, 4)},
+                {{"sum.a", column}, {"b", row}}) ==
+        "replicate: \"sum\" joins a part of the features, from \"sum.a\", and all features, from the model's input: "
+        "end each branch with a "
         "module that is divided by rows, or with an undivided one");
   CHECK(refusal({layer("a", 4, 4), holder(ModuleKind::residual, "sum", {activation("x")}), layer("b", 4, 4)},
                 {{"a", column}, {"b", row}}) == "none");
-  CHECK(
-      refusal({holder(ModuleKind::choice, "way", {layer("a", 4, 4), layer("c", 4, 4)}), layer("b", 4, 4)}, {{"way.a", column}, {"b", row}})
-          .starts_with("replicate: \"way\" joins a part of the features, from \"way.a\", and all features, from \"way.c\""));
+  CHECK(refusal({holder(ModuleKind::choice, "way", {layer("a", 4, 4), layer("c", 4, 4)}), layer("b", 4, 4)},
+                {{"way.a", column}, {"b", row}})
+            .starts_with(
+                "replicate: \"way\" joins a part of the features, from \"way.a\", and all features, from \"way.c\""));
 }
 
 TEST_CASE("every rank refuses modules that do not fit, before it communicates") {

@@ -30,12 +30,16 @@ Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleK
 Scenario recorded(std::vector<Module> children, const golden::Values& values) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  for (const Module& child : scenario.model.root.children) fully_shard(scenario.plan).wrap.push_back({.modules = {child.name}});
+  for (const Module& child : scenario.model.root.children)
+    fully_shard(scenario.plan).wrap.push_back({.modules = {child.name}});
   fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
   scenario.script.input = values.input;
-  scenario.script.segments = {
-      {.iterations = static_cast<int>(values.iterations.size()),
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = static_cast<int>(values.iterations.size()),
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   if (values.optimizer == "adam") {
     scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2};
   } else {
@@ -74,13 +78,16 @@ Scenario blocks_in_bf16_reduced_as_they_are(const golden::Values& values) {
 }
 
 Scenario uneven(const golden::Values& values) {
-  Scenario scenario = recorded({linear("l0", 5, 7), relu("relu0"), linear("l1", 7, 3), relu("relu1"), linear("l2", 3, 1)}, values);
+  Scenario scenario =
+      recorded({linear("l0", 5, 7), relu("relu0"), linear("l1", 7, 3), relu("relu1"), linear("l2", 3, 1)}, values);
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
   return scenario;
 }
 
 Scenario tokens(const golden::Values& values) {
-  const auto wide = [](ModuleKind kind, std::string name) { return Module{.name = std::move(name), .kind = kind, .features = 8}; };
+  const auto wide = [](ModuleKind kind, std::string name) {
+    return Module{.name = std::move(name), .kind = kind, .features = 8};
+  };
   Module embedding = wide(ModuleKind::embedding, "emb"), head = linear("head", 8, values.vocabulary);
   embedding.vocabulary = values.vocabulary;
   embedding.positions = values.input[1];
@@ -137,8 +144,10 @@ void check_against(const std::string& name, Scenario (*model)(const golden::Valu
         const scenario::CapturedParameter& held = actual.parameters[p];
         if (!values.shard_rows.empty()) REQUIRE(held.shard.shape()[0] == values.shard_rows[rank][p]);
         if (held.shard.numel() == 0) continue;
-        check_close(held.gradient, expected.parameters[p].gradient.narrow(held.start, held.shard.shape()[0]), expected.tolerance.gradient);
-        check_close(held.shard, expected.parameters[p].after.narrow(held.start, held.shard.shape()[0]), expected.tolerance.parameter);
+        check_close(held.gradient, expected.parameters[p].gradient.narrow(held.start, held.shard.shape()[0]),
+                    expected.tolerance.gradient);
+        check_close(held.shard, expected.parameters[p].after.narrow(held.start, held.shard.shape()[0]),
+                    expected.tolerance.parameter);
         ++compared;
       }
     }
@@ -154,7 +163,8 @@ TEST_CASE("exact values are PyTorch's at every world size that it ran") {
 
 TEST_CASE("three blocks train as in PyTorch") {
   for (const char* optimizer : {"sgd", "adam"}) {
-    for (const char* world : {"1", "2", "3", "4"}) check_against(std::string("a_mlp_") + optimizer + "_W" + world, blocks);
+    for (const char* world : {"1", "2", "3", "4"})
+      check_against(std::string("a_mlp_") + optimizer + "_W" + world, blocks);
   }
 }
 
@@ -166,7 +176,8 @@ TEST_CASE("three blocks train in bf16 as in PyTorch") {
 
 TEST_CASE("uneven layers train as in PyTorch") {
   for (const char* optimizer : {"sgd_0.1", "adam"}) {
-    for (const char* world : {"1", "2", "3", "4"}) check_against(std::string("b_uneven_") + optimizer + "_W" + world, uneven);
+    for (const char* world : {"1", "2", "3", "4"})
+      check_against(std::string("b_uneven_") + optimizer + "_W" + world, uneven);
   }
 }
 

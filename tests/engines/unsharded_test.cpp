@@ -1,5 +1,5 @@
-// Layers without an engine: parameters are whole, and gradients of all ranks are added up here. What is wrong then is no matter of
-// sharding.
+// Layers without an engine: parameters are whole, and gradients of all ranks are added up here. What is wrong then is
+// no matter of sharding.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -20,26 +20,33 @@ using scenario::ModuleKind;
 namespace {
 
 Module embedding(std::string name, std::int64_t vocabulary, std::int64_t features, std::int64_t positions) {
-  return {.name = std::move(name), .kind = ModuleKind::embedding, .features = features, .vocabulary = vocabulary, .positions = positions};
+  return {.name = std::move(name),
+          .kind = ModuleKind::embedding,
+          .features = features,
+          .vocabulary = vocabulary,
+          .positions = positions};
 }
 
 Model language_model(std::int64_t vocabulary, std::int64_t features, std::int64_t positions) {
   Module head = linear_module("head", features, vocabulary, false);
   head.tied_to = "emb";
-  return model_of({embedding("emb", vocabulary, features, positions),
-                   module_of(ModuleKind::residual, "attend",
-                             {wide_module(ModuleKind::layer_norm, "ln", features), wide_module(ModuleKind::attention, "mix", features)}),
-                   module_of(ModuleKind::residual, "feed",
-                             {wide_module(ModuleKind::layer_norm, "ln", features), linear_module("up", features, 4 * features),
-                              module_of(ModuleKind::relu, "relu"), linear_module("down", 4 * features, features)}),
-                   head},
-                  {.kind = scenario::LossKind::cross_entropy});
+  return model_of(
+      {embedding("emb", vocabulary, features, positions),
+       module_of(
+           ModuleKind::residual, "attend",
+           {wide_module(ModuleKind::layer_norm, "ln", features), wide_module(ModuleKind::attention, "mix", features)}),
+       module_of(ModuleKind::residual, "feed",
+                 {wide_module(ModuleKind::layer_norm, "ln", features), linear_module("up", features, 4 * features),
+                  module_of(ModuleKind::relu, "relu"), linear_module("down", 4 * features, features)}),
+       head},
+      {.kind = scenario::LossKind::cross_entropy});
 }
 
 // The mean over ranks; in rank order, then one division.
 Tensor mean(const std::vector<Trained>& ranks, std::size_t parameter) {
   const Tensor sum = ranks[0].gradients[parameter].clone();
-  for (std::size_t rank = 1; rank < ranks.size(); ++rank) cpu_kernels().accumulate(nullptr, sum, ranks[rank].gradients[parameter]);
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+    cpu_kernels().accumulate(nullptr, sum, ranks[rank].gradients[parameter]);
   cpu_kernels().divide(nullptr, sum, sum, static_cast<double>(ranks.size()));
   return sum;
 }
@@ -82,7 +89,8 @@ TEST_CASE("a small language model trains as in PyTorch, before anybody shards it
       std::vector<Trained> ranks;
       for (int rank = 0; rank < golden.world; ++rank) {
         const auto seed = static_cast<std::uint32_t>(100 * static_cast<int>(i) + rank);
-        ranks.push_back(train(model, parameters, formula::tokens(5000 + seed, {2, 4}, 16), formula::tokens(6000 + seed, {8}, 16)));
+        ranks.push_back(
+            train(model, parameters, formula::tokens(5000 + seed, {2, 4}, 16), formula::tokens(6000 + seed, {8}, 16)));
         CHECK(std::abs(ranks.back().loss - expected.losses[static_cast<std::size_t>(rank)]) <= expected.tolerance.loss);
       }
       REQUIRE(parameters.size() == expected.parameters.size());
@@ -101,21 +109,24 @@ TEST_CASE("layers and the serial model, which share nothing, compute the same") 
   const scenario::Loss loss{.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
   check_as_serially(language_model(11, 6, 5), formula::tokens(5000, {3, 5}, 11), formula::tokens(6000, {15}, 11));
   Module frozen = module_of(ModuleKind::residual, "frozen",
-                            {wide_module(ModuleKind::layer_norm, "norm", 4), wide_module(ModuleKind::attention, "mix", 4),
-                             module_of(ModuleKind::scale, "factor")});
+                            {wide_module(ModuleKind::layer_norm, "norm", 4),
+                             wide_module(ModuleKind::attention, "mix", 4), module_of(ModuleKind::scale, "factor")});
   frozen.frozen = true;
   check_as_serially(
-      model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)}, loss),
+      model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)},
+               loss),
       formula::tokens(5000, {2, 3}, 7));
-  check_as_serially(
-      model_of({convolution_module("window", 3, 6, 4), module_of(ModuleKind::relu, "relu"), convolution_module("again", 2, 4, 5)}, loss),
-      formula::tensor(1000, {5, 6}, 8));
+  check_as_serially(model_of({convolution_module("window", 3, 6, 4), module_of(ModuleKind::relu, "relu"),
+                              convolution_module("again", 2, 4, 5)},
+                             loss),
+                    formula::tensor(1000, {5, 6}, 8));
   Module tied = linear_module("c", 4, 4);
   tied.tied_to = "bank.1";
   check_as_serially(
-      model_of({linear_module("a", 3, 4), module_of(ModuleKind::list, "bank", {linear_module("0", 4, 4), linear_module("1", 4, 4)}),
-                module_of(ModuleKind::residual, "add", {use_of("one", "bank.1"), module_of(ModuleKind::relu, "relu")}), tied,
-                module_of(ModuleKind::discard, "side", {linear_module("b", 4, 9)}), use_of("two", "bank.1")},
+      model_of({linear_module("a", 3, 4),
+                module_of(ModuleKind::list, "bank", {linear_module("0", 4, 4), linear_module("1", 4, 4)}),
+                module_of(ModuleKind::residual, "add", {use_of("one", "bank.1"), module_of(ModuleKind::relu, "relu")}),
+                tied, module_of(ModuleKind::discard, "side", {linear_module("b", 4, 9)}), use_of("two", "bank.1")},
                loss),
       formula::tensor(1000, {5, 3}, 8));
 }

@@ -22,13 +22,18 @@ namespace {
 constexpr std::size_t some_counts[] = {0, 1, 7, 1000};
 constexpr std::size_t large_bytes = 300'000;
 
-template <class T> std::span<const std::byte> in_bytes(const std::vector<T>& values) { return std::as_bytes(std::span(values)); }
-template <class T> std::span<std::byte> out_bytes(std::vector<T>& values) { return std::as_writable_bytes(std::span(values)); }
+template <class T> std::span<const std::byte> in_bytes(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+template <class T> std::span<std::byte> out_bytes(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
 
 template <class T>
 class Checks {
  public:
-  Checks(Group& group, std::uint64_t seed) : group_(group), seed_(seed), size_(static_cast<std::size_t>(group.size())) {}
+  Checks(Group& group, std::uint64_t seed)
+      : group_(group), seed_(seed), size_(static_cast<std::size_t>(group.size())) {}
 
   void all_kinds(std::size_t count) {
     all_gather(count);
@@ -76,14 +81,16 @@ class Checks {
     group_.run(reduction(CollectiveKind::reduce_scatter, op, count * size_, in_bytes(mine), out_bytes(out)));
     check(out, expected, "reduce_scatter");
     const auto own_place = std::span(mine).subspan(own, count);
-    group_.run(reduction(CollectiveKind::reduce_scatter, op, count * size_, in_bytes(mine), std::as_writable_bytes(own_place)));
+    group_.run(reduction(CollectiveKind::reduce_scatter, op, count * size_, in_bytes(mine),
+                         std::as_writable_bytes(own_place)));
     check({own_place.begin(), own_place.end()}, expected, "reduce_scatter in place");
   }
 
   void broadcast(int root, std::size_t count) {
     const auto mine = operands<T>(group_.rank(), count, seed_);
     std::vector<T> out(count);
-    auto it = call(CollectiveKind::broadcast, count, group_.rank() == root ? in_bytes(mine) : std::span<const std::byte>(), out_bytes(out));
+    auto it = call(CollectiveKind::broadcast, count,
+                   group_.rank() == root ? in_bytes(mine) : std::span<const std::byte>(), out_bytes(out));
     it.descriptor.root = root;
     group_.run(it);
     check(out, operands<T>(root, count, seed_), "broadcast");
@@ -115,7 +122,8 @@ class Checks {
     // Rank 0 sends to the last; all others only take part.
     const bool sends = group_.rank() == 0, receives = group_.rank() == size - 1;
     std::vector<T> received(receives ? count : 0);
-    auto pair = call(CollectiveKind::send_recv, count, sends ? in_bytes(mine) : std::span<const std::byte>(), out_bytes(received));
+    auto pair = call(CollectiveKind::send_recv, count, sends ? in_bytes(mine) : std::span<const std::byte>(),
+                     out_bytes(received));
     pair.to = sends ? size - 1 : -1;
     pair.from = receives ? 0 : -1;
     group_.run(pair);
@@ -131,8 +139,8 @@ class Checks {
       out.emplace_back(in.back().size());
     }
     for (std::size_t i = 0; i < many; ++i) {
-      calls.push_back(reduction(CollectiveKind::all_reduce, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max, in[i].size(), in_bytes(in[i]),
-                                out_bytes(out[i])));
+      calls.push_back(reduction(CollectiveKind::all_reduce, i % 2 == 0 ? ReduceOp::sum : ReduceOp::max, in[i].size(),
+                                in_bytes(in[i]), out_bytes(out[i])));
     }
     group_.run_coalesced(calls);
     for (std::size_t i = 0; i < many; ++i) {
@@ -146,7 +154,9 @@ class Checks {
  private:
   static constexpr double factor = 3.0;
 
-  static void append(std::vector<T>& to, const std::vector<T>& values) { to.insert(to.end(), values.begin(), values.end()); }
+  static void append(std::vector<T>& to, const std::vector<T>& values) {
+    to.insert(to.end(), values.begin(), values.end());
+  }
 
   Call call(CollectiveKind kind, std::size_t count, std::span<const std::byte> in, std::span<std::byte> out) const {
     Call it;
@@ -158,7 +168,8 @@ class Checks {
     return it;
   }
 
-  Call reduction(CollectiveKind kind, ReduceOp op, std::size_t count, std::span<const std::byte> in, std::span<std::byte> out) const {
+  Call reduction(CollectiveKind kind, ReduceOp op, std::size_t count, std::span<const std::byte> in,
+                 std::span<std::byte> out) const {
     Call it = call(kind, count, in, out);
     it.descriptor.op = op;
     if (op == ReduceOp::premul_sum) it.descriptor.factor = factor;
@@ -169,8 +180,9 @@ class Checks {
     if (same_bits(got, expected)) return;
     std::size_t at = 0;
     while (at < got.size() && std::memcmp(&got[at], &expected[at], sizeof(T)) == 0) ++at;
-    expect(false, fmt::format("{} of {} {} on {} ranks: element {} is {}, not {}", what, got.size(), to_string(DTypeOf<T>::value), size_,
-                              at, static_cast<double>(got[at]), static_cast<double>(expected[at])));
+    expect(false, fmt::format("{} of {} {} on {} ranks: element {} is {}, not {}", what, got.size(),
+                              to_string(DTypeOf<T>::value), size_, at, static_cast<double>(got[at]),
+                              static_cast<double>(expected[at])));
   }
 
   Group& group_;
@@ -180,8 +192,8 @@ class Checks {
 
 template <class F>
 void for_each_type(F f) {
-  f(double{}), f(float{}), f(Eigen::bfloat16{}), f(Eigen::half{}), f(std::int64_t{}), f(std::int32_t{}), f(std::int16_t{}),
-      f(std::int8_t{}), f(std::uint8_t{});
+  f(double{}), f(float{}), f(Eigen::bfloat16{}), f(Eigen::half{}), f(std::int64_t{}), f(std::int32_t{}),
+      f(std::int16_t{}), f(std::int8_t{}), f(std::uint8_t{});
 }
 
 void everything(Side& side) {
@@ -217,9 +229,10 @@ TEST_CASE("what does not fit into a slot goes in pieces") {
 
 TEST_CASE("a batch is moved together, however many calls and bytes it has") {
   const int size = GENERATE(1, 2, 4);
-  const auto [many, count] = GENERATE(std::pair<std::size_t, std::size_t>{0, 0}, std::pair<std::size_t, std::size_t>{1, 5},
-                                      std::pair<std::size_t, std::size_t>{9, 100}, std::pair<std::size_t, std::size_t>{4, 30'000},
-                                      std::pair<std::size_t, std::size_t>{2500, 3});
+  const auto [many, count] =
+      GENERATE(std::pair<std::size_t, std::size_t>{0, 0}, std::pair<std::size_t, std::size_t>{1, 5},
+               std::pair<std::size_t, std::size_t>{9, 100}, std::pair<std::size_t, std::size_t>{4, 30'000},
+               std::pair<std::size_t, std::size_t>{2500, 3});
   const Body batch = [many, count](Side& side) {
     Checks<float>(*side.world, 16).coalesced(many, count);
     Checks<float>(*side.world, 17).coalesced(2, 10);
@@ -238,7 +251,8 @@ TEST_CASE("random calls in a random order") {
       const std::uint64_t operand_seed = same_on_all();
       const std::size_t count = draw(9) == 0 ? draw(60'000) : draw(300);
       const auto op = static_cast<ReduceOp>(1 + draw(4));
-      const std::size_t kind = draw(6), root = draw(static_cast<std::uint64_t>(side.size - 1)), type = draw(2), many = draw(6);
+      const std::size_t kind = draw(6), root = draw(static_cast<std::uint64_t>(side.size - 1)), type = draw(2),
+                        many = draw(6);
       const auto once = [&](auto example) {
         Checks<decltype(example)> checks(*side.world, operand_seed);
         switch (kind) {
@@ -265,7 +279,8 @@ TEST_CASE("tensors go through the same calls") {
     const auto mine = iota(static_cast<float>(side.rank * 10), 6).reshape({3, 2});
     const Tensor all = world.all_gather(mine, "all");
     expect(all.shape() == Shape{3, 3, 2}, "shape of all_gather: " + to_string(all.shape()));
-    for (int rank = 0; rank < 3; ++rank) expect(all.row(rank) == iota(static_cast<float>(rank * 10), 6).reshape({3, 2}), "all_gather");
+    for (int rank = 0; rank < 3; ++rank)
+      expect(all.row(rank) == iota(static_cast<float>(rank * 10), 6).reshape({3, 2}), "all_gather");
     const Tensor part = world.reduce_scatter(mine);
     const auto row = static_cast<float>(30 + side.rank * 6);
     expect(part == Tensor::of<float>({1, 2}, std::vector{row, row + 3}), "reduce_scatter: " + to_string(part));

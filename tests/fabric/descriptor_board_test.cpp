@@ -51,7 +51,8 @@ TEST_CASE("ranks that post the same thousands of times, at their own pace, agree
     for (std::uint64_t i = 0; i < 5000; ++i) {
       while (!board.has_room()) board.check(Look::at_everything);
       expect(board.post(asked(i % 7 + 1)) == i, "the number of a call");
-      if (side.rank == 0 || i % 100 == 0) expect(mismatch(board, Look::at_everything).empty(), "a difference where there is none");
+      if (side.rank == 0 || i % 100 == 0)
+        expect(mismatch(board, Look::at_everything).empty(), "a difference where there is none");
     }
     side.world->barrier("all posted");
     expect(mismatch(board, Look::at_whole_calls).empty(), "a difference where there is none");

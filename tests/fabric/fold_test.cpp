@@ -48,7 +48,8 @@ TEST_CASE("an average divides once, at the end, and integers towards zero") {
 }
 
 TEST_CASE("integers wrap around") {
-  CHECK(fold_of<std::int64_t>(ReduceOp::sum, {std::numeric_limits<std::int64_t>::max(), 1}) == std::numeric_limits<std::int64_t>::min());
+  CHECK(fold_of<std::int64_t>(ReduceOp::sum, {std::numeric_limits<std::int64_t>::max(), 1}) ==
+        std::numeric_limits<std::int64_t>::min());
   CHECK(fold_of<std::int8_t>(ReduceOp::sum, {127, 1}) == -128);
   CHECK(fold_of<std::int16_t>(ReduceOp::premul_sum, {30000, 0}, 2) == static_cast<std::int16_t>(60000));
 }
@@ -57,13 +58,16 @@ TEST_CASE("the factor is rounded to the type before it multiplies") {
   CHECK(fold_of<float>(ReduceOp::premul_sum, {3.F, 3.F}, 0.1) == 3.F * 0.1F + 3.F * 0.1F);
   const Eigen::bfloat16 tenth(0.1F);
   const Eigen::bfloat16 once = Eigen::bfloat16(3.F) * tenth;
-  CHECK(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(3.F), Eigen::bfloat16(3.F)}, 0.1) == once + once);
+  CHECK(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(3.F), Eigen::bfloat16(3.F)}, 0.1) ==
+        once + once);
 }
 
 TEST_CASE("the factor is rounded to a short type once, not by way of float") {
   // Just above the tie between 1 and its next neighbour: as a float it is the tie itself, which goes to even.
-  CHECK(static_cast<float>(fold_of<Eigen::half>(ReduceOp::premul_sum, {Eigen::half(1.F)}, 1 + 0x1p-11 + 0x1p-40)) == 1 + 0x1p-10F);
-  CHECK(static_cast<float>(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(1.F)}, 1 + 0x1p-8 + 0x1p-40)) == 1 + 0x1p-7F);
+  CHECK(static_cast<float>(fold_of<Eigen::half>(ReduceOp::premul_sum, {Eigen::half(1.F)}, 1 + 0x1p-11 + 0x1p-40)) ==
+        1 + 0x1p-10F);
+  CHECK(static_cast<float>(fold_of<Eigen::bfloat16>(ReduceOp::premul_sum, {Eigen::bfloat16(1.F)},
+                                                    1 + 0x1p-8 + 0x1p-40)) == 1 + 0x1p-7F);
 }
 
 TEST_CASE("a NaN is the maximum and the minimum, whoever has it") {

@@ -150,7 +150,8 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
     std::vector<std::byte> bytes(64);
     const auto text_of = [&](CollectiveKind kind, std::uint64_t count, std::size_t in, std::size_t out, auto change) {
       Call call;
-      call.descriptor = {.sequence = 0, .count = count, .root = -1, .kind = kind, .dtype = DType::f32, .op = ReduceOp::none};
+      call.descriptor = {
+          .sequence = 0, .count = count, .root = -1, .kind = kind, .dtype = DType::f32, .op = ReduceOp::none};
       call.in = std::span(bytes).first(in);
       call.out = std::span(bytes).subspan(32).first(out);
       change(call);
@@ -160,9 +161,11 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
     const auto contains = [](const std::string& text, const char* what) {
       expect(text.find(what) != std::string::npos, text + " | lacks: " + what);
     };
-    contains(text_of(CollectiveKind::all_gather, 2, 7, 16, nothing), "all_gather of 2 f32: `in` has 7 bytes, not the 8 of 2 f32");
+    contains(text_of(CollectiveKind::all_gather, 2, 7, 16, nothing),
+             "all_gather of 2 f32: `in` has 7 bytes, not the 8 of 2 f32");
     contains(text_of(CollectiveKind::all_gather, 2, 8, 8, nothing), "`out` has 8 bytes, not the 16 of 4 f32");
-    contains(text_of(CollectiveKind::reduce_scatter, 3, 12, 4, nothing), "the count, 3, does not divide by the 2 ranks");
+    contains(text_of(CollectiveKind::reduce_scatter, 3, 12, 4, nothing),
+             "the count, 3, does not divide by the 2 ranks");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8, nothing), "needs an operation");
     contains(text_of(CollectiveKind::broadcast, 2, 8, 8, nothing), "root -1 is no rank of a group of 2");
     contains(text_of(CollectiveKind::send_recv, 2, 8, 8, [](Call& call) { call.to = 2; }), "`to` is 2");

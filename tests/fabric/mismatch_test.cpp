@@ -16,7 +16,8 @@ namespace {
 
 /// A call with storage of its own, large enough for whatever a test makes of it.
 struct Roomy {
-  std::vector<std::byte> in = std::vector<std::byte>(1 << 10, std::byte{1}), out = std::vector<std::byte>(1 << 10, std::byte{99});
+  std::vector<std::byte> in = std::vector<std::byte>(1 << 10, std::byte{1}),
+                         out = std::vector<std::byte>(1 << 10, std::byte{99});
   Call call;
 
   Roomy(CollectiveKind kind, DType dtype, std::uint64_t count, int size) {
@@ -29,7 +30,8 @@ struct Roomy {
     if (kind == CollectiveKind::all_gather) result = bytes * static_cast<std::size_t>(size);
     if (kind == CollectiveKind::reduce_scatter) result = bytes / static_cast<std::size_t>(size);
     call.out = std::span(out).first(result);
-    if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter) call.descriptor.op = ReduceOp::sum;
+    if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter)
+      call.descriptor.op = ReduceOp::sum;
     if (kind == CollectiveKind::broadcast) call.descriptor.root = 0;
   }
   bool untouched() const {
@@ -109,7 +111,8 @@ TEST_CASE("a tag that one rank enforces is compared as well") {
     it.call.descriptor.set_tag(side.rank == 2 ? "twin" : "layer");
     it.call.descriptor.enforces_tag = side.rank == 1;
     const std::string text = thrown_by<Mismatch>([&] { side.world->run(it.call); });
-    expect(text.ends_with(R"(asks for all_reduce of 4 f32 (sum) "layer", rank 2 for all_reduce of 4 f32 (sum) "twin")"), text);
+    expect(text.ends_with(R"(asks for all_reduce of 4 f32 (sum) "layer", rank 2 for all_reduce of 4 f32 (sum) "twin")"),
+           text);
     expect(it.untouched(), "bytes moved");
   };
   CHECK(run_threads(3, tags) == all_well(3));
@@ -133,9 +136,13 @@ TEST_CASE("senders and receivers must have each other in mind") {
       return thrown_by<Mismatch>([&] { side.world->send_recv(iota(0, 4), to, from, "ring"); });
     };
     std::string text = text_of(side.rank == 0 ? 1 : -1, -1);
-    expect(text == R"(group world, call #0: rank 0 sends send_recv of 4 f32 "ring" to rank 1, which receives from no rank)", text);
+    expect(text ==
+               R"(group world, call #0: rank 0 sends send_recv of 4 f32 "ring" to rank 1, which receives from no rank)",
+           text);
     text = text_of(-1, side.rank == 2 ? 1 : -1);
-    expect(text == R"(group world, call #1: rank 2 receives send_recv of 4 f32 "ring" from rank 1, which sends to no rank)", text);
+    expect(text ==
+               R"(group world, call #1: rank 2 receives send_recv of 4 f32 "ring" from rank 1, which sends to no rank)",
+           text);
     side.world->send_recv(iota(0, 4), (side.rank + 1) % 3, (side.rank + 2) % 3);
   };
   CHECK(run_threads(3, pairs) == all_well(3));
@@ -159,9 +166,9 @@ TEST_CASE("batches are compared part by part, those that need several slots as w
     };
     if (side.rank == 1) parts.back().call.descriptor.count = 1;
     std::string text = thrown_by<Mismatch>([&] { side.world->run_coalesced(calls_of(many)); });
-    expect(text == fmt::format(
-                       "group world, call #0, part {} of the batch: rank 0 asks for all_gather of 2 f32, rank 1 for all_gather of 1 f32",
-                       many - 1),
+    expect(text == fmt::format("group world, call #0, part {} of the batch: rank 0 asks for all_gather of 2 f32, rank "
+                               "1 for all_gather of 1 f32",
+                               many - 1),
            text);
     expect(parts.front().untouched(), "bytes moved");
     text = thrown_by<Mismatch>([&] { side.world->run_coalesced(calls_of(side.rank == 0 ? 1 : 2)); });
@@ -171,7 +178,8 @@ TEST_CASE("batches are compared part by part, those that need several slots as w
   };
   CHECK(run_threads(2, batches) == all_well(2));
   const Body two_kinds = [](Side& side) {
-    const Roomy gather(CollectiveKind::all_gather, DType::f32, 2, side.size), reduce(CollectiveKind::all_reduce, DType::f32, 2, side.size);
+    const Roomy gather(CollectiveKind::all_gather, DType::f32, 2, side.size),
+        reduce(CollectiveKind::all_reduce, DType::f32, 2, side.size);
     const Call calls[] = {gather.call, reduce.call};
     thrown_by<std::invalid_argument>([&] { side.world->run_coalesced(calls); });
   };

@@ -32,7 +32,8 @@ std::vector<std::string> on_both(int size, const F& body, const Settings& settin
 void expect_working(Group& group) {
   float total = 0;
   for (int rank = 0; rank < group.size(); ++rank) total += static_cast<float>(rank);
-  expect(group.all_reduce(iota(static_cast<float>(group.rank()), 1)) == iota(total, 1), fmt::format("group {} works", group.name()));
+  expect(group.all_reduce(iota(static_cast<float>(group.rank()), 1)) == iota(total, 1),
+         fmt::format("group {} works", group.name()));
 }
 
 }  // namespace
@@ -47,14 +48,16 @@ TEST_CASE("an abort releases blocked peers, and the same groups serve the next c
       // Some calls that all make, then one that the culprit never enters.
       if (side.rank == culprit) {
         for (int i = 0; i < round % 3; ++i) expect_working(*side.world);
-        expect(side.control.raise_abort(side.epoch, {culprit, AbortReason::failed, fmt::format("round {}", round)}), "first to abort");
+        expect(side.control.raise_abort(side.epoch, {culprit, AbortReason::failed, fmt::format("round {}", round)}),
+               "first to abort");
       } else {
         try {
           for (int i = 0; i < round % 3; ++i) expect_working(*side.world);
           side.world->all_reduce(iota(0, round % 2 == 0 ? 1 : 100'000));
           expect(false, "completed without the culprit");
         } catch (const Released& released) {
-          expect(released.abort().culprit == culprit && released.abort().text == fmt::format("round {}", round), released.what());
+          expect(released.abort().culprit == culprit && released.abort().text == fmt::format("round {}", round),
+                 released.what());
         }
         // A body that swallows the release is released again.
         thrown_by<Released>([&] { side.world->barrier(); });
@@ -125,7 +128,8 @@ TEST_CASE("whoever does not come is named, with what it did last") {
       side.world->all_gather(iota(0, 3), "layers.1");
       expect(false, "completed without rank 2");
     } catch (const DeadlineExceeded& deadline) {
-      expect_contains(deadline.what(), fmt::format(R"(rank {}: all_gather #0 of 3 f32 "layers.1" in group world)", side.rank));
+      expect_contains(deadline.what(),
+                      fmt::format(R"(rank {}: all_gather #0 of 3 f32 "layers.1" in group world)", side.rank));
       expect_contains(deadline.what(), "rank 2 (last call: barrier #7 in group another)");
     } catch (const Released& released) {
       expect(released.abort().reason == AbortReason::deadline, released.what());

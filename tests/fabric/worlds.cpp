@@ -30,7 +30,8 @@ std::string failure_of(const Body& body, Side& side) {
   }
 }
 
-[[noreturn]] void be_rank(int rank, int size, const std::string& directory, const Body& body, const Settings& settings, int report) {
+[[noreturn]] void be_rank(int rank, int size, const std::string& directory, const Body& body, const Settings& settings,
+                          int report) {
   ::alarm(seconds_until_a_hung_rank_is_killed);
   std::string failure;
   try {
@@ -125,13 +126,15 @@ std::vector<std::string> run_processes(int size, const Body& body, const Setting
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failure = "exit " + std::to_string(WEXITSTATUS(status));
     char part[4096];
-    for (ssize_t got = 0; (got = ::read(child->report, part, sizeof part)) > 0;) failure.append(part, static_cast<std::size_t>(got));
+    for (ssize_t got = 0; (got = ::read(child->report, part, sizeof part)) > 0;)
+      failure.append(part, static_cast<std::size_t>(got));
     ::close(child->report);
   }
   return failures;
 }
 
-ScratchDirectory::ScratchDirectory() : path_((std::filesystem::temp_directory_path() / "shardproof-test-XXXXXX").string()) {
+ScratchDirectory::ScratchDirectory()
+    : path_((std::filesystem::temp_directory_path() / "shardproof-test-XXXXXX").string()) {
   if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp");
 }
 

@@ -1,5 +1,5 @@
-// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped wait is the only one
-// gone.
+// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped
+// wait is the only one gone.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
@@ -26,15 +26,17 @@ scenario::Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
-Trace play_alone(std::unique_ptr<Subject> subject) { return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace(); }
+Trace play_alone(std::unique_ptr<Subject> subject) {
+  return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace();
+}
 
 std::vector<scenario::Capture> captures_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
   return run_alone(scenario, *subject).captures();
 }
 
 std::size_t count_waits(const Trace& trace) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::EventWaited>(fact); }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::EventWaited>(fact); }));
 }
 
 }  // namespace
@@ -44,7 +46,8 @@ TEST_CASE("an empty alteration leaves no trace") {
   const Trace wrapped = play_alone(altered(std::make_unique<engines::Reference>(), {}));
   CHECK(plain.facts.size() > 20);
   CHECK(plain.facts == wrapped.facts);
-  CHECK(plain.facts == play_alone(drop_waits(std::make_unique<engines::Reference>(), [](const Wait&) { return false; })).facts);
+  CHECK(plain.facts ==
+        play_alone(drop_waits(std::make_unique<engines::Reference>(), [](const Wait&) { return false; })).facts);
 }
 
 TEST_CASE("a wrapped device is told all that the device is told") {
@@ -64,12 +67,16 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
    public:
     using DeviceWrapper::DeviceWrapper;
     void submit(Stream stream, Work work) override {
-      if (work.run) work.run = [run = work.run](const Kernels& kernels, NativeStream native) { run(KernelsWrapper(kernels), native); };
+      if (work.run)
+        work.run = [run = work.run](const Kernels& kernels, NativeStream native) {
+          run(KernelsWrapper(kernels), native);
+        };
       DeviceWrapper::submit(stream, std::move(work));
     }
   };
   const auto handing = [] {
-    return altered(std::make_unique<engines::Reference>(), {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
+    return altered(std::make_unique<engines::Reference>(),
+                   {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
   };
   scenario::Scenario layers;
   layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
@@ -86,18 +93,20 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
                                       {ActionKind::capture},
                                       {ActionKind::zero_grad}}}};
   scenario::Scenario tokens = layers;
-  tokens.model.root.children = {{.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 8, .positions = 3},
-                                {.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
-                                {.name = "mix", .kind = ModuleKind::attention, .features = 4}};
+  tokens.model.root.children = {
+      {.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 8, .positions = 3},
+      {.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
+      {.name = "mix", .kind = ModuleKind::attention, .features = 4}};
   tokens.script.input = {2, 3};
-  for (const scenario::LossKind loss :
-       {scenario::LossKind::sum, scenario::LossKind::sum_of_squares, scenario::LossKind::dot, scenario::LossKind::cross_entropy}) {
+  for (const scenario::LossKind loss : {scenario::LossKind::sum, scenario::LossKind::sum_of_squares,
+                                        scenario::LossKind::dot, scenario::LossKind::cross_entropy}) {
     for (const scenario::OptimizerKind optimizer :
          {scenario::OptimizerKind::sgd, scenario::OptimizerKind::adam, scenario::OptimizerKind::adamw}) {
       for (scenario::Scenario scenario : {layers, tokens}) {
         scenario.model.loss.kind = loss;
         scenario.plan.optimizer.kind = optimizer;
-        const auto plain = captures_alone(scenario, std::make_unique<engines::Reference>()), wrapped = captures_alone(scenario, handing());
+        const auto plain = captures_alone(scenario, std::make_unique<engines::Reference>()),
+                   wrapped = captures_alone(scenario, handing());
         REQUIRE(plain.size() == 2);
         for (std::size_t i = 0; i < plain.size(); ++i) {
           CHECK(plain[i].loss == wrapped[i].loss);
@@ -154,8 +163,8 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
   };
   auto receiving = std::make_unique<Receiving>();
   const scenario::Plan& received = receiving->received;
-  const auto subject = altered_section<scenario::FullyShardPlan>(std::move(receiving),
-                                                                 [](scenario::FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
+  const auto subject = altered_section<scenario::FullyShardPlan>(
+      std::move(receiving), [](scenario::FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   SimPlatform platform({}, *groups.front(), 0);
@@ -188,11 +197,12 @@ TEST_CASE("what alters the world's collectives alters those of every group split
     for (std::size_t rank = 0; rank < groups.size(); ++rank) {
       ranks.emplace_back([&, rank] {
         const auto counting =
-            altered(std::make_unique<engines::Reference>(),
-                    {.communicator = [&, rank](Communicator& inner, Device&) { return std::make_unique<Counting>(inner, calls[rank]); }});
+            altered(std::make_unique<engines::Reference>(), {.communicator = [&, rank](Communicator& inner, Device&) {
+                      return std::make_unique<Counting>(inner, calls[rank]);
+                    }});
         const scenario::Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
-        issued[rank] = static_cast<int>(
-            std::ranges::count_if(run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
+        issued[rank] = static_cast<int>(std::ranges::count_if(
+            run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
       });
     }
   }

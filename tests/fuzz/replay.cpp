@@ -1,4 +1,5 @@
-// The fuzz targets as an ordinary test, for compilers without libFuzzer: every input of the corpus, and random changes of them.
+// The fuzz targets as an ordinary test, for compilers without libFuzzer: every input of the corpus, and random changes
+// of them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

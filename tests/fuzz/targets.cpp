@@ -76,9 +76,11 @@ void parse_line(std::string_view input) {
 
 void rank_stream(std::string_view input) {
   std::istringstream in{std::string(input)};
-  const auto stream = reports::read_rank_stream(in, {.cases = 1000, .failures_per_case = 5, .measurements_per_case = 50});
+  const auto stream =
+      reports::read_rank_stream(in, {.cases = 1000, .failures_per_case = 5, .measurements_per_case = 50});
   require(stream.start.has_value() || stream.cases.empty(), "no case without a first line");
-  for (std::size_t i = 0; i + 1 < stream.cases.size(); ++i) require(stream.cases[i].ended.has_value(), "only the last case may be open");
+  for (std::size_t i = 0; i + 1 < stream.cases.size(); ++i)
+    require(stream.cases[i].ended.has_value(), "only the last case may be open");
 
   // Whatever it says, it is merged as the stream of the second of two ranks.
   reports::testing::WorldRecord world;
@@ -91,7 +93,8 @@ void rank_stream(std::string_view input) {
   world.streams = {{}, stream};
   world.endings = {{0, Ending::How::exited, 0, -1, ""}, {1, Ending::How::exited, 0, -1, ""}};
   const auto report = reports::testing::merge({}, std::span(&world, 1));
-  for (const auto& result : report.cases) require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
+  for (const auto& result : report.cases)
+    require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
   require(reports::exit_code(report) != 0, "nothing passes without its first rank");
   written(report);
 }
@@ -156,12 +159,14 @@ void waivers(std::string_view input) {
   } catch (const std::invalid_argument&) {
     return;
   }
-  require(reports::parse_waivers(nlohmann::ordered_json{{"waivers", read}}.dump()) == read, "written waivers read as they were written");
+  require(reports::parse_waivers(nlohmann::ordered_json{{"waivers", read}}.dump()) == read,
+          "written waivers read as they were written");
 
   reports::Report report;
   report.head.started = "2030-01-02T03:04:05Z";
   report.head.waivers = std::move(read);
-  report.worlds.push_back({.size = 1, .fabric = "shm", .device = "sim", .endings = {}, .defects = {}, .explanation = {}});
+  report.worlds.push_back(
+      {.size = 1, .fabric = "shm", .device = "sim", .endings = {}, .defects = {}, .explanation = {}});
   for (const auto verdict : reports::all_verdicts) {
     auto& result = report.cases.emplace_back();
     result.info.id = "a/" + std::string(to_string(verdict));
@@ -170,11 +175,14 @@ void waivers(std::string_view input) {
   const auto before = report.counts();
   reports::apply_waivers(report);
   require(report.counts() == before, "no waiver changes a verdict");
-  require(reports::exit_code(report) == reports::crashed_or_hung || reports::exit_code(report) == reports::evidence_unusable,
+  require(reports::exit_code(report) == reports::crashed_or_hung ||
+              reports::exit_code(report) == reports::evidence_unusable,
           "no waiver excuses missing evidence");
-  for (const auto& result : report.cases) require(result.waiver < 0 || is_waivable(result.verdict), "only what went wrong is waived");
+  for (const auto& result : report.cases)
+    require(result.waiver < 0 || is_waivable(result.verdict), "only what went wrong is waived");
   require(!reports::summary(report, {}).empty(), "there is always a last line");
-  require(written(report) == written(reports::from_json(reports::to_json(report))), "a report with waivers reads as it was written");
+  require(written(report) == written(reports::from_json(reports::to_json(report))),
+          "a report with waivers reads as it was written");
 }
 
 void flight(std::string_view input) {
@@ -223,10 +231,12 @@ void gpu_listing(std::string_view input) {
   } catch (const nlohmann::json::exception&) {
     return;  // no JSON
   }
-  require(nlohmann::ordered_json(listing).get<GpuListing>() == listing, "a list of GPUs that is written reads the same");
+  require(nlohmann::ordered_json(listing).get<GpuListing>() == listing,
+          "a list of GPUs that is written reads the same");
   require(listing.gpus.empty() != listing.why_none.empty(), "there are GPUs, or a reason why not");
   require(launcher::choose_gpus(listing.gpus, {}) == listing.gpus, "who chooses nothing has all");
-  if (!listing.gpus.empty()) require(launcher::choose_gpus(listing.gpus, {.count = 1}).size() == 1, "one can be chosen");
+  if (!listing.gpus.empty())
+    require(launcher::choose_gpus(listing.gpus, {.count = 1}).size() == 1, "one can be chosen");
   launcher::gpu_facts(listing);
 }
 
@@ -242,7 +252,8 @@ void nccl_record(std::string_view input) {
   require(std::ranges::is_sorted(record.calls, std::ranges::less_equal(), &nccl_tap::Call::number),
           "calls have numbers of their own, in order");
   require(!nccl_tap::list(record).empty(), "a record has a text");
-  require(!reports::nccl_sentences(std::vector{record, record}, 2).empty(), "a record can be told, and compared with itself");
+  require(!reports::nccl_sentences(std::vector{record, record}, 2).empty(),
+          "a record can be told, and compared with itself");
 }
 
 namespace {
@@ -251,7 +262,8 @@ namespace {
 class Tapped {
  public:
   explicit Tapped(int rank)
-      : writer_(place_.path() / "calls.tap", {.pid = 1, .rank = rank, .started_ns = 1, .faults = {}}, {.calls = 4, .communicators = 2}) {
+      : writer_(place_.path() / "calls.tap", {.pid = 1, .rank = rank, .started_ns = 1, .faults = {}},
+                {.calls = 4, .communicators = 2}) {
     for (const int id : {0, 1}) {
       nccl_tap::Communicator communicator;
       communicator.id = id;
@@ -272,7 +284,8 @@ class Tapped {
       nccl_tap::TapRecord record = nccl_tap::read_tap(writer_.file());
       require(record.begun == written_.size(), "every call is counted");
       require(record.calls.size() == std::min<std::size_t>(written_.size(), 4), "the last ones are there");
-      require(std::ranges::equal(record.calls, std::span(written_).last(record.calls.size()), is_same), "a call reads as it was written");
+      require(std::ranges::equal(record.calls, std::span(written_).last(record.calls.size()), is_same),
+              "a call reads as it was written");
       return record;
     } catch (const nccl_tap::RecordError&) {
       return std::nullopt;
@@ -281,7 +294,8 @@ class Tapped {
 
  private:
   static bool is_same(const nccl_tap::Call& a, const nccl_tap::Call& b) {
-    return a.number == b.number && a.place == b.place && describe(a) + describe_outcome(a) == describe(b) + describe_outcome(b);
+    return a.number == b.number && a.place == b.place &&
+           describe(a) + describe_outcome(a) == describe(b) + describe_outcome(b);
   }
 
   const RendezvousDirectory place_ = RendezvousDirectory::make(1);
@@ -294,7 +308,8 @@ class Tapped {
 void nccl_calls(std::string_view input) {
   Tapped first(0), second(1);
   constexpr std::size_t most = 12;
-  for (std::size_t i = 0; i < most && input.size() >= sizeof(nccl_tap::Call); ++i, input.remove_prefix(sizeof(nccl_tap::Call))) {
+  for (std::size_t i = 0; i < most && input.size() >= sizeof(nccl_tap::Call);
+       ++i, input.remove_prefix(sizeof(nccl_tap::Call))) {
     nccl_tap::Call call;
     std::memcpy(static_cast<void*>(&call), input.data(), sizeof call);
     (i % 2 == 0 ? first : second).add(call);
@@ -316,10 +331,14 @@ void nccl_faults(std::string_view input) {
   }
   for (const nccl_tap::CallFault& fault : faults) {
     const auto number = fault.number.value_or(0);
-    const nccl_tap::CallPlace place{
-        .kind = fault.kind, .of_kind = number, .of_kind_on_comm = number, .comm = fault.comm.value_or(0), .rank = fault.rank};
+    const nccl_tap::CallPlace place{.kind = fault.kind,
+                                    .of_kind = number,
+                                    .of_kind_on_comm = number,
+                                    .comm = fault.comm.value_or(0),
+                                    .rank = fault.rank};
     const auto decision = nccl_tap::decide(std::span(&fault, 1), place);
-    require(decision.fault == &fault || decision.delay + decision.stall == fault.duration, "a fault applies to the call that it names");
+    require(decision.fault == &fault || decision.delay + decision.stall == fault.duration,
+            "a fault applies to the call that it names");
   }
 }
 

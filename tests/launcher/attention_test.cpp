@@ -35,7 +35,9 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
   TemporaryDirectory directory;
   const WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());
-  const auto append = [](const std::filesystem::path& file, const std::string& text) { std::ofstream(file, std::ios::app) << text; };
+  const auto append = [](const std::filesystem::path& file, const std::string& text) {
+    std::ofstream(file, std::ios::app) << text;
+  };
   LogTail tail(world, {1, 0, 7}, 2, false, false);
   CHECK(tail.more(false).empty());
   append(world.standard_error(0), "one\ntw");
@@ -51,8 +53,9 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
   LogTail shared(world, {1}, 2, true, false);
   CHECK(shared.more(true) == "[all ranks] one\n[all ranks] two\n");
   const std::string number = directory.path().filename().string();
-  CHECK(LogTail(world, {1}, 2, false, true).more(true) ==
-        "[world " + number + ", rank 1] \n[world " + number + ", rank 1] three\n[world " + number + ", rank 1] the last\n");
+  CHECK(LogTail(world, {1}, 2, false, true).more(true) == "[world " + number + ", rank 1] \n[world " + number +
+                                                              ", rank 1] three\n[world " + number +
+                                                              ", rank 1] the last\n");
 }
 
 TEST_CASE("a pipe in the place of a log is not waited for, and what was read before is told") {
@@ -71,7 +74,8 @@ TEST_CASE("a pipe in the place of a log is not waited for, and what was read bef
 TEST_CASE("the output of chosen ranks is shown, and of no other") {
   TemporaryDirectory directory;
   const auto run = [&](const char* out, const char* ranks) {
-    return call({"run", "loud/forks", "--worker", trouble_program().string(), "--output", ranks, "--out", (directory / out).string()});
+    return call({"run", "loud/forks", "--worker", trouble_program().string(), "--output", ranks, "--out",
+                 (directory / out).string()});
   };
   Said said = run("both", "0,1");
   CHECK_THAT(said.out, ContainsSubstring("[rank 0] child ") && ContainsSubstring("[rank 1] child "));
@@ -98,8 +102,8 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
       ::kill(rank, SIGKILL);
       return;
     }
-    // The attachment stops the rank, and the rank stops itself when it sees that it is traced; either may come first. A rank that has not begun
-    // its program stops there too, by a SIGTRAP of the kernel.
+    // The attachment stops the rank, and the rank stops itself when it sees that it is traced; either may come first. A
+    // rank that has not begun its program stops there too, by a SIGTRAP of the kernel.
     std::set<int> expected{SIGTRAP, SIGSTOP};
     while (!expected.empty()) {
       int status = 0;
@@ -111,8 +115,9 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
       ::ptrace(expected.empty() ? PTRACE_DETACH : PTRACE_CONT, rank, nullptr, nullptr);
     }
   };
-  const Said said =
-      call({"run", "good/stays", "--debug", "1", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
+  const Said said = call({"run", "good/stays", "--debug", "1", "--worker", trouble_program().string(), "--out",
+                          (directory / "run").string()},
+                         setting);
   if (is_forbidden) SKIP("nobody may look at processes here");
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
@@ -126,8 +131,8 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
 TEST_CASE("doctor says of everything whether it is fine, and ends well where runs are possible") {
   const Said said = call({"doctor"});
   CHECK(said.end == code(0));
-  for (const char* what :
-       {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ", "stacks of ranks that hang: ", "GPU"})
+  for (const char* what : {"kernel: Linux", "cores: ", "memory file system: ", "output: ", "open files: ",
+                           "stacks of ranks that hang: ", "GPU"})
     CHECK_THAT(said.out, ContainsSubstring(what));
   CHECK(call({"doctor", "x"}).err == "shardproof: unexpected argument 'x': shardproof doctor\n");
 }

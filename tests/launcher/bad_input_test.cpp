@@ -1,4 +1,5 @@
-// Every wrong thing that a user can ask for: a clear message, the right exit code, nothing written where nothing should be.
+// Every wrong thing that a user can ask for: a clear message, the right exit code, nothing written where nothing should
+// be.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -54,17 +55,20 @@ TEST_CASE("a missing GPU backend or NCCL tap is answered with the commands that 
   const auto answer = [&](const std::vector<std::string>& arguments) {
     std::vector<std::string> all{"run", "good/alone", "--worker", trouble_program().string()};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const Said said = call(all, {.environment = {}, .wrapper = {}, .prelude = "shift; set -- '" + alone + "' \"$@\";", .meanwhile = {}});
+    const Said said = call(
+        all, {.environment = {}, .wrapper = {}, .prelude = "shift; set -- '" + alone + "' \"$@\";", .meanwhile = {}});
     CHECK(said.end == code(3));
     return said.err;
   };
-  CHECK_THAT(answer({"--device", "cuda"}), StartsWith("shardproof: --device cuda: the GPU backend is not installed: there is no " + home +
-                                                      "/lib/shardproof/libshardproof_cuda.so\n") &&
-                                               ContainsSubstring("cmake --install build --prefix " + home + "\n"));
+  CHECK_THAT(answer({"--device", "cuda"}),
+             StartsWith("shardproof: --device cuda: the GPU backend is not installed: there is no " + home +
+                        "/lib/shardproof/libshardproof_cuda.so\n") &&
+                 ContainsSubstring("cmake --install build --prefix " + home + "\n"));
   write_text(directory / "CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/sources\n");
   CHECK_THAT(answer({"--device", "cuda"}), ContainsSubstring("cmake --build " + home + " --target shardproof_cuda\n"));
-  CHECK_THAT(answer({"--nccl-tap"}), StartsWith("shardproof: --nccl-tap: the NCCL tap is not built: there is no ") &&
-                                         ContainsSubstring("cmake --build " + home + " --target shardproof_nccl_tap_library\n"));
+  CHECK_THAT(answer({"--nccl-tap"}),
+             StartsWith("shardproof: --nccl-tap: the NCCL tap is not built: there is no ") &&
+                 ContainsSubstring("cmake --build " + home + " --target shardproof_nccl_tap_library\n"));
 }
 
 TEST_CASE("a filter that selects nothing is an error that helps") {
@@ -87,7 +91,8 @@ TEST_CASE("sizes that cannot be are refused, with the sizes that can") {
   CHECK_THAT(refused({"--ranks", "0"}), ContainsSubstring("a world has 1 to 1024 ranks"));
   CHECK_THAT(refused({"--ranks", "-1"}), ContainsSubstring("a world has 1 to 1024 ranks"));
   CHECK_THAT(refused({"--ranks", "10000"}), ContainsSubstring("a world has 1 to 1024 ranks"));
-  CHECK_THAT(refused({"--ranks", "7"}), ContainsSubstring("no selected case runs on 7 ranks; there are cases for 1, 2, 3"));
+  CHECK_THAT(refused({"--ranks", "7"}),
+             ContainsSubstring("no selected case runs on 7 ranks; there are cases for 1, 2, 3"));
   refused({"--ranks", "two"});
   CHECK_THAT(refused({"good", "--ranks", "2,9"}), ContainsSubstring("on 9 ranks"));
 }
@@ -95,9 +100,11 @@ TEST_CASE("sizes that cannot be are refused, with the sizes that can") {
 TEST_CASE("sizes are given together or one by one, before or after filters") {
   TemporaryDirectory directory;
   const std::string worker = trouble_program().string();
-  CHECK(call({"run", "--ranks", "2,3", "good", "--worker", worker, "--out", (directory / "a").string()}).end == code(0));
+  CHECK(call({"run", "--ranks", "2,3", "good", "--worker", worker, "--out", (directory / "a").string()}).end ==
+        code(0));
   CHECK(verdicts(directory / "a").size() == 3);
-  CHECK(call({"run", "good", "--ranks", "1", "--ranks", "3", "--worker", worker, "--out", (directory / "b").string()}).end == code(0));
+  CHECK(call({"run", "good", "--ranks", "1", "--ranks", "3", "--worker", worker, "--out", (directory / "b").string()})
+            .end == code(0));
   CHECK(verdicts(directory / "b").size() == 2);
 }
 
@@ -123,7 +130,8 @@ TEST_CASE("what a program says is shown as text, whatever it does to terminals")
     std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
     return refused_worker((directory / "worker").string());
   };
-  CHECK_THAT(answer_of("printf '\\033[2Jboo\\000hoo'"), ContainsSubstring("its answer is no JSON: '\\x1b[2Jboo\\x00hoo'"));
+  CHECK_THAT(answer_of("printf '\\033[2Jboo\\000hoo'"),
+             ContainsSubstring("its answer is no JSON: '\\x1b[2Jboo\\x00hoo'"));
   CHECK_THAT(answer_of("printf '\\007ring\\n' >&2; exit 1"), ContainsSubstring("(standard error: \\x07ring)"));
 }
 
@@ -146,7 +154,8 @@ TEST_CASE("a path that ranks cannot be told is refused, other foreign text is me
   TemporaryDirectory directory;
   const std::string worker = directory / "worker\xff";
   std::filesystem::create_symlink(trouble_program(), worker);
-  Said said = call({"run", "good/stays", "--worker", worker, "--out", (directory / "run").string()}, {.environment = {"OMP_X=\xff"}});
+  Said said = call({"run", "good/stays", "--worker", worker, "--out", (directory / "run").string()},
+                   {.environment = {"OMP_X=\xff"}});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(report_of(directory / "run").at("run").at("environment").at("OMP_X") == "\uFFFD");
@@ -163,13 +172,15 @@ TEST_CASE("a path that ranks cannot be told is refused, other foreign text is me
 
 TEST_CASE("a disk that fills up under the ranks ends with 2, and what is known is still said") {
   const std::vector<std::string> wrapper{"/usr/bin/unshare", "--map-root-user", "--mount"};
-  if (std::system("/usr/bin/unshare --map-root-user --mount true 2>/dev/null") != 0) SKIP("no mounts in a namespace of one's own here");
+  if (std::system("/usr/bin/unshare --map-root-user --mount true 2>/dev/null") != 0)
+    SKIP("no mounts in a namespace of one's own here");
   TemporaryDirectory directory;
   Setting setting;
   setting.wrapper = wrapper;
   setting.prelude = "mount -t tmpfs -o size=300k none " + directory.path().string() + " &&";
-  const Said said =
-      call({"run", "many", "--repeat", "300", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
+  const Said said = call(
+      {"run", "many", "--repeat", "300", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
+      setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("No space left on device"));
@@ -193,10 +204,12 @@ TEST_CASE("a merge of what is no run is refused") {
 TEST_CASE("a rank stream that is corrupt or cut costs what it held, and is said") {
   TemporaryDirectory directory;
   const auto out = directory / "run";
-  REQUIRE(call({"run", "good", "--ranks", "2", "--worker", trouble_program().string(), "--out", out.string()}).end == code(0));
+  REQUIRE(call({"run", "good", "--ranks", "2", "--worker", trouble_program().string(), "--out", out.string()}).end ==
+          code(0));
   const auto stream = out / "worlds/0/ranks/rank-1.jsonl";
   const std::string whole = text_of(stream);
-  for (const std::string& broken : {whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() / 2) + "\n{]\n", std::string()}) {
+  for (const std::string& broken :
+       {whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() / 2) + "\n{]\n", std::string()}) {
     write_text(stream, broken);
     const Said said = call({"merge", out.string()});
     INFO(said.out << said.err);
@@ -226,8 +239,10 @@ TEST_CASE("a pipe that nobody writes to holds up nobody") {
   const std::string why = "cannot read " + pipe + ": it is a pipe that nobody writes to, and that holds nothing\n";
   CHECK(refused({"--waivers", pipe}) == "shardproof: --waivers: " + why);
   CHECK(refused({"--rerun-failed", pipe}) == "shardproof: " + why);
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"diff", pipe, pipe}, {"stable", pipe}, {"faults", "--waivers", pipe, "--worker", SHARDPROOF_FAULTY_PROGRAM}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"diff", pipe, pipe},
+                                             {"stable", pipe},
+                                             {"faults", "--waivers", pipe, "--worker", SHARDPROOF_FAULTY_PROGRAM}}) {
     const Said said = call(arguments);
     CHECK(said.end == code(2));
     CHECK_THAT(said.err, ContainsSubstring(why));
@@ -237,7 +252,8 @@ TEST_CASE("a pipe that nobody writes to holds up nobody") {
   CHECK_THAT(played.err, ContainsSubstring("cannot read the scenario " + pipe));
 
   REQUIRE(call({"run", "good/stays", "--worker", trouble_program().string(), "--out", out}).end == code(0));
-  for (const std::string name : {"run.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json", "worlds/0/ranks/rank-1.jsonl"}) {
+  for (const std::string name :
+       {"run.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json", "worlds/0/ranks/rank-1.jsonl"}) {
     INFO(name);
     const std::filesystem::path file = std::filesystem::path(out) / name;
     const std::string whole = text_of(file);
@@ -252,10 +268,12 @@ TEST_CASE("a pipe that nobody writes to holds up nobody") {
 }
 
 TEST_CASE("what is neither a file nor a pipe is not read, and is named whole") {
-  CHECK_THAT(refused({"--waivers", "../"}), ContainsSubstring("--waivers: cannot read /") && ContainsSubstring("it is a directory"));
+  CHECK_THAT(refused({"--waivers", "../"}),
+             ContainsSubstring("--waivers: cannot read /") && ContainsSubstring("it is a directory"));
   CHECK(call({"stable", "/dev/zero"}).err == "shardproof: cannot read /dev/zero: it is neither a file nor a pipe\n");
   const Said said = call({"diff", "none.json", "none.json"});
-  CHECK_THAT(said.err, ContainsSubstring("cannot read /") && ContainsSubstring("/here/none.json: No such file or directory"));
+  CHECK_THAT(said.err,
+             ContainsSubstring("cannot read /") && ContainsSubstring("/here/none.json: No such file or directory"));
 }
 
 TEST_CASE("a report may come through a pipe, from one who takes his time, and a signal ends the wait for it") {
@@ -275,8 +293,8 @@ TEST_CASE("a report may come through a pipe, from one who takes his time, and a 
              return ioctl(reader.get(), FIONREAD, &left) == 0 && left == 0;
            });
   };
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"stable", pipe}, {"run", "--worker", trouble_program().string(), "--rerun-failed", pipe}}) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"stable", pipe}, {"run", "--worker", trouble_program().string(), "--rerun-failed", pipe}}) {
     const Said ended = call(command, {.meanwhile = [&](Process& process, const auto&) {
                               CHECK(hand_over(whole.substr(0, 100)));
                               process.signal_group(SIGTERM);
@@ -295,7 +313,8 @@ TEST_CASE("a list is JSON when asked for, else a table") {
   const std::string worker = trouble_program().string();
   const Said table = call({"list", "--worker", worker, "good"});
   CHECK(table.end == code(0));
-  CHECK_THAT(table.out, ContainsSubstring("good/stays[W=2]") && ContainsSubstring("4 cases") && ContainsSubstring("[quick]"));
+  CHECK_THAT(table.out,
+             ContainsSubstring("good/stays[W=2]") && ContainsSubstring("4 cases") && ContainsSubstring("[quick]"));
   const auto json = nlohmann::json::parse(call({"list", "--worker", worker, "many/rounds[W=2,n=3]", "--json"}).out);
   REQUIRE(json.size() == 1);
   CHECK(json[0].at("id") == "many/rounds[W=2,n=3]");
@@ -304,9 +323,12 @@ TEST_CASE("a list is JSON when asked for, else a table") {
   CHECK(json[0].at("world_size") == 2);
   for (const char* key : {"clauses", "tags", "file", "line"}) CHECK(json[0].contains(key));
   const Said sized = call({"list", "--worker", worker, "good", "--ranks", "1,3"});
-  CHECK_THAT(sized.out, ContainsSubstring("good/alone[W=1]") && ContainsSubstring("2 cases") && !ContainsSubstring("W=2"));
-  CHECK_THAT(call({"list", "--worker", worker, "good", "--ranks", "9"}).err, ContainsSubstring("no selected case runs on 9 ranks"));
-  CHECK_THAT(call({"list", "--worker", worker, "--ranks", "x"}).err, ContainsSubstring("--ranks x: a world has 1 to 1024 ranks"));
+  CHECK_THAT(sized.out,
+             ContainsSubstring("good/alone[W=1]") && ContainsSubstring("2 cases") && !ContainsSubstring("W=2"));
+  CHECK_THAT(call({"list", "--worker", worker, "good", "--ranks", "9"}).err,
+             ContainsSubstring("no selected case runs on 9 ranks"));
+  CHECK_THAT(call({"list", "--worker", worker, "--ranks", "x"}).err,
+             ContainsSubstring("--ranks x: a world has 1 to 1024 ranks"));
   CHECK(call({"list", "--worker", worker, "nothing"}).end == code(2));
   CHECK(call({"list", "--worker", worker, "--seeds"}).out == "no case restates a seed test\n");
   CHECK(call({"list", "--worker", worker, "--clauses"}).out == "the worker describes no clause\n");

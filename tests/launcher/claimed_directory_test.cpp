@@ -57,7 +57,9 @@ class HomeDirectory {
 };
 
 RunDirectory claim(const fs::path& directory) { return ClaimedDirectory({.directory = directory}).run(); }
-RunDirectory replace(const fs::path& directory) { return ClaimedDirectory({.directory = directory, .overwrite = true}).run(); }
+RunDirectory replace(const fs::path& directory) {
+  return ClaimedDirectory({.directory = directory, .overwrite = true}).run();
+}
 std::string refused(const fs::path& directory) {
   return refusal([&] { replace(directory); });
 }
@@ -65,7 +67,8 @@ std::string refused(const fs::path& directory) {
 /// Every path below the directory, relative to it.
 std::set<std::string> contents(const fs::path& directory) {
   std::set<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(directory)) paths.insert(entry.path().lexically_relative(directory).string());
+  for (const auto& entry : fs::recursive_directory_iterator(directory))
+    paths.insert(entry.path().lexically_relative(directory).string());
   return paths;
 }
 
@@ -141,7 +144,8 @@ TEST_CASE("a link that a killed launcher left is removed, and a new one is anoth
   TemporaryDirectory directory;
   const WorkingDirectory here(directory.path());
   const RunDirectory run = ClaimedDirectory({}).run();
-  for (const char* name : {".latest-1-1", ".latest-1-2"}) fs::create_symlink(run.root, fs::path("shardproof-out") / name);
+  for (const char* name : {".latest-1-1", ".latest-1-2"})
+    fs::create_symlink(run.root, fs::path("shardproof-out") / name);
   const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
   REQUIRE(::utimensat(AT_FDCWD, "shardproof-out/.latest-1-1", times, AT_SYMLINK_NOFOLLOW) == 0);
   CHECK_FALSE(point_latest_to(run));
@@ -174,7 +178,8 @@ TEST_CASE("a file in the place of the link stays, and no other file is left") {
     write_text(precious, "text");
     const auto obstacle = point_latest_to(ClaimedDirectory({}).run());
     REQUIRE(obstacle);
-    CHECK_THAT(*obstacle, EndsWith("shardproof-out/latest does not lead to this run: it is not a symbolic link; move it away"));
+    CHECK_THAT(*obstacle,
+               EndsWith("shardproof-out/latest does not lead to this run: it is not a symbolic link; move it away"));
     CHECK(text_of(precious) == "text");
     const fs::directory_iterator entries("shardproof-out");
     CHECK(std::distance(begin(entries), end(entries)) == 2);
@@ -209,7 +214,8 @@ TEST_CASE("of several commands that ask for one directory at once, one gets it")
   make_run(directory / "run");
   for (int round = 0; round < 75; ++round) {
     // A new directory, first without and then with --overwrite; in the last rounds, an earlier run.
-    const OutputOptions wanted{.directory = directory / (round < 50 ? std::to_string(round) : "run"), .overwrite = round >= 25};
+    const OutputOptions wanted{.directory = directory / (round < 50 ? std::to_string(round) : "run"),
+                               .overwrite = round >= 25};
     std::atomic<int> winners = 0, tries = 0;
     std::vector<std::thread> rivals;
     for (int i = 0; i < 4; ++i) {
@@ -240,7 +246,8 @@ TEST_CASE("a named directory is made, or taken when it is empty, and nothing in 
   write_text(directory / "a/b/c/precious", "text");
   CHECK_THAT(again(), ContainsSubstring("it holds an earlier run"));
   fs::remove(directory / "a/b/c" / marker_name);
-  CHECK_THAT(again(), ContainsSubstring("a/b/c: it is not empty, and shardproof did not write it: name a new or an empty directory"));
+  CHECK_THAT(again(), ContainsSubstring(
+                          "a/b/c: it is not empty, and shardproof did not write it: name a new or an empty directory"));
   CHECK(contents(directory / "a/b/c") == std::set<std::string>{"precious"});
 }
 
@@ -251,7 +258,8 @@ TEST_CASE("a path that cannot become a directory is unusable output") {
     const auto refused_for = [&](const fs::path& path) {
       return refusal([&] { ClaimedDirectory({.directory = path, .overwrite = overwrite}); });
     };
-    CHECK_THAT(refused_for(directory / "file"), ContainsSubstring("output unusable") && ContainsSubstring("file: it is not a directory"));
+    CHECK_THAT(refused_for(directory / "file"),
+               ContainsSubstring("output unusable") && ContainsSubstring("file: it is not a directory"));
     CHECK_THAT(refused_for(directory / "file/below"), ContainsSubstring("output unusable"));
     CHECK_THAT(refused_for("/proc/shardproof"), ContainsSubstring("output unusable"));
   }
@@ -266,7 +274,9 @@ TEST_CASE("an earlier run is replaced, and its directory stays claimed meanwhile
     const ClaimedDirectory claimed({.directory = run, .overwrite = true});
     CHECK(contents(run) == std::set<std::string>{marker_name});
     write_files(run, files_of_a_run);
-    CHECK_THAT(refused(run), ContainsSubstring("another shardproof command is writing to it: wait for its end, or name another directory"));
+    CHECK_THAT(
+        refused(run),
+        ContainsSubstring("another shardproof command is writing to it: wait for its end, or name another directory"));
     CHECK(text_of(run / "run.json") == "text of run.json");
   }
   CHECK(replace(run).root == run);
@@ -277,9 +287,10 @@ TEST_CASE("every file that run_directory.hpp names is shardproof's own, and so i
   const RunDirectory run{};
   const WorldDirectory world = run.world(12);
   const std::string id = "a/b[W=2]";
-  for (const fs::path& file : {run.report(), run.run(), run.plan(), run.warm_log(), world.plan(), world.scenario(id, 1),
-                               world.scenario(id, 2), world.flight(), world.turns(), world.nccl_record(3), world.play_result(id, 3),
-                               world.rank_stream(3), world.standard_output(3), world.standard_error(3), world.endings()}) {
+  for (const fs::path& file :
+       {run.report(), run.run(), run.plan(), run.warm_log(), world.plan(), world.scenario(id, 1), world.scenario(id, 2),
+        world.flight(), world.turns(), world.nccl_record(3), world.play_result(id, 3), world.rank_stream(3),
+        world.standard_output(3), world.standard_error(3), world.endings()}) {
     INFO(file);
     CHECK(is_own_file(file.string()));
     CHECK((!file.has_parent_path() || is_own_folder(file.parent_path().string())));
@@ -292,8 +303,9 @@ TEST_CASE("a run of a version without markers is recognised by its head") {
   const fs::path run = make_run(directory / "run");
   fs::remove(run / marker_name);
   CHECK_THAT(refused(run), ContainsSubstring("shardproof did not write it"));
-  write_text(run / "run.json",
-             R"({"suite_version": "1", "profile": "", "machine": {}, "subject": {"name": "", "version": "", "fault": null},
+  write_text(
+      run / "run.json",
+      R"({"suite_version": "1", "profile": "", "machine": {}, "subject": {"name": "", "version": "", "fault": null},
       "run": {"id": "run", "started": "", "argv": [], "seed": 0, "repeat": 1, "partial": false, "git_commit": "", "environment": {}}})");
   CHECK_THAT(refusal([&] { claim(run); }), ContainsSubstring("it holds an earlier run"));
   CHECK_FALSE(fs::exists(run / marker_name));
@@ -336,8 +348,9 @@ TEST_CASE("a file that shardproof did not write prevents the replacement, and is
     write_files(run, {file});
     const std::set<std::string> before = contents(run);
     INFO(file);
-    CHECK_THAT(refused(run), ContainsSubstring("shardproof did not write " + run.string()) &&
-                                 EndsWith(", and --overwrite deletes no other file: move it away, or name another directory"));
+    CHECK_THAT(refused(run),
+               ContainsSubstring("shardproof did not write " + run.string()) &&
+                   EndsWith(", and --overwrite deletes no other file: move it away, or name another directory"));
     CHECK(contents(run) == before);
     CHECK(text_of(run / file) == "text of " + file);
   }
@@ -348,7 +361,8 @@ TEST_CASE("no link is followed, and other kinds of files stay") {
   const fs::path run = make_run(directory / "run"), precious = make_run(directory / "precious");
   fs::create_directory_symlink(run, directory / "link");
   for (const char* asked : {"link", "link/", "link/.", "link//./"})
-    CHECK_THAT(refused(directory / asked), ContainsSubstring("link: it is a symbolic link, and --overwrite follows none"));
+    CHECK_THAT(refused(directory / asked),
+               ContainsSubstring("link: it is a symbolic link, and --overwrite follows none"));
   for (const char* name : {"worlds/1", "plan.json", "worlds/0/ranks/rank-1.jsonl", "inner"}) {
     const fs::path place = run / name;
     fs::remove(place);
@@ -364,7 +378,8 @@ TEST_CASE("no link is followed, and other kinds of files stay") {
   fs::create_symlink(directory / "marker", run / marker_name);
   CHECK_THAT(refused(run), ContainsSubstring("shardproof did not write it"));
   fs::rename(directory / "marker", run / marker_name);
-  // Threads share the logs of their process, and PyTorch may keep links among what it compiles. Links go, and what they lead to stays.
+  // Threads share the logs of their process, and PyTorch may keep links among what it compiles. Links go, and what they
+  // lead to stays.
   for (const char* link : {"cache/link", "worlds/0/logs/rank-7.out"}) fs::create_symlink(precious, run / link);
   CHECK(replace(run).root == run);
   CHECK(contents(precious).size() > files_of_a_run.size());
@@ -377,7 +392,9 @@ TEST_CASE("the root, the home and the current directory are not emptied, whateve
   const std::set<std::string> before = contents(run);
   {
     const HomeDirectory home(run);
-    CHECK_THAT(refused(run), ContainsSubstring("run: it is the home directory, and --overwrite would empty it: name another directory"));
+    CHECK_THAT(
+        refused(run),
+        ContainsSubstring("run: it is the home directory, and --overwrite would empty it: name another directory"));
   }
   for (const char* below : {"", "worlds/0"}) {
     const WorkingDirectory here(run / below);
@@ -433,8 +450,9 @@ TEST_CASE("a command does not replace a run that contains its input") {
   const fs::path scenario = run / "worlds/0/evidence/a.b[W=2].play-2.scenario.json";
   fs::create_symlink(scenario, directory / "link");
   for (const fs::path& input : {scenario, directory / "link", run / "../run/plan.json"})
-    CHECK_THAT(refusal([&] { require_kept(input, {.directory = run, .overwrite = true}); }),
-               ContainsSubstring(input.string() + " is in it, and --overwrite would delete that file before it is used"));
+    CHECK_THAT(
+        refusal([&] { require_kept(input, {.directory = run, .overwrite = true}); }),
+        ContainsSubstring(input.string() + " is in it, and --overwrite would delete that file before it is used"));
   require_kept(scenario, {.directory = run});
   require_kept(directory / "run2/plan.json", {.directory = run, .overwrite = true});
   require_kept(scenario, {.directory = directory / "ru", .overwrite = true});

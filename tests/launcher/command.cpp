@@ -19,8 +19,9 @@ Said call(const std::vector<std::string>& arguments, const Setting& setting) {
   std::filesystem::create_directory(place / "here");
 
   std::vector<std::string> words = setting.wrapper;
-  for (const std::string& word : {std::string("/bin/sh"), std::string("-c"), "cd \"$0\" && " + setting.prelude + " exec \"$@\"",
-                                  (place / "here").string(), std::string(SHARDPROOF_LAUNCHER)}) {
+  for (const std::string& word :
+       {std::string("/bin/sh"), std::string("-c"), "cd \"$0\" && " + setting.prelude + " exec \"$@\"",
+        (place / "here").string(), std::string(SHARDPROOF_LAUNCHER)}) {
     words.push_back(word);
   }
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -62,7 +63,8 @@ bool has_ended(pid_t process) {
 }
 
 bool eventually(const std::function<bool()>& found) {
-  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1); std::chrono::steady_clock::now() < limit;) {
+  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+       std::chrono::steady_clock::now() < limit;) {
     if (found()) return true;
     ::usleep(1000);
   }

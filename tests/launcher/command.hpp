@@ -29,8 +29,8 @@ struct Said {
 
 struct Setting {
   std::vector<std::string> environment;  ///< Variables in addition to PATH.
-  std::vector<std::string> wrapper;      ///< A program, with arguments, that runs the shell that becomes the launcher.
-  std::string prelude;                   ///< The commands that this shell runs first.
+  std::vector<std::string> wrapper;  ///< A program, with arguments, that runs the shell that becomes the launcher.
+  std::string prelude;  ///< The commands that this shell runs first.
   /// Called while the launcher runs, with its process and its output so far.
   std::function<void(Process&, const std::function<std::string()>&)> meanwhile;
 };
@@ -42,7 +42,8 @@ Said call(const std::vector<std::string>& arguments, const Setting& setting = {}
 std::filesystem::path trouble_program();
 
 /// Runs `shardproof run` with this program, into the directory `out`.
-Said run_trouble(const std::filesystem::path& out, const std::vector<std::string>& arguments, const Setting& setting = {});
+Said run_trouble(const std::filesystem::path& out, const std::vector<std::string>& arguments,
+                 const Setting& setting = {});
 
 /// The verdicts of a report, by case id.
 using Verdicts = std::map<std::string, std::string>;

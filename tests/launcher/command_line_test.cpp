@@ -31,9 +31,11 @@ std::string help(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("a command that does not exist is answered with those that do") {
-  CHECK(complaint({"rum"}) == "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, explore, stable\n");
+  CHECK(complaint({"rum"}) ==
+        "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, explore, stable\n");
   CHECK(complaint({}) ==
-        "which command? There are run, list, faults, merge, diff, doctor, explain, play, explore, stable (`shardproof --help` explains "
+        "which command? There are run, list, faults, merge, diff, doctor, explain, play, explore, stable (`shardproof "
+        "--help` explains "
         "them)\n");
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
@@ -62,8 +64,10 @@ TEST_CASE("after --, every word is an argument") {
   CHECK_THAT(complaint({"list", "--worker", worker, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
   CHECK_THAT(complaint({"list", "--worker", worker, "--", "list"}), ContainsSubstring("no case matches 'list'"));
   CHECK_THAT(complaint({"list", "--worker", worker, "--", "--"}), ContainsSubstring("no case matches '--'"));
-  CHECK_THAT(complaint({"run", "--worker", worker, "--", "good/none"}), ContainsSubstring("no case matches 'good/none'"));
-  CHECK_THAT(complaint({"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
+  CHECK_THAT(complaint({"run", "--worker", worker, "--", "good/none"}),
+             ContainsSubstring("no case matches 'good/none'"));
+  CHECK_THAT(complaint({"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--", "--json"}),
+             ContainsSubstring("no case matches '--json'"));
 
   CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
   CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
@@ -79,29 +83,34 @@ TEST_CASE("an option before the command is refused, not dropped") {
 }
 
 TEST_CASE("values are refused before a worker is asked") {
-  CHECK(complaint({"run", "--worker", "/nowhere", "--seed", "-1"}) == "--seed -1: a whole number from 0 to 18446744073709551615\n");
+  CHECK(complaint({"run", "--worker", "/nowhere", "--seed", "-1"}) ==
+        "--seed -1: a whole number from 0 to 18446744073709551615\n");
   CHECK(complaint({"run", "--worker", "/nowhere", "--max-skips", "-1"}) ==
         "--max-skips -1: a whole number from 0 to 18446744073709551615\n");
   CHECK(complaint({"run", "--worker", "/nowhere", "--ranks", "2,,3"}) ==
         "--ranks 2,,3: a world has 1 to 1024 ranks; several sizes are given as 2,4\n");
-  CHECK(complaint({"merge", "x", "--max-skips", "many"}) == "--max-skips many: a whole number from 0 to 18446744073709551615\n");
+  CHECK(complaint({"merge", "x", "--max-skips", "many"}) ==
+        "--max-skips many: a whole number from 0 to 18446744073709551615\n");
 }
 
 TEST_CASE("an empty value is no value that was left out") {
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
-      {{"run", "--rerun-failed", ""}, "REPORT"},   {{"run", "--waivers", ""}, "FILE"},     {{"run", "--fault", ""}, "NAME"},
-      {{"run", "--worker", ""}, "PROGRAM"},        {{"run", "--subject", ""}, "NAME"},     {{"run", "--profile", ""}, "NAME"},
-      {{"run", "--out", ""}, "DIRECTORY"},         {{"run", "--nccl-faults", ""}, "LIST"}, {{"play", "x", "--trace", ""}, "FILE"},
-      {{"merge", "x", "--worker", ""}, "PROGRAM"}, {{"faults", "--out", ""}, "DIRECTORY"}};
+      {{"run", "--rerun-failed", ""}, "REPORT"}, {{"run", "--waivers", ""}, "FILE"},
+      {{"run", "--fault", ""}, "NAME"},          {{"run", "--worker", ""}, "PROGRAM"},
+      {{"run", "--subject", ""}, "NAME"},        {{"run", "--profile", ""}, "NAME"},
+      {{"run", "--out", ""}, "DIRECTORY"},       {{"run", "--nccl-faults", ""}, "LIST"},
+      {{"play", "x", "--trace", ""}, "FILE"},    {{"merge", "x", "--worker", ""}, "PROGRAM"},
+      {{"faults", "--out", ""}, "DIRECTORY"}};
   for (const auto& [words, value] : wrong) {
-    CHECK(complaint(words) ==
-          *(words.end() - 2) + " '': " + value + " cannot be empty (`shardproof " + words.front() + " --help` explains it)\n");
+    CHECK(complaint(words) == *(words.end() - 2) + " '': " + value + " cannot be empty (`shardproof " + words.front() +
+                                  " --help` explains it)\n");
   }
 }
 
 TEST_CASE("each command's help has examples, its own arguments and its exit codes, in lines that fit on a page") {
   const std::string whole = help({"--help"});
-  for (const char* command : {"run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable"}) {
+  for (const char* command :
+       {"run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable"}) {
     const std::string text = help({command, "--help"});
     INFO(text);
     CHECK_THAT(whole, ContainsSubstring("\n    " + std::string(command) + " "));
@@ -112,11 +121,14 @@ TEST_CASE("each command's help has examples, its own arguments and its exit code
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
   }
   for (const char* command : {"run", "list", "faults"})
-    CHECK_THAT(help({command, "--help"}), ContainsSubstring("or a [tag]") && ContainsSubstring("[OPTIONS] [FILTER...]\n"));
-  for (const char* command : {"merge", "diff", "stable"}) CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
+    CHECK_THAT(help({command, "--help"}),
+               ContainsSubstring("or a [tag]") && ContainsSubstring("[OPTIONS] [FILTER...]\n"));
+  for (const char* command : {"merge", "diff", "stable"})
+    CHECK_THAT(help({command, "--help"}), !ContainsSubstring("[tag]"));
   CHECK_THAT(help({"diff", "--help"}), ContainsSubstring("diff [OPTIONS] BEFORE AFTER\n\nArguments:\n    BEFORE  ") &&
                                            ContainsSubstring("1  A result got worse.") && !ContainsSubstring("skips"));
   CHECK_THAT(help({"run", "--help"}), ContainsSubstring("    6      Too many cases were skipped or waived") &&
-                                          ContainsSubstring("    --ranks N[,N...]  ") && ContainsSubstring("    --timeout SECONDS  "));
+                                          ContainsSubstring("    --ranks N[,N...]  ") &&
+                                          ContainsSubstring("    --timeout SECONDS  "));
   CHECK(help({"--help", "run"}) == help({"run", "-h"}));
 }

@@ -39,7 +39,8 @@ TEST_CASE("a comma in the path of a file that is there is none between two subje
   CHECK(two_subjects(one + ",reference") == Two{{{one, ""}, {"reference", ""}}});
   CHECK(two_subjects("reference+late_gather," + one) == Two{{{"reference", "late_gather"}, {one, ""}}});
   CHECK(two_subjects(other + "+late_gather," + one + "+early") == Two{{{other, "late_gather"}, {one, "early"}}});
-  CHECK_THAT(refusal([&] { two_subjects(one + ",reference," + one); }), ContainsSubstring("two subjects are given as A,B"));
+  CHECK_THAT(refusal([&] { two_subjects(one + ",reference," + one); }),
+             ContainsSubstring("two subjects are given as A,B"));
 }
 
 TEST_CASE("what does not name two subjects is refused with what would") {
@@ -49,11 +50,15 @@ TEST_CASE("what does not name two subjects is refused with what would") {
   }
 }
 
-TEST_CASE("the runs of two subjects lie by the names that these have of themselves, however long the paths are that they were asked by") {
+TEST_CASE(
+    "the runs of two subjects lie by the names that these have of themselves, however long the paths are that they "
+    "were asked by") {
   const std::string path = "/" + std::string(300, 'd') + "/engine.so";
-  std::array<Contender, 2> contenders{
-      {{.asked = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
-       {.asked = path + "+late_gather", .worker = {}, .plan = {.fault = "late_gather"}, .subject = {.name = "c_engine"}}}};
+  std::array<Contender, 2> contenders{{{.asked = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
+                                       {.asked = path + "+late_gather",
+                                        .worker = {},
+                                        .plan = {.fault = "late_gather"},
+                                        .subject = {.name = "c_engine"}}}};
   CHECK(place_of(contenders, 0, "out") == "out/1-c_engine");
   CHECK(place_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
 }
@@ -70,7 +75,8 @@ TEST_CASE("of ranks that have not all left a whole result there is none") {
   leave(0, whole);
   CHECK(play_results(world, id, 1).size() == 1);
   CHECK(play_results(world, id, 2).empty());
-  for (const std::string& broken : {std::string(), whole.substr(0, whole.size() / 2), std::string("{}"), std::string("[]")}) {
+  for (const std::string& broken :
+       {std::string(), whole.substr(0, whole.size() / 2), std::string("{}"), std::string("[]")}) {
     CAPTURE(broken);
     leave(1, broken);
     CHECK(play_results(world, id, 2).empty());

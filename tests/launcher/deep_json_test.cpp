@@ -32,7 +32,8 @@ TEST_CASE("depth has a limit, breadth has none") {
   CHECK_THROWS_AS(parse_json(deep), std::invalid_argument);
   CHECK(parse_json(flat).size() == 2);
   CHECK_THROWS_AS(parse_json("[[["), nlohmann::json::parse_error);
-  CHECK(parse_json("[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]").size() == 1);  // text is not nested
+  CHECK(parse_json("[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]").size() ==
+        1);  // text is not nested
 }
 
 TEST_CASE("a report that is too deep is none") {
@@ -41,7 +42,8 @@ TEST_CASE("a report that is too deep is none") {
   REQUIRE(call({"run", "good/alone", "--worker", trouble_program().string(), "--out", run}).end == code(0));
   const auto deep = directory / "deep.json";
   write_text(deep, with_deep_field(text_of(directory / "run/report.json")));
-  for (const auto& arguments : std::vector<std::vector<std::string>>{{"stable", deep.string()}, {"diff", deep.string(), run}}) {
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{"stable", deep.string()}, {"diff", deep.string(), run}}) {
     const Said said = call(arguments);
     CHECK(said.end == code(2));
     CHECK_THAT(said.err, ContainsSubstring("is no report: JSON nested deeper than 100 levels"));
@@ -52,8 +54,8 @@ TEST_CASE("a run directory with a document that is too deep is evidence that can
   TemporaryDirectory directory;
   const auto run = directory / "run";
   REQUIRE(call({"run", "good/alone", "--worker", trouble_program().string(), "--out", run.string()}).end == code(0));
-  for (const char* file :
-       {"run.json", "listing.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json", "worlds/0/ranks/rank-0.jsonl"}) {
+  for (const char* file : {"run.json", "listing.json", "plan.json", "worlds/0/plan.json", "worlds/0/endings.json",
+                           "worlds/0/ranks/rank-0.jsonl"}) {
     const std::string before = text_of(run / file);
     write_text(run / file, with_deep_field(before));
     const Said said = call({"merge", run.string()});

@@ -1,4 +1,5 @@
-// What a run must show beyond verdicts, and failures that are known: `run` and `merge` from the command line to the exit code.
+// What a run must show beyond verdicts, and failures that are known: `run` and `merge` from the command line to the
+// exit code.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -22,8 +23,12 @@ Said merge(const std::filesystem::path& directory, const Arguments& arguments = 
 }
 
 json waiver(const std::string& pattern, const std::string& verdict, const std::string& expires = "2999-12-31") {
-  return {{"pattern", pattern}, {"verdict", verdict}, {"reason", "the driver is old"}, {"link", "https://tracker.example/1"},
-          {"owner", "ada"},     {"expires", expires}};
+  return {{"pattern", pattern},
+          {"verdict", verdict},
+          {"reason", "the driver is old"},
+          {"link", "https://tracker.example/1"},
+          {"owner", "ada"},
+          {"expires", expires}};
 }
 
 /// A file of waivers.
@@ -82,9 +87,11 @@ TEST_CASE("a waiver that names an unknown device is refused, and an unknown subj
   TemporaryDirectory directory;
   json on_device = waiver("bad/check*", "failed");
   on_device["when"] = {{"device", "gpu"}};
-  const Said refused = run_trouble(directory / "refused", {"good/stays", "--waivers", waivers(directory / "device.json", {on_device})});
+  const Said refused =
+      run_trouble(directory / "refused", {"good/stays", "--waivers", waivers(directory / "device.json", {on_device})});
   CHECK(refused.end == code(2));
-  CHECK_THAT(refused.err, ContainsSubstring("waivers[0]: when: \"device\": expected \"sim\" or \"cuda\", found \"gpu\""));
+  CHECK_THAT(refused.err,
+             ContainsSubstring("waivers[0]: when: \"device\": expected \"sim\" or \"cuda\", found \"gpu\""));
 
   json former = waiver("bad/check*", "failed"), misspelt = former, elsewhere = former, faulty = former;
   former["when"] = {{"subject", "fully_shard"}};
@@ -95,12 +102,15 @@ TEST_CASE("a waiver that names an unknown device is refused, and an unknown subj
   const Said said = run_trouble(directory / "run", {"good/stays", "--waivers", file});
   INFO(said.out << said.err);
   CHECK(said.end == code(6));
-  CHECK_THAT(said.out,
-             ContainsSubstring("FINDING waivers[0] bad/check* (ada): subject fully_shard is called reference now: correct the waiver\n") &&
-                 ContainsSubstring(
-                     "FINDING waivers[1] bad/check* (ada): this worker has no subject pytroch, closest is pytorch: correct the waiver\n") &&
-                 !ContainsSubstring("waivers[2]") &&
-                 ContainsSubstring("FINDING waivers[3] bad/check* (ada): this worker has no fault gremlin: correct the waiver\n"));
+  CHECK_THAT(
+      said.out,
+      ContainsSubstring(
+          "FINDING waivers[0] bad/check* (ada): subject fully_shard is called reference now: correct the waiver\n") &&
+          ContainsSubstring("FINDING waivers[1] bad/check* (ada): this worker has no subject pytroch, closest is "
+                            "pytorch: correct the waiver\n") &&
+          !ContainsSubstring("waivers[2]") &&
+          ContainsSubstring(
+              "FINDING waivers[3] bad/check* (ada): this worker has no fault gremlin: correct the waiver\n"));
   CHECK(merge(directory / "run").end == code(6));
 }
 
@@ -108,21 +118,25 @@ TEST_CASE("a clause that does not exist is answered with the closest that does, 
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"--require", "TRB-1,TRP-2"});
   CHECK(said.end == code(2));
-  CHECK(said.err == "shardproof: --require TRP-2: the worker has no such clause, closest is TRB-2 (`shardproof list --clauses`)\n");
+  CHECK(said.err ==
+        "shardproof: --require TRP-2: the worker has no such clause, closest is TRB-2 (`shardproof list --clauses`)\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
   REQUIRE(run_trouble(directory / "run", {"good/stays"}).end == code(0));
   CHECK(merge(directory / "run", {"--require", "TRP-2"}).err == said.err);
 }
 
-TEST_CASE("a waived failure is shown as one and does not fail the run, nor the merge, which has the waivers from the run") {
+TEST_CASE(
+    "a waived failure is shown as one and does not fail the run, nor the merge, which has the waivers from the run") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
-  const Said said = run_trouble(directory / "run", {"bad/check", "good/stays", "--waivers", file, "--max-waivers", "1"});
+  const Said said =
+      run_trouble(directory / "run", {"bad/check", "good/stays", "--waivers", file, "--max-waivers", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("world 0: 2 ranks, 2 cases, 1 waived (") &&
-                           ContainsSubstring("\nWAIVED 1 failed: the driver is old (https://tracker.example/1)\n  bad/check[W=2]\n"
-                                             "  by ada until 2999-12-31; to see it: ") &&
+                           ContainsSubstring(
+                               "\nWAIVED 1 failed: the driver is old (https://tracker.example/1)\n  bad/check[W=2]\n"
+                               "  by ada until 2999-12-31; to see it: ") &&
                            ContainsSubstring("2 cases in 1 world: 1 passed, 1 waived\n"));
   const auto check = [&] {
     const json report = report_of(directory / "run");
@@ -141,7 +155,9 @@ TEST_CASE("a waived failure is shown as one and does not fail the run, nor the m
   CHECK(merge(directory / "run", {"--waivers", none}).end == code(1));
 }
 
-TEST_CASE("what failed is run again by the same worker, in the same time and with the same waivers, unless others are given") {
+TEST_CASE(
+    "what failed is run again by the same worker, in the same time and with the same waivers, unless others are "
+    "given") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("bad/check*", "failed")});
   const Said said = run_trouble(directory / "run", {"bad/check", "bad/killed", "--waivers", file, "--timeout", "9"});
@@ -154,17 +170,20 @@ TEST_CASE("what failed is run again by the same worker, in the same time and wit
     return report_of(directory / name).at("run").at("argv").dump();
   };
   const std::string argv = again("again", {"--seed", "9"});
-  CHECK_THAT(argv, ContainsSubstring("\"--worker\",\"" + trouble_program().string() + "\"") && ContainsSubstring("\"--timeout\",\"9\""));
+  CHECK_THAT(argv, ContainsSubstring("\"--worker\",\"" + trouble_program().string() + "\"") &&
+                       ContainsSubstring("\"--timeout\",\"9\""));
   const std::string other = again("other", {"--timeout=8", "--waivers", waivers(directory / "none.json", {})});
   CHECK_THAT(other, !ContainsSubstring("\"--timeout\"") && !ContainsSubstring("waivers.json"));
 }
 
 TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; in another it does") {
   TemporaryDirectory directory;
-  const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed"),
-                                                                waiver("bad/exits[W=2,code=3]", "crashed"), waiver("bad/hangs", "hung"),
-                                                                waiver("loud/closes_its_descriptors", "crashed")});
-  for (const char* name : {"bad/killed", "bad/segfault", "bad/exits[W=2,code=3]", "bad/hangs", "loud/closes_its_descriptors"}) {
+  const std::string file =
+      waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed"),
+                                           waiver("bad/exits[W=2,code=3]", "crashed"), waiver("bad/hangs", "hung"),
+                                           waiver("loud/closes_its_descriptors", "crashed")});
+  for (const char* name :
+       {"bad/killed", "bad/segfault", "bad/exits[W=2,code=3]", "bad/hangs", "loud/closes_its_descriptors"}) {
     CAPTURE(name);
     const auto out = directory / std::to_string(std::hash<std::string>{}(name));
     const Said said = run_trouble(out, {"good/stays", name, "--waivers", file, "--timeout", "1"});
@@ -178,7 +197,8 @@ TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; 
 
 TEST_CASE("a run goes on behind a waived crash, and ends as if there had been none") {
   TemporaryDirectory directory;
-  const std::string file = waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed")});
+  const std::string file =
+      waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed")});
   const Said said = run_trouble(directory / "run", {"bad/killed", "bad/segfault", "many", "--waivers", file});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
@@ -187,11 +207,15 @@ TEST_CASE("a run goes on behind a waived crash, and ends as if there had been no
   CHECK(merge(directory / "run").end == code(0));
 }
 
-TEST_CASE("of a case that was tried again, a waiver is about the last attempt, and a pass after a failure is not unexpected") {
+TEST_CASE(
+    "of a case that was tried again, a waiver is about the last attempt, and a pass after a failure is not "
+    "unexpected") {
   TemporaryDirectory directory;
-  const std::string file = waivers(directory / "waivers.json", {waiver("bad/check", "failed"), waiver("flaky/dies_once", "crashed")});
+  const std::string file =
+      waivers(directory / "waivers.json", {waiver("bad/check", "failed"), waiver("flaky/dies_once", "crashed")});
   const Setting setting{.environment = {"COUNTER=" + (directory / "counter").string()}};
-  const Said said = run_trouble(directory / "run", {"flaky/dies_once", "bad/check", "--retries", "1", "--waivers", file}, setting);
+  const Said said =
+      run_trouble(directory / "run", {"flaky/dies_once", "bad/check", "--retries", "1", "--waivers", file}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   const json report = report_of(directory / "run");
@@ -205,15 +229,20 @@ TEST_CASE("of a case that was tried again, a waiver is about the last attempt, a
 TEST_CASE("a waiver that is over, wrong or without use is a finding") {
   TemporaryDirectory directory;
   const auto with = [&](const std::vector<json>& all) { return waivers(directory / "waivers.json", all); };
-  const Said expired = run_trouble(directory / "expired", {"bad/check", "--waivers", with({waiver("bad/check", "failed", "2020-01-01")})});
+  const Said expired = run_trouble(directory / "expired",
+                                   {"bad/check", "--waivers", with({waiver("bad/check", "failed", "2020-01-01")})});
   CHECK(expired.end == code(1));
   CHECK_THAT(expired.out, ContainsSubstring("FINDING waivers[0] bad/check (failed, ada): expired on 2020-01-01"));
-  const Said passed = run_trouble(directory / "passed", {"good/stays", "--waivers", with({waiver("good/*", "failed")})});
+  const Said passed =
+      run_trouble(directory / "passed", {"good/stays", "--waivers", with({waiver("good/*", "failed")})});
   CHECK(passed.end == code(6));
-  CHECK_THAT(passed.out, ContainsSubstring("FINDING waivers[0] good/* (failed, ada): unexpected pass of good/stays[W=2]"));
+  CHECK_THAT(passed.out,
+             ContainsSubstring("FINDING waivers[0] good/* (failed, ada): unexpected pass of good/stays[W=2]"));
   CHECK(report_of(directory / "passed").at("waivers").at(0).at("passed") == json{"good/stays[W=2]"});
   // Other cases than those that were selected may be what it is for.
-  CHECK(run_trouble(directory / "elsewhere", {"good/stays", "--waivers", with({waiver("bad/nothing", "failed")})}).end == code(0));
+  CHECK(
+      run_trouble(directory / "elsewhere", {"good/stays", "--waivers", with({waiver("bad/nothing", "failed")})}).end ==
+      code(0));
 }
 
 TEST_CASE("a file that is none is refused before anything runs, by file, waiver and field") {
@@ -221,8 +250,8 @@ TEST_CASE("a file that is none is refused before anything runs, by file, waiver 
   const std::string file = waivers(directory / "waivers.json", {waiver("a", "failed"), waiver("b", "skipped")});
   const Said said = run_trouble(directory / "run", {"--waivers", file});
   CHECK(said.end == code(2));
-  CHECK(said.err ==
-        "shardproof: --waivers " + file + ": waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"skipped\"\n");
+  CHECK(said.err == "shardproof: --waivers " + file +
+                        ": waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"skipped\"\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
   const Said absent = run_trouble(directory / "run", {"--waivers", "/nowhere.json"});
   CHECK(absent.end == code(2));

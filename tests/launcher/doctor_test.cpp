@@ -62,8 +62,10 @@ TEST_CASE("every ailment is told with what comes of it and how to mend it") {
   check(Weight::prevents, "Linux 5.2", "5.3", [](MachineState& m) { m.kernel = "5.2.9"; });
   check(Weight::hurts, "cores: 1 of 8", "--cpus-per-task", [](MachineState& m) { m.cores = 1; });
   check(Weight::hurts, "memory file system: none", "--shm-size", [](MachineState& m) { m.memory.clear(); });
-  check(Weight::hurts, "/dev/shm, 50 MiB free", "enough for small worlds", [](MachineState& m) { m.memory_free = 50 << 20; });
-  check(Weight::hurts, "/dev/shm, 9 MiB free", "too little for two ranks", [](MachineState& m) { m.memory_free = 9 << 20; });
+  check(Weight::hurts, "/dev/shm, 50 MiB free", "enough for small worlds",
+        [](MachineState& m) { m.memory_free = 50 << 20; });
+  check(Weight::hurts, "/dev/shm, 9 MiB free", "too little for two ranks",
+        [](MachineState& m) { m.memory_free = 9 << 20; });
   check(Weight::hurts, "0 MiB free", "--out", [](MachineState& m) { m.output_free = 1000; });
   check(Weight::hurts, "on a network", "local disk", [](MachineState& m) { m.output_is_remote = true; });
   check(Weight::hurts, "open files: 256, and 256 at most", "up to 192 ranks",
@@ -99,7 +101,9 @@ TEST_CASE("that a machine has no GPU is a note, unless a run is to have one") {
   CHECK(found() == Weight::prevents);
 }
 
-TEST_CASE("of GPUs, the doctor names those that cannot reach each other and those that are slowed, and nothing where nothing is known") {
+TEST_CASE(
+    "of GPUs, the doctor names those that cannot reach each other and those that are slowed, and nothing where nothing "
+    "is known") {
   MachineState machine = healthy();
   shardproof::GpuListing& listing = machine.gpu_listing.emplace();
   listing.backend = "CUDA";
@@ -117,11 +121,12 @@ TEST_CASE("of GPUs, the doctor names those that cannot reach each other and thos
     return all;
   };
   CHECK(hurting().empty());
-  listing.gpus[0].peers = {{.uuid = "GPU-3", .can_access = false, .performance_rank = {}, .native_atomics = {}, .nvlink = {}, .pci = ""}};
+  listing.gpus[0].peers = {
+      {.uuid = "GPU-3", .can_access = false, .performance_rank = {}, .native_atomics = {}, .nvlink = {}, .pci = ""}};
   listing.gpus[0].slowed_by.emplace();  // by nothing
   listing.gpus[1].slowed_by = {"power cap", "heat (hardware)"};
-  CHECK(hurting() ==
-        std::vector<std::string>{"GPUs that cannot reach each other's memory: 0 and 3", "GPU 3: slowed by power cap, heat (hardware)"});
+  CHECK(hurting() == std::vector<std::string>{"GPUs that cannot reach each other's memory: 0 and 3",
+                                              "GPU 3: slowed by power cap, heat (hardware)"});
 }
 
 TEST_CASE("the machine that this runs on can be looked at") {

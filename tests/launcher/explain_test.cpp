@@ -13,10 +13,12 @@ TEST_CASE("explain says of a kept run, world or evidence folder what the run has
   TemporaryDirectory directory;
   for (const char* name : {"bad/segfault[W=2]", "bad/exits[W=2,code=0]", "bad/hangs[W=2]"}) {
     const auto run = directory / std::string(name).substr(4);
-    const Said said = call({"run", name, "--worker", trouble_program().string(), "--timeout", "1", "--out", run.string()});
+    const Said said =
+        call({"run", name, "--worker", trouble_program().string(), "--timeout", "1", "--out", run.string()});
     const std::string sentence = report_of(run).at("worlds").at(0).at("explanation");
     INFO(said.out << said.err << sentence);
-    CHECK_THAT(sentence, StartsWith("rank 1 ") && ContainsSubstring(name) && ContainsSubstring("before its first collective"));
+    CHECK_THAT(sentence,
+               StartsWith("rank 1 ") && ContainsSubstring(name) && ContainsSubstring("before its first collective"));
     CHECK_THAT(said.out, ContainsSubstring(sentence));
     for (const auto& kept : {run, run / "worlds/0", run / "worlds/0/evidence", run / "worlds/0/evidence/"}) {
       const Said explained = call({"explain", kept.string()});

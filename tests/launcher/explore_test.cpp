@@ -29,8 +29,8 @@ std::filesystem::path wrapped(const TemporaryDirectory& directory, const std::st
 
 /// Of a worker that makes three scenarios in its own way.
 Said explore_three(const TemporaryDirectory& directory, const std::string& first) {
-  return call({"explore", "--worker", wrapped(directory, first).string(), "--subject", "steady,fickle", "--ranks", "1", "--rounds", "3",
-               "--out", (directory / "out").string()},
+  return call({"explore", "--worker", wrapped(directory, first).string(), "--subject", "steady,fickle", "--ranks", "1",
+               "--rounds", "3", "--out", (directory / "out").string()},
               {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}});
 }
 
@@ -39,8 +39,8 @@ Said explore_three(const TemporaryDirectory& directory, const std::string& first
 TEST_CASE("a difference that does not show again is told as such") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
-  const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "3",
-                          "--timeout", "70.5", "--ulps", "2", "--out", out.string()},
+  const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks",
+                          "1", "--rounds", "3", "--timeout", "70.5", "--ulps", "2", "--out", out.string()},
                          {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
@@ -51,7 +51,8 @@ TEST_CASE("a difference that does not show again is told as such") {
   const std::string options =
       std::string(" --ranks 1 --subject steady,fickle --ulps 2 --timeout 70.5 --worker ") + SHARDPROOF_FICKLE_PROGRAM;
   CHECK_THAT(found.at("play").get<std::string>(), EndsWith("differences/1/scenario.json" + options));
-  CHECK_THAT(found.at("find").get<std::string>(), EndsWith(" explore --engine fully_shard --seed 0 --rounds 1" + options));
+  CHECK_THAT(found.at("find").get<std::string>(),
+             EndsWith(" explore --engine fully_shard --seed 0 --rounds 1" + options));
   CHECK(found.at("steady") == false);
   CHECK(found.at("smallest") == true);
 }
@@ -61,8 +62,10 @@ TEST_CASE("a difference that cannot be made smaller, since the worker does not d
   const Said said = explore_three(directory, R"(test "$1" != --shrink-scenario || { echo no room >&2; exit 1; })");
   INFO(said.out << said.err);
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err,
-             ContainsSubstring("asked with --shrink-scenario, it ended with exit code 1: no room; what was found until then is kept"));
+  CHECK_THAT(
+      said.err,
+      ContainsSubstring(
+          "asked with --shrink-scenario, it ended with exit code 1: no room; what was found until then is kept"));
   CHECK_THAT(said.out, ContainsSubstring("verdict differ; made smaller, not to the end, in 0 steps of 0 plays"));
   const auto told = explored(directory / "out");
   CHECK(told.at("interrupted") == false);
@@ -78,13 +81,16 @@ TEST_CASE("a worker that makes no scenarios is told with what it made instead") 
       {{"echo '{\"seed\": 1}'", "--make-scenario, its answer is malformed: scenario"},
        {"echo 'nothing'", "--make-scenario, its answer is malformed: "},
        {"true", "was asked for 1 scenarios and made 0"},
-       {"kill -TERM $$", "makes no scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it says nothing"}}));
+       {"kill -TERM $$",
+        "makes no scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it says nothing"}}));
   const Said said = explore_three(directory, "test \"$1\" != --make-scenario || { " + answer + "; exit 0; }");
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring(told));
 }
 
-TEST_CASE("a worker in which something is thrown that is no exception of the library says so, and ends as one that cannot do its work") {
+TEST_CASE(
+    "a worker in which something is thrown that is no exception of the library says so, and ends as one that cannot do "
+    "its work") {
   const Said said = call({"list", "--worker", SHARDPROOF_FICKLE_PROGRAM}, {.environment = {"FICKLE_THROWS=1"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("it ended with exit code 3 (standard error: ") &&
@@ -94,8 +100,8 @@ TEST_CASE("a worker in which something is thrown that is no exception of the lib
 TEST_CASE("two that refuse everything agree on everything") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
-  const Said said =
-      call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--rounds", "5", "--out", out.string()});
+  const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--rounds",
+                          "5", "--out", out.string()});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(explored(out).at("alike") == 5);
@@ -107,10 +113,12 @@ TEST_CASE("a subject that scenarios are not made for is not explored") {
   const Said said = call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second"});
   CHECK(said.end == code(2));
   CHECK(said.err ==
-        "shardproof: subjects first and second both claim none of the engine kinds for which scenarios are drawn: fully_shard, "
+        "shardproof: subjects first and second both claim none of the engine kinds for which scenarios are drawn: "
+        "fully_shard, "
         "flat_shard, replicate\n");
   const auto asked = [](const char* kind) {
-    return call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second", "--engine", kind}).err;
+    return call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second", "--engine", kind})
+        .err;
   };
   CHECK(asked("flat_shard") == "shardproof: subject first does not claim the engine kind flat_shard\n");
   CHECK(asked("tea") == "shardproof: --engine tea: scenarios are drawn for fully_shard, flat_shard, replicate\n");

@@ -24,10 +24,11 @@ TEST_CASE("all cases judge all faults: one that none of them looks for lives") {
   const Said said = faults({});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
-  CHECK_THAT(said.out, ContainsSubstring("without a fault: 3 cases; the table has those that check a clause of a fault\n"
-                                         "noticed: 1 case with SEE-1\n"));
   CHECK_THAT(said.out,
-             ContainsSubstring("killed  noticed") && ContainsSubstring("ALIVE   overlooked") && ContainsSubstring("ALIVE   unguarded"));
+             ContainsSubstring("without a fault: 3 cases; the table has those that check a clause of a fault\n"
+                               "noticed: 1 case with SEE-1\n"));
+  CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("ALIVE   overlooked") &&
+                           ContainsSubstring("ALIVE   unguarded"));
   CHECK_THAT(said.out, ContainsSubstring("1 of 3 faults killed") && !ContainsSubstring("not checked"));
 }
 
@@ -36,11 +37,13 @@ TEST_CASE("a selection judges the faults that it has cases for") {
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("1 of 1 fault killed") && !ContainsSubstring("ALIVE"));
-  CHECK_THAT(said.out, ContainsSubstring("not checked, as no selected case has a clause of theirs: overlooked, unguarded"));
+  CHECK_THAT(said.out,
+             ContainsSubstring("not checked, as no selected case has a clause of theirs: overlooked, unguarded"));
 
   said = faults({"seen", "blind"});
   CHECK(said.end == code(1));
-  CHECK_THAT(said.out, ContainsSubstring("ALIVE   overlooked") && ContainsSubstring("only some of the cases were selected"));
+  CHECK_THAT(said.out,
+             ContainsSubstring("ALIVE   overlooked") && ContainsSubstring("only some of the cases were selected"));
 
   said = faults({"seen", "--json", "-q"});
   CHECK(said.end == code(0));
@@ -64,10 +67,10 @@ TEST_CASE("failures under a fault are what it is for: none is shown, however lon
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";
   // The first world with the fault takes longer than a short run, and another comes after it.
-  write_text(
-      worker,
-      "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q noticed \"$SHARDPROOF_PLAN\" && mkdir \"$0.has_waited\" 2>&1; then sleep 5.1; "
-      "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
+  write_text(worker,
+             "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q noticed \"$SHARDPROOF_PLAN\" && mkdir "
+             "\"$0.has_waited\" 2>&1; then sleep 5.1; "
+             "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const Said said = call({"faults", "seen", "--ranks", "1,2", "--worker", worker});
   INFO(said.out << said.err);
@@ -115,22 +118,25 @@ TEST_CASE("whoever interrupts it keeps what was found until then") {
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";
   // Ranks of worlds whose plan has this in it wait for their end.
-  write_text(worker,
-             "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q \"$WAITS\" \"$SHARDPROOF_PLAN\"; then exec sleep 60; "
-             "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
+  write_text(
+      worker,
+      "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q \"$WAITS\" \"$SHARDPROOF_PLAN\"; then exec sleep 60; "
+      "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const auto interrupted = [&](const std::string& waits, const std::string& last, std::vector<std::string> more) {
     more.insert(more.begin(), {"faults", "--worker", worker});
-    const Said said = call(more, {.environment = {"WAITS=" + waits}, .meanwhile = [&](Process& launcher, const auto& so_far) {
-                                    CHECK(eventually([&] { return so_far().find(last) != std::string::npos; }));
-                                    ::kill(launcher.pid(), SIGINT);
-                                  }});
+    const Said said =
+        call(more, {.environment = {"WAITS=" + waits}, .meanwhile = [&](Process& launcher, const auto& so_far) {
+                      CHECK(eventually([&] { return so_far().find(last) != std::string::npos; }));
+                      ::kill(launcher.pid(), SIGINT);
+                    }});
     INFO(said.out << said.err);
     CHECK(said.end == code(128 + SIGINT));
     return said;
   };
   Said said = interrupted("overlooked", "overlooked: 1 case", {});
-  CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("1 of 1 fault killed") && !ContainsSubstring("ALIVE"));
+  CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("1 of 1 fault killed") &&
+                           !ContainsSubstring("ALIVE"));
   CHECK(said.err == "shardproof: interrupted; tried until then: 1 of 3 faults\n");
   said = interrupted("overlooked", "overlooked: 1 case", {"--json"});
   CHECK(nlohmann::json::parse(said.out).at(0).at("name") == "noticed");
@@ -157,7 +163,9 @@ TEST_CASE("the reports of all runs are kept where asked for, in a directory that
   CHECK(verdicts(directory / "out/noticed").at("seen/looks[W=1]") == "failed");
 }
 
-TEST_CASE("what failed under a fault is run again under it, also where the device is another, unless the command line names one") {
+TEST_CASE(
+    "what failed under a fault is run again under it, also where the device is another, unless the command line names "
+    "one") {
   const TemporaryDirectory directory;
   const std::vector<std::string> run{"run", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--out"};
   const auto end = [&](const std::string& name, std::vector<std::string> arguments) {

@@ -1,5 +1,5 @@
-// Cases with clauses, and faults that break them: of the three, one that its case notices, one that its case overlooks, and one that no case
-// looks for.
+// Cases with clauses, and faults that break them: of the three, one that its case notices, one that its case overlooks,
+// and one that no case looks for.
 #include <shardproof.hpp>
 
 #include <cstdlib>
@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
                     {{"unguarded", {"NOT-1"}, "one that nobody looks for"}, broken}};
   for (int number = 0; number < 5 && std::getenv("MORE_FAULTS") != nullptr; ++number)
     program.faults.push_back({{"unguarded_" + std::to_string(number), {"NOT-1"}, "one more"}, broken});
-  program.clause_tables = {"| SEE-1 | required | is seen |\n| BLD-1 | required | is not |\n| NOT-1 | required | has no case |"};
+  program.clause_tables = {
+      "| SEE-1 | required | is seen |\n| BLD-1 | required | is not |\n| NOT-1 | required | has no case |"};
   return rank_main(argc, argv, program);
 }

@@ -26,7 +26,8 @@ CaseResult played(std::string engine, std::vector<std::string> combined, Verdict
 
 TEST_CASE("a pair counts when a case that passed has both features, whatever else the case has") {
   reports::Report report;
-  report.cases = {played("one", {"a", "c", "d"}), played("one", {"b", "c"}, Verdict::failed), played("other", {"a", "b"})};
+  report.cases = {played("one", {"a", "c", "d"}), played("one", {"b", "c"}, Verdict::failed),
+                  played("other", {"a", "b"})};
   const std::vector<FeaturePairs> pairs = feature_pairs(report, kinds);
   REQUIRE(pairs.size() == 2);
   CHECK(pairs[0].engine == "one");

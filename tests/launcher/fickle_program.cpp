@@ -1,5 +1,5 @@
-// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise; the other one
-// cannot be made where the environment says so.
+// Two subjects that refuse whatever they are to play. One of them, once, in whichever world that is, does so otherwise;
+// the other one cannot be made where the environment says so.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -32,9 +32,11 @@ class Refusing : public Subject {
 class Fickle final : public Refusing {
  public:
   using Refusing::Refusing;
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+               std::unique_ptr<Trainer>& out) override {
     const char* const mark = std::getenv("FICKLE_MARK");
-    if (mark != nullptr && std::filesystem::create_directory(mark)) throw std::runtime_error("this once it is another matter");
+    if (mark != nullptr && std::filesystem::create_directory(mark))
+      throw std::runtime_error("this once it is another matter");
     return Refusing::create(model, plan, seat, out);
   }
 };

@@ -1,5 +1,5 @@
-// What becomes of a run when one of its cases ends its world: the other cases run, what failed is tried again where that is asked for, and
-// a merge of what is left makes the same report.
+// What becomes of a run when one of its cases ends its world: the other cases run, what failed is tried again where
+// that is asked for, and a merge of what is left makes the same report.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -16,20 +16,23 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::size_t worlds_in(const std::filesystem::path& run_directory) { return report_of(run_directory).at("worlds").size(); }
+std::size_t worlds_in(const std::filesystem::path& run_directory) {
+  return report_of(run_directory).at("worlds").size();
+}
 
 }  // namespace
 
 TEST_CASE("every case has its verdict, however many of them end their world") {
   TemporaryDirectory directory;
-  const Said said =
-      run_trouble(directory / "run", {"bad/killed", "bad/segfault", "bad/exits", "bad/check", "many", "skip/asked[W=2]", "good"});
+  const Said said = run_trouble(
+      directory / "run", {"bad/killed", "bad/segfault", "bad/exits", "bad/check", "many", "skip/asked[W=2]", "good"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
-  Verdicts expected{{"bad/killed[W=2]", "crashed"},       {"bad/segfault[W=2]", "crashed"},     {"bad/exits[W=2,code=0]", "crashed"},
-                    {"bad/exits[W=2,code=2]", "crashed"}, {"bad/exits[W=2,code=3]", "crashed"}, {"bad/check[W=2]", "failed"},
-                    {"skip/asked[W=2]", "skipped"},       {"good/alone[W=1]", "passed"},        {"good/meets[W=2]", "passed"},
-                    {"good/stays[W=2]", "passed"},        {"good/meets[W=3]", "passed"}};
+  Verdicts expected{
+      {"bad/killed[W=2]", "crashed"},       {"bad/segfault[W=2]", "crashed"},     {"bad/exits[W=2,code=0]", "crashed"},
+      {"bad/exits[W=2,code=2]", "crashed"}, {"bad/exits[W=2,code=3]", "crashed"}, {"bad/check[W=2]", "failed"},
+      {"skip/asked[W=2]", "skipped"},       {"good/alone[W=1]", "passed"},        {"good/meets[W=2]", "passed"},
+      {"good/stays[W=2]", "passed"},        {"good/meets[W=3]", "passed"}};
   for (int n = 0; n < 10; ++n) expected["many/rounds[W=2,n=" + std::to_string(n) + "]"] = "passed";
   CHECK(verdicts(directory / "run") == expected);
   CHECK(worlds_in(directory / "run") == 8);  // five that are lost, and one fresh one behind the last of them
@@ -57,7 +60,8 @@ TEST_CASE("a case that takes its world along when it is the last leaves nothing 
 
 TEST_CASE("ranks that die before their first case would do so in a fresh world, too") {
   TemporaryDirectory directory;
-  const Said said = run_trouble(directory / "run", {"many", "good/alone", "good/meets"}, {.environment = {"TROUBLE=crashes early"}});
+  const Said said =
+      run_trouble(directory / "run", {"many", "good/alone", "good/meets"}, {.environment = {"TROUBLE=crashes early"}});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("many/rounds[W=2,n=9]") == "not_run");
@@ -67,8 +71,8 @@ TEST_CASE("ranks that die before their first case would do so in a fresh world, 
 
 TEST_CASE("a run gives up when more worlds hang than it may lose") {
   TemporaryDirectory directory;
-  const Said said =
-      run_trouble(directory / "run", {"bad/hangs", "bad/waits", "many", "--repeat", "2", "--timeout", "0.3", "--max-hangs", "1"});
+  const Said said = run_trouble(
+      directory / "run", {"bad/hangs", "bad/waits", "many", "--repeat", "2", "--timeout", "0.3", "--max-hangs", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   const auto summary = report_of(directory / "run").at("summary");
@@ -91,7 +95,8 @@ TEST_CASE("a pass after a failure is flaky, and a case that fails every time is 
   TemporaryDirectory directory;
   const auto counter = directory / "counter";
   const Setting setting{.environment = {"COUNTER=" + counter.string()}};
-  Said said = run_trouble(directory / "run", {"flaky/third_time", "bad/check", "good/stays", "--retries", "2"}, setting);
+  Said said =
+      run_trouble(directory / "run", {"flaky/third_time", "bad/check", "good/stays", "--retries", "2"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("FLAKY flaky/third_time[W=2]") && ContainsSubstring("1 flaky") &&
@@ -118,7 +123,8 @@ TEST_CASE("a pass after a failure is flaky, and a case that fails every time is 
   CHECK_THAT(said.out, ContainsSubstring("1 passed; 1 flaky"));
 }
 
-TEST_CASE("a case that ended its world is tried again where that is asked for, alone, and its first end does not count") {
+TEST_CASE(
+    "a case that ended its world is tried again where that is asked for, alone, and its first end does not count") {
   TemporaryDirectory directory;
   const Setting setting{.environment = {"COUNTER=" + (directory / "counter").string()}};
   const Said said = run_trouble(directory / "run", {"flaky/dies_once", "loud/forks", "--retries", "1"}, setting);
@@ -144,7 +150,8 @@ TEST_CASE("what failed in a report can be run again, with its seed, and nothing 
 
   said = run_trouble(directory / "none", {"good", "--rerun-failed", report});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("none of the 2 cases that ended badly there is among the selected ones, as bad/check[W=2]"));
+  CHECK_THAT(said.err, ContainsSubstring(
+                           "none of the 2 cases that ended badly there is among the selected ones, as bad/check[W=2]"));
   run_trouble(directory / "well", {"good"});
   said = run_trouble(directory / "none", {"--rerun-failed", (directory / "well").string()});
   CHECK(said.end == code(2));
@@ -165,7 +172,8 @@ TEST_CASE("a merge knows which world answers for a case, and when a world has ot
   write_text(fresh, plan.dump());
   Said said = call({"merge", (directory / "run").string()});
   CHECK(said.end == code(4));
-  CHECK_THAT(said.err, ContainsSubstring("worlds/1/plan.json has other cases than") && ContainsSubstring("run/plan.json says"));
+  CHECK_THAT(said.err,
+             ContainsSubstring("worlds/1/plan.json has other cases than") && ContainsSubstring("run/plan.json says"));
   CHECK(verdicts(directory / "run").at("many/rounds[W=2,n=0]") == "not_run");
 
   // As a launcher leaves it that is killed before it begins the fresh world.

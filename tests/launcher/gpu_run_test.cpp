@@ -1,5 +1,5 @@
-// Runs on GPUs, for which the CPU stands: which one each rank sees, what becomes of worlds that are larger than there are GPUs, what the
-// report and `doctor` say of them.
+// Runs on GPUs, for which the CPU stands: which one each rank sees, what becomes of worlds that are larger than there
+// are GPUs, what the report and `doctor` say of them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
@@ -43,8 +43,8 @@ class Witness {
   TemporaryDirectory directory_;
 };
 
-Said run_on_gpus(const std::filesystem::path& worker, const std::filesystem::path& out, std::vector<std::string> arguments,
-                 const Setting& setting = {}) {
+Said run_on_gpus(const std::filesystem::path& worker, const std::filesystem::path& out,
+                 std::vector<std::string> arguments, const Setting& setting = {}) {
   std::vector<std::string> all{"run",  "--worker",  worker.string(),       "--out", out.string(), "--device",
                                "cuda", "--backend", SHARDPROOF_CPU_BACKEND};
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -58,9 +58,11 @@ std::string uuid(int gpu) { return "GPU-00000000-0000-0000-0000-00000000000" + s
 TEST_CASE("each rank sees one GPU, its own, whatever the user's environment says, and the report says which") {
   const TemporaryDirectory directory;
   const Witness witness;
-  const Said said = run_on_gpus(
-      witness.program(), directory / "run", {"good/meets[W=3]", "--gpus", "3,1,2"},
-      {.environment = {"CUDA_VISIBLE_DEVICES=7,6,5,4", "CUDA_MODULE_LOADING=LAZY"}, .wrapper = {}, .prelude = "", .meanwhile = {}});
+  const Said said = run_on_gpus(witness.program(), directory / "run", {"good/meets[W=3]", "--gpus", "3,1,2"},
+                                {.environment = {"CUDA_VISIBLE_DEVICES=7,6,5,4", "CUDA_MODULE_LOADING=LAZY"},
+                                 .wrapper = {},
+                                 .prelude = "",
+                                 .meanwhile = {}});
   INFO(said.out << said.err);
   REQUIRE(said.end == code(0));
   CHECK(witness.value(0, "CUDA_VISIBLE_DEVICES") == uuid(4));
@@ -103,15 +105,19 @@ TEST_CASE("worlds that are larger than there are GPUs are skipped and counted, n
   const std::string before = text_of(directory / "run/report.json");
   CHECK(call({"merge", (directory / "run").string()}).end == code(0));
   CHECK(text_of(directory / "run/report.json") == before);
-  CHECK(run_on_gpus(trouble_program(), directory / "budget", {"good", "--gpus", "2", "--max-skips", "0"}).end == code(6));
+  CHECK(run_on_gpus(trouble_program(), directory / "budget", {"good", "--gpus", "2", "--max-skips", "0"}).end ==
+        code(6));
 }
 
-TEST_CASE("a world size that was asked for and has too few GPUs is a mistake, and so is a selection that none is enough for") {
+TEST_CASE(
+    "a world size that was asked for and has too few GPUs is a mistake, and so is a selection that none is enough "
+    "for") {
   const TemporaryDirectory directory;
   const Said asked = run_on_gpus(trouble_program(), directory / "asked", {"good", "--gpus", "2", "--ranks", "2,3"});
   CHECK(asked.end == code(2));
   CHECK(asked.err ==
-        "shardproof: --ranks 3: a world of 3 ranks needs 3 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on one)\n");
+        "shardproof: --ranks 3: a world of 3 ranks needs 3 GPUs, one for each, and may use 2 (--share-gpus puts "
+        "several ranks on one)\n");
   const Said none = run_on_gpus(trouble_program(), directory / "none", {"good/meets[W=3]", "--gpus", "2"});
   CHECK(none.end == code(2));
   CHECK_THAT(none.err, ContainsSubstring("no selected case can run"));
@@ -145,17 +151,21 @@ TEST_CASE("a world says which of its GPUs hurt it, and the report what they have
   const auto gpus = report_of(directory / "run").at("machine").at("gpus");
   CHECK(gpus.at(0).at("slowed_by") == nlohmann::json{"heat (software)"});
   CHECK(gpus.at(0).at("peers") ==
-        nlohmann::json::array({{{"uuid", uuid(1)}, {"can_access", false}, {"performance_rank", 1}, {"native_atomics", false}}}));
+        nlohmann::json::array(
+            {{{"uuid", uuid(1)}, {"can_access", false}, {"performance_rank", 1}, {"native_atomics", false}}}));
   CHECK_FALSE(gpus.at(0).contains("numa_node"));
 }
 
 TEST_CASE("without a GPU there is no run, and the reason is one line") {
   const TemporaryDirectory directory;
-  const Said blind = run_on_gpus(trouble_program(), directory / "blind", {"good"},
-                                 {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}});
+  const Said blind =
+      run_on_gpus(trouble_program(), directory / "blind", {"good"},
+                  {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}});
   CHECK(blind.end == code(3));
-  CHECK(blind.err == "shardproof: --device cuda: no GPUs: cudaGetDeviceCount: cudaErrorNoDevice (100), cudaErrorNoDevice\n");
-  const Said none = call({"run", "--worker", trouble_program().string(), "--device", "cuda", "--backend", "/etc/hostname"});
+  CHECK(blind.err ==
+        "shardproof: --device cuda: no GPUs: cudaGetDeviceCount: cudaErrorNoDevice (100), cudaErrorNoDevice\n");
+  const Said none =
+      call({"run", "--worker", trouble_program().string(), "--device", "cuda", "--backend", "/etc/hostname"});
   CHECK(none.end == code(3));
   CHECK_THAT(none.err, ContainsSubstring("no GPUs: backend /etc/hostname: "));
   CHECK(none.err.find('\n') + 1 == none.err.size());
@@ -164,7 +174,8 @@ TEST_CASE("without a GPU there is no run, and the reason is one line") {
 TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it begins, in one line") {
   const TemporaryDirectory directory;
   const auto worker = directory / "worker";
-  write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] && kill -SEGV $$\nexec \"" + trouble_program().string() + "\" \"$@\"\n");
+  write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] && kill -SEGV $$\nexec \"" + trouble_program().string() +
+                         "\" \"$@\"\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const Said said = run_on_gpus(worker, directory / "run", {"good"});
   CHECK(said.end == code(3));
@@ -185,8 +196,9 @@ TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command
   const TemporaryDirectory directory;
   run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus"});
   const auto again = [&](const std::string& name, const std::string& failed, std::vector<std::string> arguments) {
-    std::vector<std::string> all{"run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
-                                 "--out", directory / name};
+    std::vector<std::string> all{
+        "run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
+        "--out", directory / name};
     all.insert(all.end(), arguments.begin(), arguments.end());
     const Said said = call(all);
     INFO(said.out << said.err);
@@ -210,10 +222,13 @@ TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command
 
 TEST_CASE("what is said of GPUs beside a report of a run on them stands in for what that run was told") {
   const TemporaryDirectory directory;
-  CHECK(run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus", "--times", "cupti"}).end == code(1));
+  CHECK(
+      run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus", "--times", "cupti"})
+          .end == code(1));
   const auto again = [&](const std::string& name, const std::string& failed, std::vector<std::string> arguments) {
-    std::vector<std::string> all{"run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
-                                 "--out", directory / name};
+    std::vector<std::string> all{
+        "run",   "--worker",      trouble_program().string(), "--rerun-failed", (directory / failed).string(),
+        "--out", directory / name};
     all.insert(all.end(), arguments.begin(), arguments.end());
     return call(all);
   };
@@ -230,8 +245,10 @@ TEST_CASE("what is said of GPUs beside a report of a run on them stands in for w
   // Of a run on no GPU they are as wrong as they were.
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", directory / "simulated"});
   CHECK_THAT(again("none", "simulated", {"--gpus", "2"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
-  CHECK_THAT(again("none", "run", {"--gpus", "2", "--device", "sim"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
-  call({"run", "bad/check", "--worker", trouble_program().string(), "--fabric", "thread", "--out", directory / "threads"});
+  CHECK_THAT(again("none", "run", {"--gpus", "2", "--device", "sim"}).err,
+             ContainsSubstring("--gpus 2: only with --device cuda"));
+  call({"run", "bad/check", "--worker", trouble_program().string(), "--fabric", "thread", "--out",
+        directory / "threads"});
   CHECK(again("free", "threads", {"--scheduler", "free"}).end == code(1));
   CHECK_THAT(again("none", "simulated", {"--scheduler", "free"}).err, ContainsSubstring("with --fabric thread only"));
 }
@@ -255,7 +272,8 @@ TEST_CASE("times from a CUPTI that is not there are refused with the reason, and
   const TemporaryDirectory directory;
   const auto worker = directory / "worker";
   write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] || exec \"" + trouble_program().string() + "\" \"$@\"\n\"" +
-                         trouble_program().string() + "\" \"$@\" | sed 's/}$/,\"why_no_records\":\"there is no CUPTI here\"}/'\n");
+                         trouble_program().string() +
+                         "\" \"$@\" | sed 's/}$/,\"why_no_records\":\"there is no CUPTI here\"}/'\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const Said refused = run_on_gpus(worker, directory / "run", {"good", "--gpus", "1", "--times", "cupti"});
   CHECK(refused.end == code(3));
@@ -268,17 +286,19 @@ TEST_CASE("a failure on GPUs is reproduced on GPUs") {
   const TemporaryDirectory directory;
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus", "1", "--share-gpus"});
   CHECK(said.end == code(1));
-  CHECK_THAT(said.out, ContainsSubstring("again: ") &&
-                           ContainsSubstring(std::string("--device cuda --backend ") + SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
+  CHECK_THAT(said.out,
+             ContainsSubstring("again: ") && ContainsSubstring(std::string("--device cuda --backend ") +
+                                                               SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
 }
 
 TEST_CASE("a backend that is named and is none is a mistake in the command") {
   for (const char* command : {"run", "doctor"}) {
     std::vector<std::string> words{command, "--worker", trouble_program().string()};
     if (words.front() == "run") words.insert(words.end(), {"--device", "cuda"});
-    for (const auto& [backend, why] : {std::pair("", "--backend '': the shared object that reaches CUDA, a file"),
-                                       std::pair("/nowhere.so", "--backend /nowhere.so: there is no such file, or it is no ordinary one"),
-                                       std::pair("/dev/null", "--backend /dev/null: there is no such file, or it is no ordinary one")}) {
+    for (const auto& [backend, why] :
+         {std::pair("", "--backend '': the shared object that reaches CUDA, a file"),
+          std::pair("/nowhere.so", "--backend /nowhere.so: there is no such file, or it is no ordinary one"),
+          std::pair("/dev/null", "--backend /dev/null: there is no such file, or it is no ordinary one")}) {
       std::vector<std::string> all = words;
       all.insert(all.end(), {"--backend", backend});
       const Said said = call(all);
@@ -294,7 +314,8 @@ TEST_CASE("the doctor ends badly where the backend that was named cannot be used
   };
   CHECK(end(SHARDPROOF_CPU_BACKEND) == code(0));
   CHECK(end("/etc/hostname") == code(3));
-  CHECK(end(SHARDPROOF_CPU_BACKEND, {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}) == code(3));
+  CHECK(end(SHARDPROOF_CPU_BACKEND,
+            {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}) == code(3));
   CHECK(call({"doctor", "--worker", trouble_program().string()}).end == code(0));
 }
 
@@ -304,13 +325,17 @@ TEST_CASE("the doctor asks for GPUs as a run does") {
     all.insert(all.end(), arguments.begin(), arguments.end());
     return call(all, setting).out;
   };
+  CHECK_THAT(
+      examine({"--backend", SHARDPROOF_CPU_BACKEND}),
+      ContainsSubstring(
+          "GPUs: 8 x threads of this process, backend CUDA on the CPU, cuda_driver 13.0, cuda_runtime 13.0, nccl "));
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
-             ContainsSubstring("GPUs: 8 x threads of this process, backend CUDA on the CPU, cuda_driver 13.0, cuda_runtime 13.0, nccl "));
-  CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND}),
-             ContainsSubstring("hurts     GPUs that cannot reach each other's memory: 0 and 7, 1 and 7, 2 and 7, and 4 more") &&
+             ContainsSubstring(
+                 "hurts     GPUs that cannot reach each other's memory: 0 and 7, 1 and 7, 2 and 7, and 4 more") &&
                  ContainsSubstring("hurts     GPU 7: slowed by heat (software)"));
   CHECK_THAT(examine({"--backend", SHARDPROOF_CPU_BACKEND},
                      {.environment = {"CUDA_VISIBLE_DEVICES="}, .wrapper = {}, .prelude = "", .meanwhile = {}}),
              ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("cudaErrorNoDevice"));
-  CHECK_THAT(examine({"--backend", "/etc/hostname"}), ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("/etc/hostname"));
+  CHECK_THAT(examine({"--backend", "/etc/hostname"}),
+             ContainsSubstring("prevents  GPUs: none") && ContainsSubstring("/etc/hostname"));
 }

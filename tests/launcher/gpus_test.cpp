@@ -90,8 +90,10 @@ TEST_CASE("all GPUs, the first ones, or those that are named, in that order") {
   CHECK(refusal([] { chosen({.count = 4, .names = {}}); }) == "--gpus 4: there are 3 GPUs");
   CHECK(refusal([] { chosen({.count = {}, .names = {"3"}}); }) ==
         "--gpus 3: there is no such GPU; there is 0 (GPU-a0), 1 (GPU-b0), 2 (GPU-c0)");
-  CHECK_THAT(refusal([] { chosen({.count = {}, .names = {"GPU-"}}); }), ContainsSubstring("several GPUs begin like this"));
-  CHECK(refusal([] { chosen({.count = {}, .names = {"0", "GPU-a"}}); }) == "--gpus GPU-a: GPU 0 (GPU-a0) is named twice");
+  CHECK_THAT(refusal([] { chosen({.count = {}, .names = {"GPU-"}}); }),
+             ContainsSubstring("several GPUs begin like this"));
+  CHECK(refusal([] { chosen({.count = {}, .names = {"0", "GPU-a"}}); }) ==
+        "--gpus GPU-a: GPU 0 (GPU-a0) is named twice");
 }
 
 TEST_CASE("no GPU is lent to two worlds at a time") {
@@ -129,11 +131,14 @@ TEST_CASE("GPUs that are chosen know of each other, and of none that ranks will 
 TEST_CASE("a rank with a GPU of its own is told that one, and nothing of how to share it") {
   const auto ranks = gpu_environment({"GPU-a0", "GPU-b0"}, 22809, "7", {});
   REQUIRE(ranks.size() == 2);
-  CHECK(ranks[1] ==
-        Environment{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}, {"CUDA_MODULE_LOADING", "EAGER"}, {"CUDA_VISIBLE_DEVICES", "GPU-b0"}});
+  CHECK(ranks[1] == Environment{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
+                                {"CUDA_MODULE_LOADING", "EAGER"},
+                                {"CUDA_VISIBLE_DEVICES", "GPU-b0"}});
 }
 
-TEST_CASE("ranks that share a GPU are machines of their own to an NCCL that does not share, and are allowed to by one that does") {
+TEST_CASE(
+    "ranks that share a GPU are machines of their own to an NCCL that does not share, and are allowed to by one that "
+    "does") {
   const auto old = gpu_environment({"GPU-a0", "GPU-a0"}, 22809, "7", {});
   CHECK(old[0].at("NCCL_HOSTID") != old[1].at("NCCL_HOSTID"));
   CHECK_FALSE(old[0].contains("NCCL_MULTI_RANK_GPU_ENABLE"));
@@ -146,7 +151,8 @@ TEST_CASE("ranks that share a GPU are machines of their own to an NCCL that does
 }
 
 TEST_CASE("what the user has set stays, but for who sees which GPU") {
-  const std::vector<std::string> users{"CUDA_MODULE_LOADING=LAZY", "NCCL_PROTO=LL", "CUDA_VISIBLE_DEVICES=0,1", "NCCL_HOSTID=mine"};
+  const std::vector<std::string> users{"CUDA_MODULE_LOADING=LAZY", "NCCL_PROTO=LL", "CUDA_VISIBLE_DEVICES=0,1",
+                                       "NCCL_HOSTID=mine"};
   const auto ranks = gpu_environment({"GPU-a0", "GPU-a0"}, 22809, "7", users);
   CHECK_FALSE(ranks[0].contains("CUDA_MODULE_LOADING"));
   CHECK_FALSE(ranks[0].contains("NCCL_PROTO"));
@@ -159,7 +165,8 @@ TEST_CASE("worlds that there are too few GPUs for are skipped, and say so with b
   const Plan all = plan(sizes({1, 2, 4}), on_gpus(2));
   REQUIRE(all.worlds.size() == 3);
   CHECK(all.worlds[1].skipped.empty());
-  CHECK(all.worlds[2].skipped == "a world of 4 ranks needs 4 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on one)");
+  CHECK(all.worlds[2].skipped ==
+        "a world of 4 ranks needs 4 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on one)");
   CHECK(all.worlds[2].unfit_for_timing.empty());
   CHECK(all.supply->count() == 2);
 }
@@ -168,7 +175,8 @@ TEST_CASE("a size that was asked for is refused rather than skipped, and so is a
   PlanOptions options = on_gpus(2);
   options.ranks = {1, 4};
   CHECK(refusal([&] { plan(sizes({1, 2, 4}), options); }) ==
-        "--ranks 4: a world of 4 ranks needs 4 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on one)");
+        "--ranks 4: a world of 4 ranks needs 4 GPUs, one for each, and may use 2 (--share-gpus puts several ranks on "
+        "one)");
   CHECK_THAT(refusal([] { plan(sizes({3, 4}), on_gpus(2)); }),
              ContainsSubstring("no selected case can run: a world of 3 ranks needs 3 GPUs"));
 }
@@ -181,12 +189,16 @@ TEST_CASE("worlds whose ranks share GPUs are unfit for timing, and the others ar
 }
 
 TEST_CASE("a worker that does not say its GPUs is told in one line, with what it did instead") {
-  CHECK_THAT(unknown_gpus("kill -SEGV $$"), ContainsSubstring("/some/backend.so") && ContainsSubstring("ended with signal 11 (SIGSEGV)"));
-  CHECK_THAT(unknown_gpus("exec sleep 1000", std::chrono::milliseconds(50)), ContainsSubstring("did not answer within 0.05 s"));
-  CHECK_THAT(unknown_gpus("echo 'oh no' >&2; echo more >&2; exit 2"), ContainsSubstring("exit code 2 (standard error: oh no)"));
+  CHECK_THAT(unknown_gpus("kill -SEGV $$"),
+             ContainsSubstring("/some/backend.so") && ContainsSubstring("ended with signal 11 (SIGSEGV)"));
+  CHECK_THAT(unknown_gpus("exec sleep 1000", std::chrono::milliseconds(50)),
+             ContainsSubstring("did not answer within 0.05 s"));
+  CHECK_THAT(unknown_gpus("echo 'oh no' >&2; echo more >&2; exit 2"),
+             ContainsSubstring("exit code 2 (standard error: oh no)"));
   CHECK_THAT(unknown_gpus("true"), ContainsSubstring("said nothing"));
   CHECK_THAT(unknown_gpus("echo hello"), ContainsSubstring("no JSON: 'hello'"));
-  CHECK_THAT(unknown_gpus("echo '{\"protocol\":1}'"), ContainsSubstring("malformed") && ContainsSubstring("\"backend\" is missing"));
+  CHECK_THAT(unknown_gpus("echo '{\"protocol\":1}'"),
+             ContainsSubstring("malformed") && ContainsSubstring("\"backend\" is missing"));
   CHECK_THAT(unknown_gpus("head -c 300000000 /dev/zero"), ContainsSubstring("ended with"));
 }
 
@@ -194,8 +206,9 @@ TEST_CASE("a list of GPUs comes back as it was, and GPUs are numbered as their t
   const TemporaryDirectory directory;
   write_text(directory / "listing", nlohmann::ordered_json(supply(3).listing).dump());
   SignalWatch signals;
-  const auto asked = program(directory, "[ \"$*\" = \"--list-gpus /some/backend.so\" ] && [ $CUDA_DEVICE_ORDER = PCI_BUS_ID ] && cat " +
-                                            (directory / "listing").string());
+  const auto asked = program(
+      directory, "[ \"$*\" = \"--list-gpus /some/backend.so\" ] && [ $CUDA_DEVICE_ORDER = PCI_BUS_ID ] && cat " +
+                     (directory / "listing").string());
   CHECK(ask_gpus(find_worker(asked), "/some/backend.so", signals) == supply(3).listing);
 }
 
@@ -213,8 +226,8 @@ TEST_CASE("a reason for no GPUs is one line, whatever a library says") {
 }
 
 TEST_CASE("a report's machine says what GPUs were reached by") {
-  CHECK(
-      gpu_facts(supply(1).listing) ==
-      std::map<std::string, std::string>{{"backend", "some CUDA"}, {"cuda_driver", "13.0"}, {"cuda_runtime", "13.0"}, {"nccl", "2.28.9"}});
+  CHECK(gpu_facts(supply(1).listing) ==
+        std::map<std::string, std::string>{
+            {"backend", "some CUDA"}, {"cuda_driver", "13.0"}, {"cuda_runtime", "13.0"}, {"nccl", "2.28.9"}});
   CHECK(models_text(supply(3).listing.gpus) == "2 x model A, 1 x model B");
 }

@@ -1,4 +1,5 @@
-// Ranks that do not come to an end, in every place where they may not: told with the rank, the place and what was seen of it.
+// Ranks that do not come to an end, in every place where they may not: told with the rank, the place and what was seen
+// of it.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>
@@ -27,8 +28,8 @@ struct Hung {
 /// A run of one case that hangs, and then of one that passes.
 Hung hang(const std::filesystem::path& out, const std::string& id, const std::string& timeout = "0.5") {
   Hung hung;
-  hung.said =
-      call({"run", id, "many/rounds[W=2,n=0]", "--timeout", timeout, "--worker", trouble_program().string(), "--out", out.string()});
+  hung.said = call({"run", id, "many/rounds[W=2,n=0]", "--timeout", timeout, "--worker", trouble_program().string(),
+                    "--out", out.string()});
   INFO(hung.said.out << hung.said.err);
   CHECK(hung.said.end == code(4));
   CHECK(verdicts(out) == std::map<std::string, std::string>{{id, "hung"}, {"many/rounds[W=2,n=0]", "passed"}});
@@ -44,7 +45,8 @@ Hung hang(const std::filesystem::path& out, const std::string& id, const std::st
 
 std::filesystem::path evidence(const std::filesystem::path& run) {
   for (const char* world : {"0", "1"}) {
-    if (std::filesystem::exists(run / "worlds" / world / "evidence/flight.json")) return run / "worlds" / world / "evidence";
+    if (std::filesystem::exists(run / "worlds" / world / "evidence/flight.json"))
+      return run / "worlds" / world / "evidence";
   }
   return {};
 }
@@ -82,8 +84,9 @@ TEST_CASE("a long run names a failure when its world ends, and shows it in full 
 TEST_CASE("a rank that is stopped is told by the collective that it never entered, and is not let go on") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/stopped[W=2]");
-  CHECK_THAT(hung.explanation, StartsWith(R"(rank 1 never entered all_reduce #1 of 3 f32 (sum) "after the stop" in group world)") &&
-                                   ContainsSubstring("it is in hang/stopped[W=2] after barrier #0 in group world"));
+  CHECK_THAT(hung.explanation,
+             StartsWith(R"(rank 1 never entered all_reduce #1 of 3 f32 (sum) "after the stop" in group world)") &&
+                 ContainsSubstring("it is in hang/stopped[W=2] after barrier #0 in group world"));
   CHECK_THAT(text_of(evidence(directory / "run") / "rank-1.status"), ContainsSubstring("T (stopped)"));
   CHECK(hung.endings.at(1).at("how") == "overran");
 }
@@ -97,16 +100,16 @@ TEST_CASE("a rank that hangs behind its last collective is told by those who wai
 
 TEST_CASE("a rank that makes call after call is slow, not stuck") {
   TemporaryDirectory directory;
-  const Said said =
-      call({"run", "hang/slow_not_stuck", "--timeout", "2", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  const Said said = call({"run", "hang/slow_not_stuck", "--timeout", "2", "--worker", trouble_program().string(),
+                          "--out", (directory / "run").string()});
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("hang/slow_not_stuck[W=2]") == "hung");
 }
 
 TEST_CASE("a peer that comes late to each call is slow, not missing") {
   TemporaryDirectory directory;
-  const Said said =
-      call({"run", "hang/slow_peer", "--timeout", "0.8", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  const Said said = call({"run", "hang/slow_peer", "--timeout", "0.8", "--worker", trouble_program().string(), "--out",
+                          (directory / "run").string()});
   INFO(said.out);
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "run").at("hang/slow_peer[W=2]") == "hung");
@@ -131,8 +134,10 @@ TEST_CASE("a case has its own time, which the command line overrides") {
 TEST_CASE("a rank that does not end after its last case costs no result, and is told") {
   TemporaryDirectory directory;
   WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
-  const WorldLaunch launch{
-      .worker = trouble_program(), .environment = {"PATH=/usr/bin:/bin", "TROUBLE=never leaves"}, .joining = 700ms, .notice = {}};
+  const WorldLaunch launch{.worker = trouble_program(),
+                           .environment = {"PATH=/usr/bin:/bin", "TROUBLE=never leaves"},
+                           .joining = 700ms,
+                           .notice = {}};
   const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch);
   CHECK_FALSE(outcome.complete);
   CHECK(outcome.remains.endings.at(1).how == Ending::How::overran);
@@ -142,7 +147,8 @@ TEST_CASE("a rank that does not end after its last case costs no result, and is 
   CHECK(merger.close_world().front().verdict == reports::Verdict::passed);
   const reports::Report report = merger.finish();
   CHECK(reports::exit_code(report) == 4);
-  CHECK_THAT(report.worlds.at(0).explanation, ContainsSubstring("rank 1 has left its world, and its process does not end"));
+  CHECK_THAT(report.worlds.at(0).explanation,
+             ContainsSubstring("rank 1 has left its world, and its process does not end"));
 }
 
 TEST_CASE("a rank that has left its process group is ended all the same") {
@@ -153,13 +159,16 @@ TEST_CASE("a rank that has left its process group is ended all the same") {
 
 TEST_CASE("the stacks of every rank are kept where a tool for them is installed, and why not where none is") {
   std::string stacks = "took too long";
-  for (int attempt = 0; attempt < 3 && stacks.find("took too long") != std::string::npos; ++attempt) {  // on a busy machine
+  for (int attempt = 0; attempt < 3 && stacks.find("took too long") != std::string::npos;
+       ++attempt) {  // on a busy machine
     TemporaryDirectory directory;
     const Hung hung = hang(directory / "run", "hang/spins[W=2]");
     const auto file = evidence(directory / "run") / "rank-1.stacks";
     stacks = text_of(file);
     INFO(hung.said.out);
-    CHECK_THAT(hung.said.out, ContainsSubstring(stacks.starts_with("no stacks") ? "\n  " + stacks : "\n  stacks: " + file.string() + "\n"));
+    CHECK_THAT(
+        hung.said.out,
+        ContainsSubstring(stacks.starts_with("no stacks") ? "\n  " + stacks : "\n  stacks: " + file.string() + "\n"));
   }
   if (find_stack_tool(std::getenv("PATH"))) {
     CHECK_THAT(stacks, ContainsSubstring("ranked_test_case_") && ContainsSubstring("main"));

@@ -19,11 +19,13 @@ OptionalPart tap_in(const std::filesystem::path& home) {
 TEST_CASE("a part that a build lacks is answered with the commands that build it") {
   const TemporaryDirectory directory;
   const std::string home = directory.path().string();
-  write_text(directory / "CMakeCache.txt", "CMAKE_GENERATOR:INTERNAL=Ninja\nCMAKE_HOME_DIRECTORY:INTERNAL=/my tree\nX:INTERNAL=\n");
-  CHECK(why_missing(tap_in(home), home) ==
-        "the NCCL tap is not built: there is no " + home + "/lib/tap.so\nBuild it:\n  cmake -S '/my tree' -B " + home +
-            "\n  cmake --build " + home +
-            " --target shardproof_nccl_tap_library\nThe first command has to find the CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
+  write_text(directory / "CMakeCache.txt",
+             "CMAKE_GENERATOR:INTERNAL=Ninja\nCMAKE_HOME_DIRECTORY:INTERNAL=/my tree\nX:INTERNAL=\n");
+  CHECK(why_missing(tap_in(home), home) == "the NCCL tap is not built: there is no " + home +
+                                               "/lib/tap.so\nBuild it:\n  cmake -S '/my tree' -B " + home +
+                                               "\n  cmake --build " + home +
+                                               " --target shardproof_nccl_tap_library\nThe first command has to find "
+                                               "the CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
 }
 
 TEST_CASE("a part that an installation lacks is answered with the commands that build and install it") {

@@ -1,4 +1,5 @@
-// Worlds side by side: that they really are, that a report does not show it, and that each of them ends as it would alone.
+// Worlds side by side: that they really are, that a report does not show it, and that each of them ends as it would
+// alone.
 #include <signal.h>
 
 #include <fmt/format.h>
@@ -20,19 +21,22 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::string> arguments, const Setting& setting = {},
-              const std::filesystem::path& worker = trouble_program()) {
-  std::vector<std::string> all{"run", "--worker", worker.string(), "--out", out.string(), "--jobs", std::to_string(jobs)};
+Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::string> arguments,
+              const Setting& setting = {}, const std::filesystem::path& worker = trouble_program()) {
+  std::vector<std::string> all{"run",        "--worker", worker.string(),     "--out",
+                               out.string(), "--jobs",   std::to_string(jobs)};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return call(all, setting);
 }
 
-/// The patience of ranks that must meet, also on a busy machine; and of ranks whose other world must not run at the same time.
+/// The patience of ranks that must meet, also on a busy machine; and of ranks whose other world must not run at the
+/// same time.
 constexpr std::chrono::seconds to_meet{60}, in_vain{1};
 
 /// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at
 /// the same time. Ranks that have waited for `patience` give up.
-std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds, std::chrono::seconds patience) {
+std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds,
+                                        std::chrono::seconds patience) {
   const std::filesystem::path file = directory / "gathering";
   write_text(file, fmt::format(R"SH(#!/bin/sh
 if [ -n "$SHARDPROOF_PLAN" ]; then
@@ -85,7 +89,8 @@ TEST_CASE("worlds run side by side, as many as were asked for") {
 
 TEST_CASE("worlds side by side have different GPUs, and one that finds too few free waits for them") {
   const auto run = [](const TemporaryDirectory& directory, const char* gpus, const std::filesystem::path& worker) {
-    return run_jobs(directory / "run", 3, {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", gpus}, {}, worker);
+    return run_jobs(directory / "run", 3,
+                    {"good", "--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND, "--gpus", gpus}, {}, worker);
   };
   const TemporaryDirectory directory, narrow, narrower;
   const Said said = run(directory, "6", gathering_program(directory, 3, to_meet));
@@ -124,7 +129,8 @@ TEST_CASE("a report does not show how many worlds ran side by side, nor does a m
 
 TEST_CASE("a world that hangs costs those beside it nothing") {
   const TemporaryDirectory directory;
-  const Said said = run_jobs(directory / "run", 3, {"bad/hangs", "hang/soon_told", "many", "--isolate", "--timeout", "1"});
+  const Said said =
+      run_jobs(directory / "run", 3, {"bad/hangs", "hang/soon_told", "many", "--isolate", "--timeout", "1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   const Verdicts seen = verdicts(directory / "run");
@@ -153,7 +159,8 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
   CHECK(report.at("summary").at("passed") == 5);
   CHECK(report.at("summary").at("not_run") == 5);
   CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/7"));
-  for (const pid_t rank : told_processes(directory / "run", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
+  for (const pid_t rank : told_processes(directory / "run", "here "))
+    CHECK(eventually([&] { return has_ended(rank); }));
 }
 
 TEST_CASE("what a world leaves behind is ended, and the ranks of others are not") {

@@ -20,8 +20,8 @@ CaseInfo make_case(const std::string& id, std::vector<std::string> clauses) {
   return info;
 }
 
-const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}), make_case("s/none", {}),
-                                  make_case("s/other", {"C-1"})};
+const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}),
+                                  make_case("s/none", {}), make_case("s/other", {"C-1"})};
 
 // A case that failed has one failure, which names all clauses of the case.
 reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& verdicts) {
@@ -44,7 +44,9 @@ const FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never com
 const FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
 
 Cell cell_of(Verdict clean, Verdict with) {
-  return kill_matrix({breaks_a}, {cases[0]}, make_report({{"s/one", clean}}), {make_report({{"s/one", with}})}).rows[0].cells[0];
+  return kill_matrix({breaks_a}, {cases[0]}, make_report({{"s/one", clean}}), {make_report({{"s/one", with}})})
+      .rows[0]
+      .cells[0];
 }
 
 }  // namespace
@@ -69,8 +71,10 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK(related_cases(breaks_b, cases).size() == 1);
   CHECK(related_cases(breaks_z, cases).empty());
 
-  const auto clean = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}, {"s/other", Verdict::passed}});
-  const auto all_fail = make_report({{"s/one", Verdict::failed}, {"s/two", Verdict::failed}, {"s/other", Verdict::failed}});
+  const auto clean =
+      make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}, {"s/other", Verdict::passed}});
+  const auto all_fail =
+      make_report({{"s/one", Verdict::failed}, {"s/two", Verdict::failed}, {"s/other", Verdict::failed}});
   const KillMatrix matrix = kill_matrix({breaks_a, breaks_b, breaks_z}, cases, clean, {all_fail, all_fail, all_fail});
   CHECK(matrix.cases == std::vector<std::string>{"s/one", "s/two"});
   CHECK(matrix.rows[0].by == std::vector<std::string>{"s/one", "s/two"});
@@ -79,12 +83,14 @@ TEST_CASE("only cases with a clause that the fault breaks can kill it") {
   CHECK_FALSE(matrix.rows[2].killed());
   CHECK_FALSE(matrix.all_killed());
 
-  CHECK(to_json(matrix).dump() ==
-        R"([{"name":"late","clauses":["A-1"],"what":"comes late","judged":true,"killed":true,"by":["s/one","s/two"],"named":["A-1"]},)"
-        R"({"name":"never","clauses":["B-1"],"what":"never comes","judged":true,"killed":true,"by":["s/two"],"named":["B-1"]},)"
-        R"({"name":"lost","clauses":["Z-9"],"what":"is lost","judged":true,"killed":false,"by":[],"named":[]}])");
+  CHECK(
+      to_json(matrix).dump() ==
+      R"([{"name":"late","clauses":["A-1"],"what":"comes late","judged":true,"killed":true,"by":["s/one","s/two"],"named":["A-1"]},)"
+      R"({"name":"never","clauses":["B-1"],"what":"never comes","judged":true,"killed":true,"by":["s/two"],"named":["B-1"]},)"
+      R"({"name":"lost","clauses":["Z-9"],"what":"is lost","judged":true,"killed":false,"by":[],"named":[]}])");
   const std::string text = to_text(matrix, false);
-  CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") && ContainsSubstring("\ns/two  x  x\n"));
+  CHECK_THAT(text, ContainsSubstring("\n       A  B  C\n") && ContainsSubstring("\ns/one  x\n") &&
+                       ContainsSubstring("\ns/two  x  x\n"));
   CHECK_THAT(text, ContainsSubstring("C  ALIVE   lost (Z-9): is lost [no selected case has one of its clauses]"));
   CHECK_THAT(text, ContainsSubstring("2 of 3 faults killed"));
 }
@@ -116,15 +122,17 @@ TEST_CASE("a fault whose every case is skipped with and without it is not judged
   const auto skipped = make_report({{"s/one", Verdict::skipped}, {"s/two", Verdict::skipped}});
   const auto unjudged = kill_matrix({breaks_a}, cases, skipped, {skipped});
   CHECK(unjudged.all_killed());
-  CHECK_THAT(to_text(unjudged, false), ContainsSubstring("A  not judged  late (A-1): comes late [every case was skipped]\n"
-                                                         "0 of 1 fault killed, 1 not judged\n"));
+  CHECK_THAT(to_text(unjudged, false),
+             ContainsSubstring("A  not judged  late (A-1): comes late [every case was skipped]\n"
+                               "0 of 1 fault killed, 1 not judged\n"));
   CHECK(to_json(unjudged)[0].at("judged") == false);
   // One case that could have noticed it did not.
   const auto half = make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::skipped}});
   CHECK_FALSE(kill_matrix({breaks_a}, cases, half, {half}).all_killed());
   // A fault that makes the subject refuse what it could do before has not been looked for.
   CHECK_FALSE(
-      kill_matrix({breaks_a}, cases, make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}}), {skipped}).all_killed());
+      kill_matrix({breaks_a}, cases, make_report({{"s/one", Verdict::passed}, {"s/two", Verdict::passed}}), {skipped})
+          .all_killed());
   CHECK_FALSE(kill_matrix({breaks_z}, cases, skipped, {skipped}).all_killed());
 }
 
@@ -135,7 +143,8 @@ TEST_CASE("what is waived without a fault judges none") {
   CHECK_FALSE(kill_matrix({breaks_a}, cases, known, {faulty}).all_killed());  // the other one could have noticed it
   const auto unjudged = kill_matrix({breaks_a}, {cases[0]}, known, {faulty});
   CHECK(unjudged.all_killed());
-  CHECK_THAT(to_text(unjudged, false), ContainsSubstring("[every case was skipped or waived]\n0 of 1 fault killed, 1 not judged\n"));
+  CHECK_THAT(to_text(unjudged, false),
+             ContainsSubstring("[every case was skipped or waived]\n0 of 1 fault killed, 1 not judged\n"));
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict") {

@@ -26,7 +26,8 @@ std::string on_a_terminal(std::vector<std::string> arguments, std::vector<std::s
   REQUIRE(::unlockpt(screen.get()) == 0);
   FileDescriptor terminal(::open(::ptsname(screen.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(terminal);
-  arguments.insert(arguments.begin(), {"run", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
+  arguments.insert(arguments.begin(),
+                   {"run", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
   Process process = Process::spawn({.program = SHARDPROOF_LAUNCHER,
                                     .arguments = std::move(arguments),
                                     .environment = std::move(environment),

@@ -24,16 +24,17 @@ TEST_CASE("standard output that cannot be written is output that is unusable, wh
   TemporaryDirectory directory;
   const std::string worker = trouble_program().string(), run = (directory / "run").string();
   REQUIRE(call({"run", "good/alone", "--worker", worker, "--out", run}).end == code(0));
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"list", "--worker", worker},
-                                                                                         {"list", "--worker", worker, "--json"},
-                                                                                         {"diff", run, run},
-                                                                                         {"diff", run, run, "--json"},
-                                                                                         {"stable", run},
-                                                                                         {"merge", run},
-                                                                                         {"run", "good/alone", "--worker", worker},
-                                                                                         {"--help"},
-                                                                                         {"run", "--help"},
-                                                                                         {"--version"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"list", "--worker", worker},
+                                             {"list", "--worker", worker, "--json"},
+                                             {"diff", run, run},
+                                             {"diff", run, run, "--json"},
+                                             {"stable", run},
+                                             {"merge", run},
+                                             {"run", "good/alone", "--worker", worker},
+                                             {"--help"},
+                                             {"run", "--help"},
+                                             {"--version"}}) {
     const Said said = call(arguments, {.prelude = "exec >/dev/full;"});
     INFO(arguments.front());
     CHECK(said.end == code(2));
@@ -65,27 +66,32 @@ TEST_CASE("a reader that does not read holds up neither the run nor whoever want
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   TemporaryDirectory directory;
-  Process process = Process::spawn({.program = SHARDPROOF_LAUNCHER,
-                                    .arguments = {"run", "loud/floods", "hang/soon_told", "--worker", trouble_program().string(),
-                                                  "--output", "0,1", "--out", (directory / "run").string()},
-                                    .environment = {"PATH=/usr/bin:/bin"},
-                                    .standard_output = out.get(),
-                                    .standard_error = err.get()});
+  Process process =
+      Process::spawn({.program = SHARDPROOF_LAUNCHER,
+                      .arguments = {"run", "loud/floods", "hang/soon_told", "--worker", trouble_program().string(),
+                                    "--output", "0,1", "--out", (directory / "run").string()},
+                      .environment = {"PATH=/usr/bin:/bin"},
+                      .standard_output = out.get(),
+                      .standard_error = err.get()});
   CHECK(eventually([&] { return std::filesystem::exists(directory / "run/report.json"); }));
   CHECK(verdicts(directory / "run") == Verdicts{{"loud/floods[W=2]", "passed"}, {"hang/soon_told[W=2]", "hung"}});
   process.signal_group(SIGTERM);  // it waits for somebody who reads
-  CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == Exit{.signalled = true, .code = SIGTERM});
+  CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) ==
+        Exit{.signalled = true, .code = SIGTERM});
 }
 
 TEST_CASE("files that may not grow end with 2, and not by the signal for it") {
   TemporaryDirectory directory;
-  Said said = call({"run", "many", "--repeat", "1000", "--worker", trouble_program().string(), "--out", (directory / "run").string()},
+  Said said = call({"run", "many", "--repeat", "1000", "--worker", trouble_program().string(), "--out",
+                    (directory / "run").string()},
                    {.prelude = "ulimit -f 60;"});
   INFO(said.out << said.err);
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("plan.json") && ContainsSubstring("File too large"));
+  CHECK_THAT(said.err, ContainsSubstring("output unusable") && ContainsSubstring("plan.json") &&
+                           ContainsSubstring("File too large"));
 
-  said = call({"list", "--worker", trouble_program().string()}, {.prelude = "ulimit -f 64; exec >list; head -c 32700 /dev/zero;"});
+  said = call({"list", "--worker", trouble_program().string()},
+              {.prelude = "ulimit -f 64; exec >list; head -c 32700 /dev/zero;"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("write to standard output: File too large"));
 }
@@ -102,7 +108,8 @@ TEST_CASE("whatever signal asks a run to end, its ranks and their meeting place 
       CHECK(std::filesystem::exists(meeting_place));
       ::kill(launcher.pid(), number);
     };
-    const Said said = call({"run", "bad/waits", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
+    const Said said = call(
+        {"run", "bad/waits", "--worker", trouble_program().string(), "--out", (directory / "run").string()}, setting);
     INFO(said.out << said.err);
     CHECK(said.end == code(128 + number));
     CHECK(std::filesystem::exists(directory / "run/report.json"));
@@ -114,8 +121,8 @@ TEST_CASE("a worker that still lists its cases ends with its launcher") {
   TemporaryDirectory directory;
   const auto named = directory / "pid";
   const auto worker = directory / "worker";
-  write_text(worker, "#!/bin/sh\necho $$ >'" + named.string() + ".new'; mv '" + named.string() + ".new' '" + named.string() +
-                         "'; exec sleep 600\n");
+  write_text(worker, "#!/bin/sh\necho $$ >'" + named.string() + ".new'; mv '" + named.string() + ".new' '" +
+                         named.string() + "'; exec sleep 600\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   Setting setting;
   setting.meanwhile = [&](Process& launcher, const auto&) {
@@ -133,8 +140,11 @@ TEST_CASE("a worker that still lists its cases ends with its launcher") {
 
 TEST_CASE("a worker lists its cases for nobody once the launcher that asked has ended") {
   const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  Process ended = Process::spawn(
-      {.program = "/bin/true", .arguments = {}, .environment = {}, .standard_output = null.get(), .standard_error = null.get()});
+  Process ended = Process::spawn({.program = "/bin/true",
+                                  .arguments = {},
+                                  .environment = {},
+                                  .standard_output = null.get(),
+                                  .standard_error = null.get()});
   const pid_t nobody = ended.pid();
   REQUIRE(ended.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
   for (const auto& [parent, end] : {std::pair(::getpid(), 0), std::pair(nobody, 3)}) {

@@ -43,8 +43,9 @@ TEST_CASE("GPUs are given as a number, or by index or uuid") {
   CHECK(gpu_choice("GPU-8a1f").names == std::vector<std::string>{"GPU-8a1f"});
   CHECK_FALSE(gpu_choice("GPU-8a1f,1").count);
   for (const char* text : {"0", "-1", ",", ",2", "1,,2", "1,2,,", "1,-2"}) {
-    CHECK(refused(text) == "--gpus " + std::string(text) +
-                               ": how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
+    CHECK(refused(text) ==
+          "--gpus " + std::string(text) +
+              ": how many, as 4, or which, as 0,2 or GPU-8a1f by their uuids; the one with index 2 alone is `2,`");
   }
   CHECK(refused("").starts_with("--gpus '': how many"));
   for (const char* text : {"2147483648", "99999999999999999999999"})
@@ -61,11 +62,13 @@ TEST_CASE("world sizes are given together or one by one") {
 }
 
 TEST_CASE("names are given together or one by one") {
-  CHECK(listed("--require", std::vector<std::string>{"A-1,A-2", "B-1"}) == std::vector<std::string>{"A-1", "A-2", "B-1"});
+  CHECK(listed("--require", std::vector<std::string>{"A-1,A-2", "B-1"}) ==
+        std::vector<std::string>{"A-1", "A-2", "B-1"});
   CHECK(listed("--require", {}).empty());
   for (const char* text : {"", ",", "A-1,", ",A-1", "A-1,,A-2"}) {
     INFO(text);
-    CHECK(refusal([&] { listed("--require", std::vector<std::string>{text}); }).ends_with(": a name, or several as A,B"));
+    CHECK(
+        refusal([&] { listed("--require", std::vector<std::string>{text}); }).ends_with(": a name, or several as A,B"));
   }
 }
 

@@ -34,7 +34,8 @@ TEST_CASE("an earlier run is replaced, however it ended") {
   CHECK_FALSE(std::filesystem::exists(out / "worlds/1"));
 
   // Ranks that are threads share their logs by links.
-  for (int round = 0; round < 2; ++round) CHECK(run_trouble(out, {"good", "--fabric", "thread", "--overwrite"}).end == code(0));
+  for (int round = 0; round < 2; ++round)
+    CHECK(run_trouble(out, {"good", "--fabric", "thread", "--overwrite"}).end == code(0));
   CHECK(run_trouble(out, {"good/alone", "--overwrite"}).end == code(0));
 
   write_text(out / "notes.txt", "mine");
@@ -56,8 +57,8 @@ TEST_CASE("a run in progress is not replaced, and a run whose launcher was kille
     const Said merged = call({"merge", out.string()});
     CHECK(merged.end == code(2));
     CHECK(merged.out.empty());
-    CHECK(merged.err ==
-          "shardproof: output unusable: " + out.string() + ": another shardproof command is writing to it: wait for its end\n");
+    CHECK(merged.err == "shardproof: output unusable: " + out.string() +
+                            ": another shardproof command is writing to it: wait for its end\n");
     ::kill(launcher.pid(), SIGKILL);
   };
   run_trouble(out, {"bad/waits"}, setting);
@@ -71,7 +72,8 @@ TEST_CASE("every command that keeps its output can replace it") {
   const std::string out = directory / "out", scenario = directory / "scenario.json";
   const auto explore = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all{
-        "explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "1", "--out", out};
+        "explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "1",
+        "--out",   out};
     all.insert(all.end(), more.begin(), more.end());
     return call(all, {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}}).end;
   };
@@ -82,8 +84,8 @@ TEST_CASE("every command that keeps its output can replace it") {
   CHECK_FALSE(std::filesystem::exists(out + "/differences"));
 
   const auto play = [&](const std::string& document, const std::string& subject, const std::vector<std::string>& more) {
-    std::vector<std::string> all{"play", document, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", subject, "--ranks",
-                                 "1",    "--out",  out};
+    std::vector<std::string> all{
+        "play", document, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", subject, "--ranks", "1", "--out", out};
     all.insert(all.end(), more.begin(), more.end());
     return call(all);
   };
@@ -101,18 +103,19 @@ TEST_CASE("a trace takes no place of the run's own files") {
   TemporaryDirectory directory;
   const std::string out = directory / "out", scenario = directory / "scenario.json";
   const auto play = [&](const std::string& trace) {
-    return call(
-        {"play", scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady", "--ranks", "1", "--out", out, "--trace", trace});
+    return call({"play", scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady", "--ranks", "1",
+                 "--out", out, "--trace", trace});
   };
   write_text(scenario, "{}");
   std::filesystem::create_directory(directory / "real");
   std::filesystem::create_directory_symlink("real", directory / "link");
-  for (const char* name : {"report.json", "run.json.new", ".shardproof-output", "worlds", "worlds/0/t.json", "mine/t.json", "",
-                           "x/../run.json", "../link/../out/plan.json"}) {
+  for (const char* name : {"report.json", "run.json.new", ".shardproof-output", "worlds", "worlds/0/t.json",
+                           "mine/t.json", "", "x/../run.json", "../link/../out/plan.json"}) {
     INFO(name);
     const Said said = play(out + "/" + name);
     CHECK(said.end == code(2));
-    CHECK(said.err == "shardproof: output unusable: " + out + "/" + name + ": the run keeps its own files there: write --trace " + out +
+    CHECK(said.err == "shardproof: output unusable: " + out + "/" + name +
+                          ": the run keeps its own files there: write --trace " + out +
                           "/trace.json, or name a file outside " + out + "\n");
     CHECK_FALSE(std::filesystem::exists(out));
   }
@@ -121,19 +124,21 @@ TEST_CASE("a trace takes no place of the run's own files") {
 TEST_CASE("a played failure names evidence where it is kept, and else the option that keeps it") {
   TemporaryDirectory directory;
   const std::string out = directory / "out", scenario = directory / "scenario.json";
-  CHECK(
-      call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1", "--rounds", "1", "--out", out},
-           {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}})
-          .end == code(1));
+  CHECK(call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks", "1",
+              "--rounds", "1", "--out", out},
+             {.environment = {"FICKLE_MARK=" + (directory / "mark").string()}})
+            .end == code(1));
   std::filesystem::copy_file(out + "/differences/1/scenario.json", scenario);
   const auto play = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> all{"play", scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady", "--ranks", "1"};
+    std::vector<std::string> all{"play",      scenario, "--worker", SHARDPROOF_FICKLE_PROGRAM,
+                                 "--subject", "steady", "--ranks",  "1"};
     all.insert(all.end(), more.begin(), more.end());
     const Said said = call(all, {.environment = {"FICKLE_ABORTS=yes"}});
     CHECK(said.end == code(4));
     return said.out;
   };
-  CHECK_THAT(play({}), ContainsSubstring("  evidence: deleted with the run; --out DIRECTORY keeps it\n") && !ContainsSubstring("worlds/0"));
+  CHECK_THAT(play({}), ContainsSubstring("  evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
+                           !ContainsSubstring("worlds/0"));
   const std::string kept = directory / "kept";
   CHECK_THAT(play({"--out", kept}), ContainsSubstring("  evidence: " + kept + "/worlds/0/evidence\n"));
   CHECK(std::filesystem::exists(kept + "/worlds/0/evidence"));
@@ -175,7 +180,8 @@ TEST_CASE("the link leads to the latest run, however the run ended and wherever 
 
   Setting setting;
   setting.meanwhile = [&](Process& launcher, const auto&) {
-    REQUIRE(eventually([&] { return text_of(latest / "worlds/0/logs/rank-1.err").find("here ") != std::string::npos; }));
+    REQUIRE(
+        eventually([&] { return text_of(latest / "worlds/0/logs/rank-1.err").find("here ") != std::string::npos; }));
     ::kill(launcher.pid(), SIGTERM);
   };
   CHECK(run_in(directory.path(), {"bad/waits"}, setting).end == code(128 + SIGTERM));

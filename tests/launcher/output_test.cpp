@@ -56,12 +56,14 @@ TEST_CASE("a full disk is said to be full") {
   if (!std::filesystem::exists("/dev/full")) SKIP("no /dev/full here");
   TemporaryDirectory directory;
   std::filesystem::create_symlink("/dev/full", directory / "report.new");
-  CHECK_THAT(refusal([&] { write_file(directory / "report", std::string(100'000, 'x')); }), ContainsSubstring("No space left on device"));
+  CHECK_THAT(refusal([&] { write_file(directory / "report", std::string(100'000, 'x')); }),
+             ContainsSubstring("No space left on device"));
   CHECK_FALSE(std::filesystem::exists(directory / "report"));
 }
 
 TEST_CASE("of the environment, only what changes results is recorded") {
-  const std::vector<std::string> environment{"OMP_NUM_THREADS=2", "SECRET=x", "NCCL_DEBUG=INFO", "LANG=C", "LANGUAGE=de", "broken"};
+  const std::vector<std::string> environment{"OMP_NUM_THREADS=2", "SECRET=x", "NCCL_DEBUG=INFO", "LANG=C",
+                                             "LANGUAGE=de",       "broken"};
   CHECK(recorded_environment(environment) ==
         std::map<std::string, std::string>{{"LANG", "C"}, {"NCCL_DEBUG", "INFO"}, {"OMP_NUM_THREADS", "2"}});
 }
@@ -106,11 +108,13 @@ TEST_CASE("a file that is to be new is refused where something is, or no folder 
   CHECK_FALSE(std::filesystem::exists(directory / "new"));
   write_text(directory / "there", "precious");
   CHECK(refusal([&] { require_new_file(directory / "there"); }) ==
-        "output unusable: " + (directory / "there").string() + " is there already, and nothing is ever overwritten: name a new file");
+        "output unusable: " + (directory / "there").string() +
+            " is there already, and nothing is ever overwritten: name a new file");
   std::filesystem::create_symlink("nowhere", directory / "link");
   CHECK_THAT(refusal([&] { require_new_file(directory / "link"); }), ContainsSubstring("is there already"));
   CHECK_THAT(refusal([&] { require_new_file(directory.path()); }), ContainsSubstring("Is a directory"));
-  CHECK_THAT(refusal([&] { require_new_file(directory / "none/new"); }), ContainsSubstring("No such file or directory"));
+  CHECK_THAT(refusal([&] { require_new_file(directory / "none/new"); }),
+             ContainsSubstring("No such file or directory"));
   CHECK_THAT(refusal([&] { require_new_file(directory / "there/new"); }), ContainsSubstring("Not a directory"));
   require_new_file("/dev/null");
   REQUIRE(mkfifo((directory / "pipe").c_str(), 0600) == 0);

@@ -122,7 +122,8 @@ TEST_CASE("cases of other seeds are played on request, and a case plays a given 
   const auto planned = [&](auto change) { return plan(drawing, with(change)); };
   const auto ids = [&](auto change) { return all_ids(planned(change)); };
 
-  CHECK(ids([](auto& o) { o.filters = {"ring/drawn[W=2,seed=70]"}; }) == std::vector<std::string>{"ring/drawn[W=2,seed=70]"});
+  CHECK(ids([](auto& o) { o.filters = {"ring/drawn[W=2,seed=70]"}; }) ==
+        std::vector<std::string>{"ring/drawn[W=2,seed=70]"});
   CHECK(ids([](auto& o) { o.filters = {"ring/drawn"}, o.generated = 3; }) ==
         std::vector<std::string>{"ring/drawn[W=2,seed=1]", "ring/drawn[W=2,seed=2]", "ring/drawn[W=2,seed=3]"});
   CHECK(ids([](auto& o) { o.filters = {"ring/drawn"}, o.ranks = {2}, o.generated = 1; }) ==
@@ -131,8 +132,10 @@ TEST_CASE("cases of other seeds are played on request, and a case plays a given 
   CHECK_FALSE(planned([](auto& o) { o.generated = 3; }).partial);
   CHECK(planned([](auto& o) { o.generated = 1; }).partial);
   const auto refused = [&](auto change) { return refusal(with(change), drawing); };
-  CHECK(refused([](auto& o) { o.filters = {"ring/left"}, o.generated = 9; }) == "--generated 9: no selected case draws what it plays");
-  CHECK(refused([](auto& o) { o.filters = {"ring/drawn"}, o.generated = 0; }) == "--generated 0: no other case is selected");
+  CHECK(refused([](auto& o) { o.filters = {"ring/left"}, o.generated = 9; }) ==
+        "--generated 9: no selected case draws what it plays");
+  CHECK(refused([](auto& o) { o.filters = {"ring/drawn"}, o.generated = 0; }) ==
+        "--generated 0: no other case is selected");
   for (const char* const filter :
        {"ring/drawn[W=2,seed=0]", "ring/drawn[W=2,seed=03]", "ring/drawn[W=2,seed=-1]", "ring/drawn[W=3,seed=3]"})
     CHECK_THAT(refused([&](auto& o) { o.filters = {filter}; }), ContainsSubstring("no case matches"));
@@ -162,22 +165,27 @@ TEST_CASE("filters and sizes select, and make a run partial") {
 TEST_CASE("a mistake is named together with what there is") {
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })),
              ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
-  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })), ContainsSubstring("closest is 'ring/left[W=2]'"));
+  CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })),
+             ContainsSubstring("closest is 'ring/left[W=2]'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })),
              ContainsSubstring("no case matches 'nothing/at/all'; suites are ring, tree"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"3"}; })), !ContainsSubstring("closest"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })),
              ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
-  CHECK_THAT(refusal(with([](auto& o) { o.ranks = {2, 0}; })), ContainsSubstring("--ranks 0: a world has 1 to 1024 ranks"));
+  CHECK_THAT(refusal(with([](auto& o) { o.ranks = {2, 0}; })),
+             ContainsSubstring("--ranks 0: a world has 1 to 1024 ranks"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {-1}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {10'000}; })), ContainsSubstring("1 to 1024"));
   CHECK_THAT(refusal(with([](auto& o) { o.subject = "other"; })),
              ContainsSubstring("unknown subject 'other'; there are right, wrong, pytorch, and"));
-  CHECK_THAT(refusal(with([](auto& o) { o.device = "abacus"; })), ContainsSubstring("unknown device 'abacus'; known: sim"));
-  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })), ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
+  CHECK_THAT(refusal(with([](auto& o) { o.device = "abacus"; })),
+             ContainsSubstring("unknown device 'abacus'; known: sim"));
+  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })),
+             ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
   CHECK(refusal(with([](auto& o) { o.fault = "lste"; })) ==
         "unknown fault 'lste'; closest is 'late', `shardproof list --clauses` shows all faults");
-  CHECK(refusal(with([](auto& o) { o.fault = "3"; })) == "unknown fault '3'; `shardproof list --clauses` shows all faults");
+  CHECK(refusal(with([](auto& o) { o.fault = "3"; })) ==
+        "unknown fault '3'; `shardproof list --clauses` shows all faults");
   CHECK_THAT(refusal(with([](auto& o) { o.repeat = 0; })), ContainsSubstring("at least once"));
   CHECK_THAT(refusal({}, Listing{}), ContainsSubstring("the worker has no cases"));
 }
@@ -230,7 +238,8 @@ TEST_CASE("cases that ask for threads have worlds of threads beside those of pro
   CHECK(freely.worlds[2].scheduler == Scheduler::free);
   const Plan threads = plan(listing_with_threads(), with([](auto& o) { o.fabric = "thread"; }));
   CHECK(fabrics(threads) == std::vector<std::string>{"1 thread", "2 thread", "4 thread", "128 thread"});
-  const Plan alone = plan(listing_with_threads(), with([](auto& o) { o.filters = {"tree"}, o.isolate = true, o.ranks = {2}; }));
+  const Plan alone =
+      plan(listing_with_threads(), with([](auto& o) { o.filters = {"tree"}, o.isolate = true, o.ranks = {2}; }));
   CHECK(fabrics(alone) == std::vector<std::string>{"2 shm", "2 thread"});
 }
 
@@ -253,23 +262,27 @@ TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and
   const std::string why = "its ranks are to be threads of one process: ";
   CHECK(skips(plan(listing_with_threads(), {})).empty());
   CHECK(skips(plan(listing_with_threads(), with([](auto& o) { o.processes_only = true; }))) ==
-        std::vector{"2 shm " + why + "--fabric shm makes them processes", "128 shm " + why + "--fabric shm makes them processes"});
+        std::vector{"2 shm " + why + "--fabric shm makes them processes",
+                    "128 shm " + why + "--fabric shm makes them processes"});
   const auto on_gpus = [](auto& o) {
     o.device = "cuda";
     o.fabric = "nccl";
     o.supply = GpuSupply{.listing = {}, .shared = false};
     o.supply->listing.gpus.resize(4);
   };
-  CHECK(skips(plan(listing_with_threads(), with(on_gpus))) ==
-        std::vector{"2 nccl " + why + "ranks on GPUs are processes", "128 nccl " + why + "ranks on GPUs are processes"});
+  CHECK(
+      skips(plan(listing_with_threads(), with(on_gpus))) ==
+      std::vector{"2 nccl " + why + "ranks on GPUs are processes", "128 nccl " + why + "ranks on GPUs are processes"});
   // That there are too few GPUs is no matter then.
   const auto largest_on_gpus = [&](auto& o) { on_gpus(o), o.ranks = {128}; };
   CHECK(skips(plan(listing_with_threads(), with(largest_on_gpus))).size() == 1);
 
   Listing new_catch = listing_with_threads();
   new_catch.why_no_threads = "too new a Catch2";
-  CHECK(skips(plan(new_catch, {})) == std::vector{"2 shm " + why + "too new a Catch2", "128 shm " + why + "too new a Catch2"});
-  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "thread"; }), new_catch), ContainsSubstring("--fabric thread: too new a Catch2"));
+  CHECK(skips(plan(new_catch, {})) ==
+        std::vector{"2 shm " + why + "too new a Catch2", "128 shm " + why + "too new a Catch2"});
+  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "thread"; }), new_catch),
+             ContainsSubstring("--fabric thread: too new a Catch2"));
 }
 
 TEST_CASE("a scheduler that would schedule nothing is refused") {
@@ -299,7 +312,8 @@ TEST_CASE("a worker without subjects is not asked for one") {
   Listing plain = listing();
   plain.subjects.clear();
   CHECK(plan(plain, {}).worlds.front().subject.empty());
-  CHECK_THAT(refusal(with([](auto& o) { o.subject = "right"; }), plain), ContainsSubstring("this worker has no subject"));
+  CHECK_THAT(refusal(with([](auto& o) { o.subject = "right"; }), plain),
+             ContainsSubstring("this worker has no subject"));
 }
 
 TEST_CASE("repetitions are rounds") {
@@ -308,7 +322,8 @@ TEST_CASE("repetitions are rounds") {
   options.ranks = {2};
   options.repeat = 2;
   const Plan twice = plan(listing(), options);
-  CHECK(twice.worlds[0].cases == std::vector<std::string>{"ring/left[W=2]", "ring/right[W=2]", "ring/left[W=2]", "ring/right[W=2]"});
+  CHECK(twice.worlds[0].cases ==
+        std::vector<std::string>{"ring/left[W=2]", "ring/right[W=2]", "ring/left[W=2]", "ring/right[W=2]"});
   CHECK(twice.selected == 2);
 }
 

@@ -169,13 +169,14 @@ TEST_CASE("one descriptor of ours reaches a child that is to have it, as its thi
   write_text(directory / "text", "for you");
   const FileDescriptor given(::open((directory / "text").c_str(), O_RDONLY | O_CLOEXEC));
   const FileDescriptor out(::open((directory / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  Process child =
-      Process::spawn({.program = "/bin/sh",
-                      .arguments = {"-c", "cat <&3; for n in 4 5 6 7 8 9; do [ -e /proc/self/fd/$n ] && echo \" and $n\"; done; exit 0"},
-                      .environment = {},
-                      .standard_output = out.get(),
-                      .standard_error = out.get(),
-                      .third = given.get()});
+  Process child = Process::spawn(
+      {.program = "/bin/sh",
+       .arguments = {"-c",
+                     "cat <&3; for n in 4 5 6 7 8 9; do [ -e /proc/self/fd/$n ] && echo \" and $n\"; done; exit 0"},
+       .environment = {},
+       .standard_output = out.get(),
+       .standard_error = out.get(),
+       .third = given.get()});
   CHECK(child.wait(in(20)) == Exit{});
   CHECK(text_of(directory / "out") == "for you");
 }
@@ -203,7 +204,8 @@ TEST_CASE("a program that cannot be started is named, with the system's word for
   write_text(directory / "data", "no program");
   const auto refusal = [&](const std::filesystem::path& program) {
     try {
-      Process::spawn({.program = program, .arguments = {}, .environment = {}, .standard_output = 1, .standard_error = 2});
+      Process::spawn(
+          {.program = program, .arguments = {}, .environment = {}, .standard_output = 1, .standard_error = 2});
     } catch (const std::system_error& error) {
       return std::string(error.what());
     }
@@ -247,5 +249,6 @@ TEST_CASE("what has been left behind is told with the rank that started it, as f
   leftover.rank = "1";
   CHECK(describe(leftover) == "process 7 (sleep), started by rank 1, behind; it was killed");
   leftover.rank = all_ranks;
-  CHECK(describe(leftover) == "process 7 (sleep), started by one of the ranks, which are threads of one process, behind; it was killed");
+  CHECK(describe(leftover) ==
+        "process 7 (sleep), started by one of the ranks, which are threads of one process, behind; it was killed");
 }

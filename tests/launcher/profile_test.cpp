@@ -73,7 +73,8 @@ TEST_CASE("a worker without profiles has all of its cases") {
 
 TEST_CASE("what a profile does not have is said") {
   CHECK(refusal(profiled_listing(), "wild") == "unknown profile 'wild'; known: wide, alone, huge");
-  CHECK(refusal(profiled_listing(), "huge") == "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
+  CHECK(refusal(profiled_listing(), "huge") ==
+        "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==
         "'b' matches no case of profile 'wide', but some outside of it (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: whoever selects says so

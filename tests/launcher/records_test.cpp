@@ -35,7 +35,8 @@ void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank, 
                      "\n";
   for (std::size_t i = 0; i < ended; ++i) {
     text += to_line(event::CaseStarted{.id = plan.cases[i], .position = i}) + "\n";
-    text += to_line(event::CaseEnded{.id = plan.cases[i], .position = i, .outcome = Outcome::passed, .assertions = 1}) + "\n";
+    text += to_line(event::CaseEnded{.id = plan.cases[i], .position = i, .outcome = Outcome::passed, .assertions = 1}) +
+            "\n";
   }
   if (ended == plan.cases.size()) text += to_line(event::RankEnded{.rank = rank}) + "\n";
   write_text(world.rank_stream(rank), text);
@@ -65,7 +66,8 @@ TEST_CASE("known cases are found whole, unknown ones by their id") {
 
 TEST_CASE("worlds are found by number, and by nothing else") {
   TemporaryDirectory directory;
-  for (const char* name : {"10", "2", "0", "-1", "x", "3.old"}) std::filesystem::create_directories(directory / "worlds" / name);
+  for (const char* name : {"10", "2", "0", "-1", "x", "3.old"})
+    std::filesystem::create_directories(directory / "worlds" / name);
   const auto numbers = [](const std::map<int, WorldDirectory>& worlds) {
     std::vector<int> result;
     for (const auto& [number, world] : worlds) {
@@ -105,14 +107,16 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
 TEST_CASE("a plan or endings that cannot be read are named with their world") {
   TemporaryDirectory directory;
   const WorldDirectory world{directory / "7"};
-  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("/7, plan.json: cannot read")));
+  CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error,
+                       MessageMatches(ContainsSubstring("/7, plan.json: cannot read")));
   make_world(world, {});
   write_text(world.plan(), "{");
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the plan of")));
   write_text(world.plan(), nlohmann::ordered_json(WorldPlan{.size = 2'000'000'000}).dump());
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the limit is 1024")));
   write_text(world.endings(), "[{}]");
-  CHECK_THROWS_MATCHES(read_remains(world, 1), std::runtime_error, MessageMatches(ContainsSubstring("what is left of")));
+  CHECK_THROWS_MATCHES(read_remains(world, 1), std::runtime_error,
+                       MessageMatches(ContainsSubstring("what is left of")));
 }
 
 TEST_CASE("a world that was never begun is not run, on any rank") {

@@ -1,4 +1,5 @@
-// `shardproof run` against ranks that pass, fail, die, hang and refuse: what it says, how it ends, and that nothing already done is lost.
+// `shardproof run` against ranks that pass, fail, die, hang and refuse: what it says, how it ends, and that nothing
+// already done is lost.
 #include <fcntl.h>
 #include <signal.h>
 
@@ -37,9 +38,10 @@ TEST_CASE("cases that pass end with 0 and a whole report") {
   const Said said = run_trouble(directory / "run", {"good"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK(
-      verdicts(directory / "run") ==
-      Verdicts{{"good/alone[W=1]", "passed"}, {"good/meets[W=2]", "passed"}, {"good/meets[W=3]", "passed"}, {"good/stays[W=2]", "passed"}});
+  CHECK(verdicts(directory / "run") == Verdicts{{"good/alone[W=1]", "passed"},
+                                                {"good/meets[W=2]", "passed"},
+                                                {"good/meets[W=3]", "passed"},
+                                                {"good/stays[W=2]", "passed"}});
   const auto report = report_of(directory / "run");
   CHECK(report.at("worlds").size() == 3);
   for (const char* file : {"run.json", "worlds/1/plan.json", "worlds/1/endings.json", "worlds/1/ranks/rank-1.jsonl",
@@ -113,7 +115,8 @@ TEST_CASE("a case that overruns its time is hung, its rank is killed, its peer i
   const auto endings = nlohmann::json::parse(text_of(directory / "run/worlds/0/endings.json"));
   CHECK(endings.at(1).at("how") == "overran");
   CHECK(endings.at(0).at("how") == "stopped");
-  CHECK_THAT(endings.at(1).at("text").get<std::string>(), ContainsSubstring("has been in bad/hangs[W=2] for more than its 2 s"));
+  CHECK_THAT(endings.at(1).at("text").get<std::string>(),
+             ContainsSubstring("has been in bad/hangs[W=2] for more than its 2 s"));
 }
 
 TEST_CASE("a rank killed from outside in the middle of many cases costs that case alone") {
@@ -121,7 +124,8 @@ TEST_CASE("a rank killed from outside in the middle of many cases costs that cas
   Setting setting;
   setting.meanwhile = [&](Process&, const auto&) {
     const auto logs = directory / "run/worlds/0/logs";
-    REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+    REQUIRE(
+        eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
     ::kill(pids_in(logs, "here ").back(), SIGKILL);
   };
   const Said said = run_trouble(directory / "run", {"many", "bad/waits", "--repeat", "1"}, setting);
@@ -135,8 +139,8 @@ TEST_CASE("a rank that cannot join ends with 3 and its own last words") {
   TemporaryDirectory directory;
   Said said = run_trouble(directory / "refuses", {"good/stays"}, {.environment = {"TROUBLE=refuses to join"}});
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err,
-             ContainsSubstring("rank 1 ended with exit code 3 before its first case") && ContainsSubstring("no place for me here"));
+  CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 3 before its first case") &&
+                           ContainsSubstring("no place for me here"));
   said = run_trouble(directory / "vanishes", {"good/stays"}, {.environment = {"TROUBLE=vanishes"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code 0 before its first case"));
@@ -161,7 +165,8 @@ TEST_CASE("skips are free until a budget is given") {
 
 TEST_CASE("floods of output and forgotten children hold nobody up") {
   TemporaryDirectory directory;
-  const Said said = run_trouble(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
+  const Said said =
+      run_trouble(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(std::filesystem::file_size(directory / "run/worlds/0/logs/rank-0.err") >= 3'000'000);
@@ -169,18 +174,21 @@ TEST_CASE("floods of output and forgotten children hold nobody up") {
   CHECK(left.size() == 6);
   for (const pid_t child : left) CHECK(has_ended(child));
   for (const char* rank : {"0", "1"})
-    CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank + ", behind; it was killed"));
+    CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank +
+                                           ", behind; it was killed"));
   CHECK_THAT(said.out, ContainsSubstring("(sleep) behind; it was killed"));
 }
 
 TEST_CASE("what a worker leaves behind when it lists its cases is ended, too") {
   TemporaryDirectory directory;
   const auto worker = directory / "worker";
-  // It waits for its daemon to have a session of its own: before that, the daemon would end with the worker's process group.
-  write_text(worker, fmt::format("#!/bin/sh\nif [ \"$1\" = --list-json ]; then\n"
-                                 "  setsid sh -c 'echo $$ >{0}; exec sleep 30' &\n  until [ -s {0} ]; do sleep 0.01; done\nfi\n"
-                                 "exec {1} \"$@\"\n",
-                                 (directory / "left").string(), trouble_program().string()));
+  // It waits for its daemon to have a session of its own: before that, the daemon would end with the worker's process
+  // group.
+  write_text(worker,
+             fmt::format("#!/bin/sh\nif [ \"$1\" = --list-json ]; then\n"
+                         "  setsid sh -c 'echo $$ >{0}; exec sleep 30' &\n  until [ -s {0} ]; do sleep 0.01; done\nfi\n"
+                         "exec {1} \"$@\"\n",
+                         (directory / "left").string(), trouble_program().string()));
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const Said said = call({"run", "good/stays", "--worker", worker.string(), "--out", (directory / "run").string()});
   INFO(said.out << said.err);
@@ -202,7 +210,8 @@ TEST_CASE("what ranks have left is ended also when the end of their world cannot
 TEST_CASE("what Bazel asks of a test of its own is not asked of ranks") {
   TemporaryDirectory directory;
   Setting setting;
-  setting.environment = {"BAZEL_TEST=1", "TESTBRIDGE_TEST_ONLY=many*", "XML_OUTPUT_FILE=" + (directory / "results.xml").string()};
+  setting.environment = {"BAZEL_TEST=1", "TESTBRIDGE_TEST_ONLY=many*",
+                         "XML_OUTPUT_FILE=" + (directory / "results.xml").string()};
   const Said said = run_trouble(directory / "run", {"good/stays"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
@@ -215,11 +224,12 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     Setting setting;
     setting.meanwhile = [&](Process& launcher, const auto&) {
       const auto logs = directory / "run/worlds/1/logs";
-      REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+      REQUIRE(eventually(
+          [&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
       ::kill(launcher.pid(), number);
     };
-    const Said said =
-        run_trouble(directory / "run", {"good/alone", "bad/waits", "good/meets", "--order", "random", "--seed", "1"}, setting);
+    const Said said = run_trouble(
+        directory / "run", {"good/alone", "bad/waits", "good/meets", "--order", "random", "--seed", "1"}, setting);
     INFO(said.out << said.err);
     CHECK(said.end == code(128 + number));
     CHECK_THAT(said.err, ContainsSubstring("interrupted"));
@@ -235,7 +245,8 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     const Said merged = call({"merge", (directory / "run").string()});
     CHECK(merged.end != code(0));
     CHECK(verdicts(directory / "run") == seen);
-    for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
+    for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here "))
+      CHECK(eventually([&] { return has_ended(rank); }));
   }
 }
 
@@ -244,12 +255,14 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   Setting setting;
   setting.meanwhile = [&](Process& launcher, const auto&) {
     const auto logs = directory / "run/worlds/1/logs";
-    REQUIRE(eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
+    REQUIRE(
+        eventually([&] { return std::filesystem::exists(logs / "rank-1.err") && pids_in(logs, "here ").size() == 2; }));
     ::kill(launcher.pid(), SIGKILL);
   };
   const Said said = run_trouble(directory / "run", {"good/alone", "bad/waits"}, setting);
   CHECK(said.end == Exit{.signalled = true, .code = SIGKILL});
-  for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here ")) CHECK(eventually([&] { return has_ended(rank); }));
+  for (const pid_t rank : pids_in(directory / "run/worlds/1/logs", "here "))
+    CHECK(eventually([&] { return has_ended(rank); }));
   CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
   const Said explained = call({"explain", (directory / "run").string()});
   CHECK(explained.end == code(5));
@@ -270,7 +283,8 @@ TEST_CASE("a merge misses a world that was planned and is not there") {
   const Said merged = call({"merge", (directory / "run").string()});
   CHECK(merged.end != code(0));
   CHECK_THAT(merged.out,
-             ContainsSubstring("EVIDENCE world 3: none of its ranks was started: it was planned, and nothing of it can be read"));
+             ContainsSubstring(
+                 "EVIDENCE world 3: none of its ranks was started: it was planned, and nothing of it can be read"));
   CHECK(verdicts(directory / "run").size() == seen.size());
 }
 
@@ -301,7 +315,9 @@ TEST_CASE("repeat, order and shard choose what is run") {
 
   CHECK(run_trouble(directory / "first", {"many", "--order", "random", "--seed", "7"}).end == code(0));
   CHECK(run_trouble(directory / "second", {"many", "--order", "random", "--seed", "7"}).end == code(0));
-  const auto order = [&](const char* name) { return nlohmann::json::parse(text_of(directory / name / "worlds/0/plan.json")).at("cases"); };
+  const auto order = [&](const char* name) {
+    return nlohmann::json::parse(text_of(directory / name / "worlds/0/plan.json")).at("cases");
+  };
   CHECK(order("first") == order("second"));
   CHECK(order("first").front() != "many/rounds[W=2,n=0]");
 
@@ -333,7 +349,9 @@ TEST_CASE("more runs than fit are refused before they are laid out") {
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"many", "--repeat", "1000000"});
   CHECK(said.end == code(2));
-  CHECK(said.err == "shardproof: --repeat 1000000: 10 cases as often are more than the 5000000 that one run may hold; use several runs\n");
+  CHECK(said.err ==
+        "shardproof: --repeat 1000000: 10 cases as often are more than the 5000000 that one run may hold; use several "
+        "runs\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
 }
 
@@ -342,7 +360,8 @@ TEST_CASE("a seed that was drawn is said, however quiet the run") {
   const Said drawn = run_trouble(directory / "drawn", {"many", "-q", "--order", "random"});
   const std::string seed = report_of(directory / "drawn").at("run").at("seed").dump();
   CHECK_THAT(drawn.out, ContainsSubstring("seed " + seed + "\n"));
-  CHECK_THAT(run_trouble(directory / "given", {"many", "-q", "--order", "random", "--seed", "7"}).out, !ContainsSubstring("seed"));
+  CHECK_THAT(run_trouble(directory / "given", {"many", "-q", "--order", "random", "--seed", "7"}).out,
+             !ContainsSubstring("seed"));
 }
 
 TEST_CASE("quiet says little, verbose says every case, colour comes when asked for") {

@@ -42,7 +42,8 @@ struct Plays {
 };
 
 constexpr char nothing[] =
-    "no compiled step: a compiled step needs \"compile\": {} in the plan's section replicate, and a backward in the script.\n";
+    "no compiled step: a compiled step needs \"compile\": {} in the plan's section replicate, and a backward in the "
+    "script.\n";
 
 }  // namespace
 
@@ -52,9 +53,10 @@ TEST_CASE("a compiled step is printed, and again where it is another one") {
   CHECK(said.end == code(0));
   StepGraph other = sample_backward();
   other.nodes[2].op = ReduceOp::avg;
-  CHECK_THAT(said.out,
-             EndsWith("rank 0: compiled step of iterations 0 to 1\n" + reports::indented(reports::to_text(sample_backward()), "  ") +
-                      "\nrank 0: compiled step of iterations 2 to 3\n" + reports::indented(reports::to_text(other), "  ")));
+  CHECK_THAT(said.out, EndsWith("rank 0: compiled step of iterations 0 to 1\n" +
+                                reports::indented(reports::to_text(sample_backward()), "  ") +
+                                "\nrank 0: compiled step of iterations 2 to 3\n" +
+                                reports::indented(reports::to_text(other), "  ")));
   CHECK_THAT(play({}).out, !ContainsSubstring("compiled"));
 }
 
@@ -92,7 +94,8 @@ TEST_CASE("a drawing of the compiled step is a new file, in the output directory
   CHECK(play({"--plan-dot", out + "/plan.dot", "--out", out, "--overwrite"}).end == code(0));
   CHECK_FALSE(std::filesystem::exists(out + "/trace.json"));
   CHECK_THAT(play({"--plan-dot", out + "/report.json", "--out", out, "--overwrite"}).err,
-             ContainsSubstring("the run keeps its own files there: write --plan-dot " + out + "/plan.dot, or name a file outside"));
+             ContainsSubstring("the run keeps its own files there: write --plan-dot " + out +
+                               "/plan.dot, or name a file outside"));
 }
 
 TEST_CASE("what cannot be asked for together is refused") {
@@ -102,9 +105,11 @@ TEST_CASE("what cannot be asked for together is refused") {
     CHECK(said.end == code(2));
     return said.err;
   };
-  CHECK_THAT(refusal({"--show-plan", "--json"}), ContainsSubstring("leave --show-plan out; the JSON has the plans in `ranks[].plans`"));
+  CHECK_THAT(refusal({"--show-plan", "--json"}),
+             ContainsSubstring("leave --show-plan out; the JSON has the plans in `ranks[].plans`"));
   const std::string file = play.directory / "file";
-  CHECK_THAT(refusal({"--trace", file, "--plan-dot", file}), ContainsSubstring("--trace and --plan-dot name the same file"));
+  CHECK_THAT(refusal({"--trace", file, "--plan-dot", file}),
+             ContainsSubstring("--trace and --plan-dot name the same file"));
   CHECK_THAT(refusal({"--show-plan", "--subject", "a,b"}), ContainsSubstring("--show-plan with two subjects"));
   CHECK_THAT(refusal({"--plan-dot", file, "--subject", "a,b"}), ContainsSubstring("--plan-dot with two subjects"));
 }

@@ -22,10 +22,16 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  ncclResult_t all_gather(std::size_t count) { return ncclAllGather(buffer_, buffer_, count, ncclFloat32, comm_, nullptr); }
-  ncclResult_t all_reduce(std::size_t count) { return ncclAllReduce(buffer_, buffer_, count, ncclFloat32, ncclSum, comm_, nullptr); }
+  ncclResult_t all_gather(std::size_t count) {
+    return ncclAllGather(buffer_, buffer_, count, ncclFloat32, comm_, nullptr);
+  }
+  ncclResult_t all_reduce(std::size_t count) {
+    return ncclAllReduce(buffer_, buffer_, count, ncclFloat32, ncclSum, comm_, nullptr);
+  }
   /// The stand-in ends the process in it.
-  ncclResult_t reduce(std::size_t count) { return ncclReduce(buffer_, buffer_, count, ncclFloat32, ncclSum, 0, comm_, nullptr); }
+  ncclResult_t reduce(std::size_t count) {
+    return ncclReduce(buffer_, buffer_, count, ncclFloat32, ncclSum, 0, comm_, nullptr);
+  }
 
  private:
   ncclComm_t comm_ = nullptr;

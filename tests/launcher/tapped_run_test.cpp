@@ -1,5 +1,5 @@
-// Runs under the tap: every rank's record is kept, faults reach the calls that they name, and `explain` says of a kept run what its ranks
-// asked of NCCL last, and where they differ.
+// Runs under the tap: every rank's record is kept, faults reach the calls that they name, and `explain` says of a kept
+// run what its ranks asked of NCCL last, and where they differ.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -19,7 +19,8 @@ TEST_CASE("a list of faults that cannot be read is a wrong command line, before 
   const Said said = call({"run", "--worker", "/nowhere", "--nccl-faults", "drop all_reduce#1; drip broadcast"});
   CHECK(said.end == code(2));
   CHECK(said.err ==
-        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is no action; write delay, stall, drop, fail or swap\n");
+        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is no action; write delay, stall, "
+        "drop, fail or swap\n");
 }
 
 TEST_CASE("what nothing can be preloaded into is refused with the reason") {
@@ -38,7 +39,8 @@ TEST_CASE("what nothing can be preloaded into is refused with the reason") {
   elf[56] = 1;  // how many
   elf[64] = 1;  // to be loaded
   write_text(program, elf);
-  CHECK_THAT(why_not_preloadable("/lib/tap.so", program), EndsWith("is linked statically, and nothing can be preloaded into it"));
+  CHECK_THAT(why_not_preloadable("/lib/tap.so", program),
+             EndsWith("is linked statically, and nothing can be preloaded into it"));
   elf[64] = 3;  // the name of a loader
   write_text(program, elf);
   CHECK(why_not_preloadable("/lib/tap.so", program).empty());
@@ -74,8 +76,9 @@ std::vector<std::string> calls_in(const std::filesystem::path& file) {
 TEST_CASE("every rank of every world has a record of its calls of NCCL, and the report says that it ran under a tap") {
   const TemporaryDirectory directory;
   const auto out = directory / "run";
-  const Said said = run(out, {"nccl/agrees", "plain", "--isolate", "--nccl-tap"},
-                        {.environment = {"LD_PRELOAD=/lib/of_no_consequence.so"}, .wrapper = {}, .prelude = "", .meanwhile = {}});
+  const Said said =
+      run(out, {"nccl/agrees", "plain", "--isolate", "--nccl-tap"},
+          {.environment = {"LD_PRELOAD=/lib/of_no_consequence.so"}, .wrapper = {}, .prelude = "", .meanwhile = {}});
   INFO(said.out << said.err);
   REQUIRE(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring(", NCCL tapped\n"));
@@ -83,8 +86,8 @@ TEST_CASE("every rank of every world has a record of its calls of NCCL, and the 
     const WorldDirectory world{out / "worlds/0"};
     CHECK(calls_in(world.nccl_record(rank)) ==
           std::vector<std::string>{"comm_init_rank #0 as rank " + std::to_string(rank) + " of 2 into comm 0",
-                                   "all_gather #0 of 4 f32 on comm 0, stream 0", "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0",
-                                   "comm_destroy #0 on comm 0"});
+                                   "all_gather #0 of 4 f32 on comm 0, stream 0",
+                                   "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0", "comm_destroy #0 on comm 0"});
     CHECK(nccl_tap::read_tap(world.nccl_record(rank)).process.rank == rank);
     const auto told = report_of(out).at("worlds").at(0).at("environment").at(static_cast<std::size_t>(rank));
     CHECK(told.at("SHARDPROOF_NCCL_TAP") == world.nccl_record(rank).string());
@@ -100,22 +103,26 @@ TEST_CASE("every rank of every world has a record of its calls of NCCL, and the 
 
 TEST_CASE("faults reach the calls that they name, and the command that shows it again has them") {
   const TemporaryDirectory directory;
-  const Said said = run(directory / "run", {"nccl/agrees", "--nccl-faults", "fail all_reduce#0 ncclSystemError rank 1"});
+  const Said said =
+      run(directory / "run", {"nccl/agrees", "--nccl-faults", "fail all_reduce#0 ncclSystemError rank 1"});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
   CHECK_THAT(said.out, ContainsSubstring("rank 1") && ContainsSubstring("engine.all_reduce(5) == ncclSuccess") &&
                            ContainsSubstring(", NCCL tapped with faults fail all_reduce#0 ncclSystemError rank 1\n") &&
                            ContainsSubstring(" --nccl-faults 'fail all_reduce#0 ncclSystemError rank 1'\n"));
   CHECK_THAT(said.out, ContainsSubstring("NCCL world 0: rank 1 has not come to collective 1 on comm 0 of 2 ranks") &&
-                           ContainsSubstring("by a fault its all_reduce #0 of 5 f32 (sum) on comm 0, stream 0 was made to fail\n"));
-  CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").at(2) == "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0");
+                           ContainsSubstring(
+                               "by a fault its all_reduce #0 of 5 f32 (sum) on comm 0, stream 0 was made to fail\n"));
+  CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").at(2) ==
+        "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0");
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-1.tap").at(2) ==
         "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0, made to fail, returned ncclSystemError");
 }
 
 TEST_CASE("what failed under faults of NCCL is run again under them, unless the command line names others") {
   const TemporaryDirectory directory;
-  const std::string fails = "fail all_reduce#0 ncclSystemError rank 1", differs = "fail all_reduce#0 ncclSystemError rank 0";
+  const std::string fails = "fail all_reduce#0 ncclSystemError rank 1",
+                    differs = "fail all_reduce#0 ncclSystemError rank 0";
   CHECK(run(directory / "run", {"nccl/agrees", "--nccl-faults", fails}).end == code(1));
   const Said again = run(directory / "again", {"--rerun-failed", directory / "run"});
   CHECK(again.end == code(1));
@@ -131,7 +138,8 @@ TEST_CASE("ranks that are threads leave the record of their process") {
   REQUIRE(said.end == code(0));
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").size() == 8);
   CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/0/nccl/rank-1.tap"));
-  const std::string told = report_of(directory / "run").at("worlds").at(0).at("environment").at(1).at("SHARDPROOF_NCCL_TAP");
+  const std::string told =
+      report_of(directory / "run").at("worlds").at(0).at("environment").at(1).at("SHARDPROOF_NCCL_TAP");
   CHECK_THAT(told, EndsWith("/worlds/0/nccl/rank-0.tap"));
 }
 
@@ -143,11 +151,14 @@ TEST_CASE("a world that goes on behind one that a rank has ended has records of 
   for (const int world : {0, 1}) {
     const WorldDirectory kept = RunDirectory{directory / "run"}.world(world);
     CHECK(calls_in(kept.nccl_record(0)).size() == 7);
-    CHECK(calls_in(kept.nccl_record(1)).back() == "reduce #0 of 8 f32 (sum) to root 0 on comm 1, stream 0, had not returned");
+    CHECK(calls_in(kept.nccl_record(1)).back() ==
+          "reduce #0 of 8 f32 (sum) to root 0 on comm 1, stream 0, had not returned");
   }
-  // Communicators of different cases are different ones, also where a case before the one that went wrong has called NCCL.
+  // Communicators of different cases are different ones, also where a case before the one that went wrong has called
+  // NCCL.
   const std::string last = report_of(directory / "run").at("worlds").at(0).at("nccl").back();
-  CHECK_THAT(last, StartsWith("rank 0 has not come to collective 1 on comm 1 of 2 ranks: rank 1 made reduce #0 of 8 f32"));
+  CHECK_THAT(last,
+             StartsWith("rank 0 has not come to collective 1 on comm 1 of 2 ranks: rank 1 made reduce #0 of 8 f32"));
 }
 
 TEST_CASE("explain names the call of NCCL in which a rank died, and what every rank asked last") {
@@ -161,16 +172,19 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
     const Said said = call({"explain", kept.string()});
     INFO(said.out << said.err);
     CHECK(said.end == code(0));
-    for (const std::string told : world.at("nccl")) CHECK_THAT(said.out, ContainsSubstring("\nworld 0, NCCL: " + told + "\n"));
+    for (const std::string told : world.at("nccl"))
+      CHECK_THAT(said.out, ContainsSubstring("\nworld 0, NCCL: " + told + "\n"));
     CHECK_THAT(
         said.out,
         StartsWith("world 0: " + sentence + "\nworld 0, NCCL: rank 0 called NCCL ") &&
             ContainsSubstring("; all_gather #0 of 7 f32 on comm 0, stream 0") &&
-            ContainsSubstring("\nworld 0, NCCL: rank 1 called NCCL 3 times, last: comm_init_rank #0 as rank 1 of 2 into comm 0; "
-                              "all_gather #0 of 7 f32 on comm 0, stream 0; "
-                              "reduce #0 of 8 f32 (sum) to root 0 on comm 0, stream 0, had not returned\n") &&
-            ContainsSubstring("\nworld 0, NCCL: rank 0 has not come to collective 1 on comm 0 of 2 ranks: rank 1 made reduce #0 of 8 "
-                              "f32 (sum) to root 0 on comm 0, stream 0, and of rank 0 its last one there is all_gather #0 of 7 f32"));
+            ContainsSubstring(
+                "\nworld 0, NCCL: rank 1 called NCCL 3 times, last: comm_init_rank #0 as rank 1 of 2 into comm 0; "
+                "all_gather #0 of 7 f32 on comm 0, stream 0; "
+                "reduce #0 of 8 f32 (sum) to root 0 on comm 0, stream 0, had not returned\n") &&
+            ContainsSubstring(
+                "\nworld 0, NCCL: rank 0 has not come to collective 1 on comm 0 of 2 ranks: rank 1 made reduce #0 of 8 "
+                "f32 (sum) to root 0 on comm 0, stream 0, and of rank 0 its last one there is all_gather #0 of 7 f32"));
   }
 }
 
@@ -183,10 +197,10 @@ TEST_CASE("explain names the first collective in which ranks differ, also of ran
   CHECK(report_of(directory / "run").at("worlds") == before);
   const Said said = call({"explain", (directory / "run").string()});
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out,
-             StartsWith("no world ended early\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
-                 EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce #0 of 6 f32 (sum) on comm 0, "
-                          "stream 0, and rank 1 made all_reduce #0 of 5 f32 (sum) on comm 0, stream 0\n"));
+  CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
+                           EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce "
+                                    "#0 of 6 f32 (sum) on comm 0, "
+                                    "stream 0, and rank 1 made all_reduce #0 of 5 f32 (sum) on comm 0, stream 0\n"));
 }
 
 TEST_CASE("explain says of ranks under the tap which of them called nothing, and what it cannot read") {
@@ -197,7 +211,8 @@ TEST_CASE("explain says of ranks under the tap which of them called nothing, and
   CHECK(said.end == code(0));
   const std::string agreed =
       "no world ended early\n"
-      "world 0, NCCL: ranks 0, 1 each called NCCL 4 times, last: all_gather #0 of 4 f32 on comm 0, stream 0; all_reduce #0 of 5 f32 (sum) "
+      "world 0, NCCL: ranks 0, 1 each called NCCL 4 times, last: all_gather #0 of 4 f32 on comm 0, stream 0; "
+      "all_reduce #0 of 5 f32 (sum) "
       "on comm 0, "
       "stream 0; comm_destroy #0 on comm 0\n";
   CHECK(said.out == agreed + "world 1, NCCL: ranks 0, 1 have no record of a call of NCCL\n");

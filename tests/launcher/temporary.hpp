@@ -35,6 +35,8 @@ inline std::string text_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-inline void write_text(const std::filesystem::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+inline void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
 
 }  // namespace shardproof::launcher::testing

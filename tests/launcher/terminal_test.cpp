@@ -31,7 +31,8 @@ RunProgress busy() {
 
 TEST_CASE("the line says how far the run is, what it does, what failed and what was slow") {
   CHECK(progress_line(busy(), 200) ==
-        "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2 s");
+        "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest "
+        "overlap/post_optim_event[W=2,event=true] 1.2 s");
   CHECK(progress_line({.done = 0, .total = 3}, 200) == "0/3 cases");
 }
 
@@ -84,7 +85,8 @@ TEST_CASE("progress is followed over worlds") {
   CHECK(seen.total == 5);
 }
 
-TEST_CASE("what is waived is no failure: in a world that runs it is not known yet, behind it it is a number of its own") {
+TEST_CASE(
+    "what is waived is no failure: in a world that runs it is not known yet, behind it it is a number of its own") {
   ProgressTracker tracker(9, true);
   ControlPage page = ControlPage::anonymous(1);
   const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two", "a/three"}}, next{.size = 1, .cases = {"b/one"}};
@@ -97,7 +99,8 @@ TEST_CASE("what is waived is no failure: in a world that runs it is not known ye
 TEST_CASE("of worlds that run side by side, progress is that of all, and what has run for longest is told") {
   ProgressTracker tracker(6);
   ControlPage page = ControlPage::anonymous(1), other_page = ControlPage::anonymous(1);
-  const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}}, other{.size = 1, .cases = {"b/one", "b/two", "b/three"}};
+  const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}},
+      other{.size = 1, .cases = {"b/one", "b/two", "b/three"}};
   page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 9});
   other_page.report(0, {.cases_ended = 2, .cases_failed = 0, .position = 2, .case_started_ns = 5});
   tracker.look(plan, page);

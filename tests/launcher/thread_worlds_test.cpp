@@ -1,5 +1,5 @@
-// `run --fabric thread`: the same verdicts as ranks that are processes have, one seed one interleaving, and the truth about a process that
-// is all ranks when it dies or stands still.
+// `run --fabric thread`: the same verdicts as ranks that are processes have, one seed one interleaving, and the truth
+// about a process that is all ranks when it dies or stands still.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -29,7 +29,8 @@ Said run(const std::filesystem::path& out, const std::filesystem::path& worker, 
   return call(arguments);
 }
 
-Said run_threads(const std::filesystem::path& out, const std::filesystem::path& worker, std::vector<std::string> arguments) {
+Said run_threads(const std::filesystem::path& out, const std::filesystem::path& worker,
+                 std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--fabric", "thread"});
   return run(out, worker, std::move(arguments));
 }
@@ -42,7 +43,8 @@ std::string stable(const std::filesystem::path& run_directory) {
 
 std::string without_fabric(std::string text) {
   for (const std::string name : {R"("fabric": "shm")", R"("fabric": "thread")"}) {
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at)) text.replace(at, name.size(), "fabric");
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))
+      text.replace(at, name.size(), "fabric");
   }
   return text;
 }
@@ -59,7 +61,8 @@ std::string turns_of(const std::filesystem::path& world, const std::string& id) 
 Verdicts fabrics(const std::filesystem::path& run_directory) {
   Verdicts result;
   const auto report = report_of(run_directory);
-  for (const auto& one : report.at("cases")) result[one.at("id")] = report.at("worlds").at(one.at("world").get<std::size_t>()).at("fabric");
+  for (const auto& one : report.at("cases"))
+    result[one.at("id")] = report.at("worlds").at(one.at("world").get<std::size_t>()).at("fabric");
   return result;
 }
 
@@ -79,8 +82,9 @@ std::vector<std::string> outcomes(const std::filesystem::path& run_directory, co
 TEST_CASE("ranks that are threads fail, throw, skip and are released as processes are") {
   TemporaryDirectory directory;
   // Not those whose ranks end their process, or wait for each other by other means than the harness.
-  const std::vector<std::string> arguments{"mine",    "says",    "ends/passed", "ends/failed*", "ends/require*", "ends/thrown",
-                                           "ends/s*", "ends/u*", "ends/g*",     "ends/n*",      "ends/d*",       "ends/mismatch"};
+  const std::vector<std::string> arguments{"mine",          "says",        "ends/passed", "ends/failed*",
+                                           "ends/require*", "ends/thrown", "ends/s*",     "ends/u*",
+                                           "ends/g*",       "ends/n*",     "ends/d*",     "ends/mismatch"};
   CHECK(run(directory / "processes", ranked_program, arguments).end == code(1));
   const std::string expected = without_fabric(stable(directory / "processes"));
   CHECK(report_of(directory / "processes").at("cases").size() > 20);
@@ -100,7 +104,8 @@ TEST_CASE("what a rank has said in scope is told with its own failures only, tho
   CHECK_THAT(expected, !ContainsSubstring("out of scope"));
   CHECK_THAT(expected, ContainsSubstring("with the next assertion of rank 1") && ContainsSubstring("on its way out"));
   for (const std::string seed : {"1", "2", "3", "4", "5"}) {
-    run_threads(directory / seed, threaded_program, {"talk", "--seed", "0", "--scheduler", seed == "5" ? "free" : "seeded"});
+    run_threads(directory / seed, threaded_program,
+                {"talk", "--seed", "0", "--scheduler", seed == "5" ? "free" : "seeded"});
     CHECK(without_fabric(stable(directory / seed)) == expected);
   }
 }
@@ -142,10 +147,12 @@ TEST_CASE("some seed finds ranks that wait for each other if they come in a cert
   CHECK(run(directory / "processes", threaded_program, {"order/circle"}).end == code(0));
 }
 
-TEST_CASE("of a process that dies, the rank that had the turn is crashed, the others are released, and the run goes on") {
+TEST_CASE(
+    "of a process that dies, the rank that had the turn is crashed, the others are released, and the run goes on") {
   TemporaryDirectory directory;
   const std::string ids[] = {"bad/segfault[W=2]", "bad/killed[W=2]", "bad/exits[W=2,code=0]", "bad/exits[W=2,code=3]"};
-  const Said said = run_threads(directory / "run", trouble_program(), {ids[0], ids[1], ids[2], ids[3], "good/stays", "--timeout", "1000"});
+  const Said said = run_threads(directory / "run", trouble_program(),
+                                {ids[0], ids[1], ids[2], ids[3], "good/stays", "--timeout", "1000"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   for (const std::string& id : ids) {
@@ -153,14 +160,17 @@ TEST_CASE("of a process that dies, the rank that had the turn is crashed, the ot
     CHECK(outcomes(directory / "run", id) == std::vector<std::string>{"released", "crashed"});
   }
   CHECK(verdicts(directory / "run").at("good/stays[W=2]") == "passed");
-  CHECK_THAT(said.out,
-             ContainsSubstring("the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in bad/segfault[W=2]"));
+  CHECK_THAT(
+      said.out,
+      ContainsSubstring(
+          "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in bad/segfault[W=2]"));
   CHECK_THAT(said.out, ContainsSubstring("the process of all ranks exited with code 3 while rank 1 was running"));
 }
 
 TEST_CASE("where ranks run freely, whoever did not wait may have ended their process") {
   TemporaryDirectory directory;
-  const Said said = run_threads(directory / "run", trouble_program(), {"bad/segfault", "--scheduler", "free", "--timeout", "1000"});
+  const Said said =
+      run_threads(directory / "run", trouble_program(), {"bad/segfault", "--scheduler", "free", "--timeout", "1000"});
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   CHECK(outcomes(directory / "run", "bad/segfault[W=2]").at(1) == "crashed");
@@ -171,8 +181,8 @@ TEST_CASE("of a process that stands still, the rank that has the turn, or does n
   TemporaryDirectory directory;
   for (const std::string scheduler : {"seeded", "free"}) {
     INFO(scheduler);
-    const Said said =
-        run_threads(directory / scheduler, trouble_program(), {"bad/hangs", "good/stays", "--timeout", "1", "--scheduler", scheduler});
+    const Said said = run_threads(directory / scheduler, trouble_program(),
+                                  {"bad/hangs", "good/stays", "--timeout", "1", "--scheduler", scheduler});
     INFO(said.out << said.err);
     CHECK(said.end == code(4));
     CHECK(outcomes(directory / scheduler, "bad/hangs[W=2]") == std::vector<std::string>{"released", "hung"});
@@ -185,7 +195,8 @@ TEST_CASE("whoever has not the turn is not to blame, whatever it was about to do
   for (const std::string seed : {"1", "2", "3"}) {
     INFO("seed " << seed);
     run_threads(directory / seed, threaded_program, {"stand/still", "--timeout", "0.5", "--seed", seed});
-    CHECK(outcomes(directory / seed, "stand/still[W=4]") == std::vector<std::string>{"released", "hung", "released", "released"});
+    CHECK(outcomes(directory / seed, "stand/still[W=4]") ==
+          std::vector<std::string>{"released", "hung", "released", "released"});
   }
 }
 
@@ -208,7 +219,8 @@ TEST_CASE("128 ranks fit into a process, and not one more") {
   const Said said = run_threads(directory / "too_large", threaded_program, {"size"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err,
-             ContainsSubstring("size/too_large[W=129] has 129 ranks, and one process has 128 at most; --ranks selects world sizes"));
+             ContainsSubstring(
+                 "size/too_large[W=129] has 129 ranks, and one process has 128 at most; --ranks selects world sizes"));
 }
 
 TEST_CASE("an assertion in a thread that is no rank's says so before it ends the process") {
@@ -258,13 +270,15 @@ TEST_CASE("a case that asked for threads fails again by the line under it, and w
   std::string command;
   for (int seed = 1; seed <= 20 && guilty.empty(); ++seed) {
     const std::string text = std::to_string(seed);
-    const Said said = run(directory / text, threaded_program, {"asked/circle", "--seed", text, "--scheduler", "seeded"});
+    const Said said =
+        run(directory / text, threaded_program, {"asked/circle", "--seed", text, "--scheduler", "seeded"});
     if (said.end == code(0)) continue;
     guilty = text;
     command = said.out.substr(said.out.find("  again: ") + 9);
     command = command.substr(0, command.find('\n'));
   }
-  CHECK_THAT(command, EndsWith("run 'asked/circle[W=2]' --seed " + guilty + " --scheduler seeded --worker " + threaded_program));
+  CHECK_THAT(command,
+             EndsWith("run 'asked/circle[W=2]' --seed " + guilty + " --scheduler seeded --worker " + threaded_program));
   run(directory / "again", threaded_program, {"asked/circle[W=2]", "--seed", guilty, "--scheduler", "seeded"});
   CHECK(stable(directory / "again") == stable(directory / guilty));
   CHECK(text_of(directory / "again/worlds/0/turns") == text_of(directory / guilty / "worlds/0/turns"));
@@ -276,7 +290,8 @@ TEST_CASE("a case that asked for threads fails again by the line under it, and w
   CHECK_THAT(failed.out, ContainsSubstring("run 'asked/fails[W=2]' --seed 0 --scheduler free --worker") &&
                              ContainsSubstring("run 'beside/fails[W=3]' --seed 0 --worker"));
   // The world of threads, which is the first one, must not make threads of all.
-  const Said rerun = call({"run", "--worker", threaded_program, "--rerun-failed", directory / "failed", "--out", directory / "rerun"});
+  const Said rerun =
+      call({"run", "--worker", threaded_program, "--rerun-failed", directory / "failed", "--out", directory / "rerun"});
   INFO(rerun.out << rerun.err);
   CHECK(rerun.end == code(1));
   const Verdicts as_before{{"asked/fails[W=2]", "thread"}, {"beside/fails[W=3]", "shm"}};
@@ -284,7 +299,9 @@ TEST_CASE("a case that asked for threads fails again by the line under it, and w
   CHECK(fabrics(directory / "rerun") == as_before);
 }
 
-TEST_CASE("where ranks are processes by the user's own word, or on GPUs, cases that ask for threads are skipped and counted") {
+TEST_CASE(
+    "where ranks are processes by the user's own word, or on GPUs, cases that ask for threads are skipped and "
+    "counted") {
   TemporaryDirectory directory;
   const auto skips = [&](const std::string& name, const std::string& why, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "asked");

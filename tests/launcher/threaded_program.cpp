@@ -1,5 +1,5 @@
-// Cases for ranks that are threads: they talk into each other's assertions, share memory, and wait for each other in a circle if they come in
-// a certain order.
+// Cases for ranks that are threads: they talk into each other's assertions, share memory, and wait for each other in a
+// circle if they come in a certain order.
 #include <atomic>
 #include <catch2/catch_message.hpp>
 #include <chrono>

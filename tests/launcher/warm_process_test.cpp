@@ -23,19 +23,23 @@ TEST_CASE("nobody waits for ever for a subject to be prepared") {
     CHECK(error.code() == infrastructure);
     told = error.what();
   }
-  CHECK_THAT(told, ContainsSubstring("subject slow of ") && ContainsSubstring("it did not answer in time\n(its output: "));
+  CHECK_THAT(told,
+             ContainsSubstring("subject slow of ") && ContainsSubstring("it did not answer in time\n(its output: "));
   const std::string log = text_of(directory / "log");
   CHECK_THAT(log, ContainsSubstring(" --warm --subject slow\n"));
   CHECK_FALSE(std::filesystem::exists("/proc/" + log.substr(0, log.find(' '))));
 }
 
-TEST_CASE("of two subjects that are prepared each one's worker knows both processes, which nobody has left to the launcher") {
+TEST_CASE(
+    "of two subjects that are prepared each one's worker knows both processes, which nobody has left to the launcher") {
   const TemporaryDirectory directory;
   write_text(directory / "ready", "#!/bin/sh\nprintf '{\"process\":0}' >&3\nexec sleep 1000\n");
   std::filesystem::permissions(directory / "ready", std::filesystem::perms::owner_all);
   SignalWatch signals;
-  Contender contender{
-      .asked = "mine", .worker = find_worker(directory / "ready"), .plan = {.subject = "mine"}, .subject = {.name = "mine"}};
+  Contender contender{.asked = "mine",
+                      .worker = find_worker(directory / "ready"),
+                      .plan = {.subject = "mine"},
+                      .subject = {.name = "mine"}};
   contender.worker.listing.subjects = {{.name = "mine", .warm = true}};
   std::array<Contender, 2> contenders{contender, contender};
   prepare(contenders, directory.path(), signals);

@@ -1,5 +1,5 @@
-// Ranks that are copies of one process which has prepared their subject: that nothing else differs, and what is told when that process
-// fails.
+// Ranks that are copies of one process which has prepared their subject: that nothing else differs, and what is told
+// when that process fails.
 #include <signal.h>
 
 #include <fmt/format.h>
@@ -24,8 +24,8 @@ std::vector<pid_t> numbers_in(const std::filesystem::path& file) {
   return numbers;
 }
 
-Said run_on(const std::string& subject, const std::filesystem::path& out, std::vector<std::string> arguments, const Setting& setting = {},
-            const std::filesystem::path& worker = trouble_program()) {
+Said run_on(const std::string& subject, const std::filesystem::path& out, std::vector<std::string> arguments,
+            const Setting& setting = {}, const std::filesystem::path& worker = trouble_program()) {
   arguments.insert(arguments.begin(), {"run", "--worker", worker.string(), "--subject", subject});
   arguments.insert(arguments.end(), {"--out", out.string()});
   return call(arguments, setting);
@@ -33,8 +33,8 @@ Said run_on(const std::string& subject, const std::filesystem::path& out, std::v
 
 /// In the directory, what is prepared and copied is written down.
 Setting noting(const TemporaryDirectory& directory, const std::string& trouble = {}) {
-  return {
-      .environment = {"PREPARED=" + (directory / "prepared").string(), "FORKED=" + (directory / "forked").string(), "PREPARE=" + trouble}};
+  return {.environment = {"PREPARED=" + (directory / "prepared").string(), "FORKED=" + (directory / "forked").string(),
+                          "PREPARE=" + trouble}};
 }
 
 /// What is equal between runs, but for the name of the subject.
@@ -49,8 +49,8 @@ nlohmann::json stable_but_subject(const std::filesystem::path& run_directory) {
 /// A worker that lists its cases, and as a warm process is this script.
 std::filesystem::path scripted(const TemporaryDirectory& directory, const std::string& script) {
   const std::filesystem::path file = directory / "scripted";
-  write_text(file,
-             fmt::format("#!/bin/sh\nif [ \"$1\" = --warm ]; then\n{}\nelse exec '{}' \"$@\"\nfi\n", script, trouble_program().string()));
+  write_text(file, fmt::format("#!/bin/sh\nif [ \"$1\" = --warm ]; then\n{}\nelse exec '{}' \"$@\"\nfi\n", script,
+                               trouble_program().string()));
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   return file;
 }
@@ -84,13 +84,17 @@ TEST_CASE("a report does not show that ranks were copies, however worlds are mad
 
 TEST_CASE("a rank that is a copy has its own environment and output, and what it leaves behind is ended") {
   const TemporaryDirectory directory;
-  const Said said = run_on("warm", directory / "run", {"loud/leaves_a_daemon", "loud/forks", "--output", "0"}, noting(directory));
+  const Said said =
+      run_on("warm", directory / "run", {"loud/leaves_a_daemon", "loud/forks", "--output", "0"}, noting(directory));
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out, ContainsSubstring("[rank 0] child ") && ContainsSubstring("left process") && !ContainsSubstring("] warm"));
+  CHECK_THAT(said.out,
+             ContainsSubstring("[rank 0] child ") && ContainsSubstring("left process") && !ContainsSubstring("] warm"));
 }
 
-TEST_CASE("what a subject warns of when it is prepared is shown, without what it would do to a terminal, and is in the report") {
+TEST_CASE(
+    "what a subject warns of when it is prepared is shown, without what it would do to a terminal, and is in the "
+    "report") {
   const TemporaryDirectory directory;
   const Said said = run_on("warm", directory / "run", {"good/alone"}, noting(directory, "warns"));
   INFO(said.out << said.err);
@@ -118,14 +122,17 @@ TEST_CASE("what is started to prepare a subject does not outlive the process tha
   REQUIRE(daemons.size() == 2);
   for (const pid_t daemon : daemons) {
     CHECK(has_ended(daemon));
-    CHECK_THAT(said.err, ContainsSubstring(fmt::format(
-                             "warning: the process that prepared subject warm left process {} (sleep) behind; it was killed\n", daemon)));
+    CHECK_THAT(said.err,
+               ContainsSubstring(fmt::format(
+                   "warning: the process that prepared subject warm left process {} (sleep) behind; it was killed\n",
+                   daemon)));
   }
 }
 
 TEST_CASE("without the process that ranks are copies of there are no further worlds, and what was done is kept") {
   const TemporaryDirectory directory;
-  const Said said = run_on("warm", directory / "run", {"dies/without_its_original", "good/stays", "good/alone", "--isolate"});
+  const Said said =
+      run_on("warm", directory / "run", {"dies/without_its_original", "good/stays", "good/alone", "--isolate"});
   INFO(said.out << said.err);
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 0 of 2 could not be started: process ") &&
@@ -155,9 +162,8 @@ TEST_CASE("a process that cannot be copied ends the run, saying what may help") 
   const TemporaryDirectory directory;
   const Said said = run_on("warm", directory / "run", {"good"}, noting(directory, "copies nothing"));
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err,
-             ContainsSubstring(
-                 "rank 0 of 1 could not be started: the warm process cannot be copied (there may be no more processes: see `ulimit -u`"));
+  CHECK_THAT(said.err, ContainsSubstring("rank 0 of 1 could not be started: the warm process cannot be copied (there "
+                                         "may be no more processes: see `ulimit -u`"));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "not_run");
 }
 
@@ -200,7 +206,8 @@ TEST_CASE("answers that are none end the run, and nobody waits for better ones")
   const std::pair<std::string, const char*> answers[] = {
       {"printf nonsense >&3; exec sleep 1000", "of which ranks are copies, is of no use: it gave a malformed answer"},
       {"exec 3>&-; exec sleep 1000", "is of no use: it has closed its socket"},
-      {ready + "printf '{\"process\":1}' >&3; exec sleep 1000", "it names process 1 as a copy: process 1 is no child of this one"},
+      {ready + "printf '{\"process\":1}' >&3; exec sleep 1000",
+       "it names process 1 as a copy: process 1 is no child of this one"},
       {ready + "printf '{\"process\":0}' >&3; exec sleep 1000", "it names process 0 as a copy"},
       {ready + "printf '{\"process\":\"x\"}' >&3; exec sleep 1000",
        "it gave a malformed answer: answer: \"process\": expected an integer"}};
@@ -225,9 +232,9 @@ TEST_CASE("a worker behind another program is copied all the same") {
 
 TEST_CASE("all runs of `faults` have copies of one process") {
   const TemporaryDirectory directory;
-  const Said said =
-      call({"faults", "subject/works", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "warm", "--out", directory / "out"},
-           noting(directory));
+  const Said said = call({"faults", "subject/works", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "warm",
+                          "--out", directory / "out"},
+                         noting(directory));
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(text_of(directory / "prepared") == "warm\n");

@@ -45,7 +45,8 @@ Listing small_listing() {
   Listing listing;
   listing.suite_version = "1";
   listing.build = "abc";
-  listing.cases.push_back({.id = "a/b[W=2]", .suite = "a", .params = {{"W", "2"}}, .world_size = 2, .file = "a.cpp", .line = 3});
+  listing.cases.push_back(
+      {.id = "a/b[W=2]", .suite = "a", .params = {{"W", "2"}}, .world_size = 2, .file = "a.cpp", .line = 3});
   return listing;
 }
 
@@ -63,9 +64,11 @@ std::string listing_error(const std::string& text) {
 TEST_CASE("programs that are no workers are told apart from workers") {
   CHECK_THAT(worker_refusal("/bin/true"),
              ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
-  CHECK_THAT(worker_refusal("/bin/cat"), ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
+  CHECK_THAT(worker_refusal("/bin/cat"),
+             ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
   CHECK_THAT(worker_refusal("/bin/echo"), ContainsSubstring("its answer is no JSON: '--list-json'"));
-  CHECK_THAT(worker_refusal("/nowhere/at/all", ample, usage), ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
+  CHECK_THAT(worker_refusal("/nowhere/at/all", ample, usage),
+             ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
   CHECK_THAT(worker_refusal("/etc/passwd"), ContainsSubstring("Permission denied"));
   CHECK_THAT(worker_refusal("/bin", ample, usage), ContainsSubstring("is a directory"));
 }
@@ -91,17 +94,21 @@ TEST_CASE("a signal ends the asking, and the worker with it") {
 
 TEST_CASE("a worker that never stops talking is cut off") {
   TemporaryDirectory directory;
-  CHECK_THAT(worker_refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")), ContainsSubstring("ended with exit code 1"));
+  CHECK_THAT(worker_refusal(script(directory, "head -c 3000000 /dev/zero >&2; exit 1")),
+             ContainsSubstring("ended with exit code 1"));
 }
 
 TEST_CASE("a worker whose declarations are wrong is one, and what is wrong comes first") {
   TemporaryDirectory directory;
   CHECK_THAT(
-      worker_refusal(script(directory, R"(echo '{"protocol":2,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
-      StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") && !ContainsSubstring("not a shardproof worker"));
+      worker_refusal(script(
+          directory, R"(echo '{"protocol":2,"problems":["mine.cpp:7: bad \u001b[31m","mine.cpp:9: worse"]}'; exit 2)")),
+      StartsWith("mine.cpp:7: bad \\x1b[31m\nmine.cpp:9: worse\n(no case of ") &&
+          !ContainsSubstring("not a shardproof worker"));
   CHECK_THAT(worker_refusal(script(directory, R"(echo '{"protocol":2,"problems":[]}'; exit 2)")),
              ContainsSubstring("is not a shardproof worker"));
-  CHECK_THAT(worker_refusal(script(directory, "echo usage >&2; exit 2")), ContainsSubstring("is not a shardproof worker"));
+  CHECK_THAT(worker_refusal(script(directory, "echo usage >&2; exit 2")),
+             ContainsSubstring("is not a shardproof worker"));
 }
 
 TEST_CASE("a worker that crashes is said to have") {
@@ -123,11 +130,11 @@ TEST_CASE("a listing comes back as it was, and the worker sees no other launcher
   setenv("OMPI_COMM_WORLD_RANK", "3", 1);
   setenv("UNRELATED", "kept", 1);
   SignalWatch signals;
-  const Worker worker = ask_worker(
-      script(directory,
-             "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept ] && [ \"$*\" = --list-json ] && cat " +
-                 (directory / "listing").string()),
-      signals, ample);
+  const Worker worker = ask_worker(script(directory,
+                                          "[ -z \"$SHARDPROOF_RANK$OMPI_COMM_WORLD_RANK\" ] && [ \"$UNRELATED\" = kept "
+                                          "] && [ \"$*\" = --list-json ] && cat " +
+                                              (directory / "listing").string()),
+                                   signals, ample);
   unsetenv("SHARDPROOF_RANK");
   unsetenv("OMPI_COMM_WORLD_RANK");
   unsetenv("UNRELATED");

@@ -29,7 +29,8 @@ Watched watch(const TemporaryDirectory& directory, std::vector<std::string> case
   watched.plan.subject.clear();
   watched.plan.cases = std::move(cases);
   watched.plan.case_timeout = 1000s;
-  const LiveView view{.interval = 10ms, .show = [&](const ControlPage& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
+  const LiveView view{.interval = 10ms,
+                      .show = [&](const ControlPage& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
   watched.outcome = run_world(watched.plan, {directory / "world"}, launch, view);
   return watched;
 }
@@ -47,14 +48,16 @@ TEST_CASE("a world that ends in order says so of every rank, and leaves no meeti
   CHECK(watched.outcome.infrastructure_error.empty());
   CHECK(watched.outcome.remains.endings ==
         std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
-  CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<WorldPlan>().nonce == watched.plan.nonce);
+  CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<WorldPlan>().nonce ==
+        watched.plan.nonce);
   CHECK(watched.plan.nonce.size() == 32);
   CHECK_FALSE(std::filesystem::exists(watched.plan.rendezvous));
 }
 
 TEST_CASE("two worlds never share a nonce") {
   TemporaryDirectory first, second;
-  CHECK(watch(first, {"good/stays[W=2]"}, launch_with("")).plan.nonce != watch(second, {"good/stays[W=2]"}, launch_with("")).plan.nonce);
+  CHECK(watch(first, {"good/stays[W=2]"}, launch_with("")).plan.nonce !=
+        watch(second, {"good/stays[W=2]"}, launch_with("")).plan.nonce);
 }
 
 TEST_CASE("of two ranks that have not begun, the one that never came is to blame") {

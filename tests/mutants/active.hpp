@@ -8,10 +8,12 @@
 
 namespace shardproof::mutants {
 
-/// Whether the environment variable SHARDPROOF_MUTANT names this mutant, by eight hexadecimal digits. Two variables hide mutants:
+/// Whether the environment variable SHARDPROOF_MUTANT names this mutant, by eight hexadecimal digits. Two variables
+/// hide mutants:
 ///   SHARDPROOF_MUTANT_FROM=N    No mutant is active before the Nth pass of this thread's trainer. N is 1 or more.
 ///   SHARDPROOF_MUTANT_TRAITS=N  No mutant is active before this thread's trainer has N traits.
-/// SHARDPROOF_MUTANTS_REACHED=FILE adds a line to the file for each mutant that is asked for when it could be active: once for each rank.
+/// SHARDPROOF_MUTANTS_REACHED=FILE adds a line to the file for each mutant that is asked for when it could be active:
+/// once for each rank.
 bool is_chosen(std::uint32_t mutant);
 
 /// Sets the number of traits of this thread's trainer, or of the trainer that is made next.

@@ -28,17 +28,20 @@ CallPlace place_of(CallKind kind, std::uint64_t of_kind, int comm = 0) {
 
 TEST_CASE("a list of faults says for each what, where, and under which conditions") {
   const auto faults = parse_faults(
-      " delay all_reduce#3 20ms; fail reduce_scatter#0 ncclSystemError on comm 2 rank 1;;\n drop broadcast ; swap all_gather#1 rank 0");
+      " delay all_reduce#3 20ms; fail reduce_scatter#0 ncclSystemError on comm 2 rank 1;;\n drop broadcast ; swap "
+      "all_gather#1 rank 0");
   REQUIRE(faults.size() == 4);
   CHECK((faults[0].action == Action::delay && faults[0].kind == CallKind::all_reduce && faults[0].number == 3U &&
          faults[0].duration == 20ms));
   CHECK((!faults[0].comm && !faults[0].rank));
-  CHECK((faults[1].action == Action::fail && faults[1].status == Result::system_error && faults[1].comm == 2 && faults[1].rank == 1));
+  CHECK((faults[1].action == Action::fail && faults[1].status == Result::system_error && faults[1].comm == 2 &&
+         faults[1].rank == 1));
   CHECK((faults[2].action == Action::drop && faults[2].kind == CallKind::broadcast && !faults[2].number));
   CHECK((faults[3].action == Action::swap && faults[3].rank == 0));
   CHECK(parse_faults("").empty());
   CHECK(parse_faults(" ; \n").empty());
-  CHECK((parse_faults("stall recv#1 3us")[0].action == Action::stall && parse_faults("stall recv#1 3us")[0].duration == 3us));
+  CHECK((parse_faults("stall recv#1 3us")[0].action == Action::stall &&
+         parse_faults("stall recv#1 3us")[0].duration == 3us));
   CHECK(parse_faults("delay send 7us")[0].duration == 7us);
   CHECK(parse_faults("delay group_end 1s")[0].duration == 1s);
   CHECK(parse_faults("delay comm_init_rank#0 5ns")[0].duration == 5ns);
@@ -46,10 +49,11 @@ TEST_CASE("a list of faults says for each what, where, and under which condition
 
 TEST_CASE("a fault that cannot be is refused with what would be right") {
   using Catch::Matchers::ContainsSubstring;
-  CHECK_THAT(refusal("drop send; break send"),
-             ContainsSubstring("fault 2 of the list, `break send`") && ContainsSubstring("delay, stall, drop, fail or swap"));
+  CHECK_THAT(refusal("drop send; break send"), ContainsSubstring("fault 2 of the list, `break send`") &&
+                                                   ContainsSubstring("delay, stall, drop, fail or swap"));
   CHECK_THAT(refusal("drop"), ContainsSubstring("all_reduce#3"));
-  CHECK_THAT(refusal("drop allreduce"), ContainsSubstring("`allreduce` is no kind of call") && ContainsSubstring("reduce_scatter"));
+  CHECK_THAT(refusal("drop allreduce"),
+             ContainsSubstring("`allreduce` is no kind of call") && ContainsSubstring("reduce_scatter"));
   CHECK_THAT(refusal("drop send#"), ContainsSubstring("digits after #"));
   CHECK_THAT(refusal("drop send#-1"), ContainsSubstring("digits after #"));
   CHECK_THAT(refusal("drop send#1x"), ContainsSubstring("digits after #"));
@@ -105,6 +109,8 @@ TEST_CASE("delays add up, and of other faults the first one counts") {
   CHECK(decision.fault == &faults[1]);
   CHECK(decide(faults, place_of(CallKind::send, 1)).delay == 1ms);
   const auto stalls = parse_faults("stall send 1ms; drop send; stall send#1 2ms; delay send 4ms");
-  CHECK((decide(stalls, place_of(CallKind::send, 1)).stall == 3ms && decide(stalls, place_of(CallKind::send, 1)).delay == 4ms));
-  CHECK((decide(stalls, place_of(CallKind::send, 0)).stall == 1ms && decide(stalls, place_of(CallKind::send, 0)).fault == &stalls[1]));
+  CHECK((decide(stalls, place_of(CallKind::send, 1)).stall == 3ms &&
+         decide(stalls, place_of(CallKind::send, 1)).delay == 4ms));
+  CHECK((decide(stalls, place_of(CallKind::send, 0)).stall == 1ms &&
+         decide(stalls, place_of(CallKind::send, 0)).fault == &stalls[1]));
 }

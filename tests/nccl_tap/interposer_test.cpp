@@ -1,5 +1,5 @@
-// The tap under engines as they are: linked to NCCL, loading it, in Python; with the real NCCL, whose answer to a null communicator is
-// ncclInvalidArgument, and with one that stands in for it where a GPU would be needed.
+// The tap under engines as they are: linked to NCCL, loading it, in Python; with the real NCCL, whose answer to a null
+// communicator is ncclInvalidArgument, and with one that stands in for it where a GPU would be needed.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,7 +54,8 @@ struct Place {
 
   std::vector<TapRecord> all() const {
     std::vector<TapRecord> read;
-    for (const auto& entry : std::filesystem::directory_iterator(directory.path())) read.push_back(read_tap(entry.path()));
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+      read.push_back(read_tap(entry.path()));
     std::ranges::sort(read, {}, [](const TapRecord& record) { return record.process.started_ns; });
     return read;
   }
@@ -127,8 +128,10 @@ void check_engine(const std::string& output, const std::string& untapped, const 
   CHECK(record.calls[2].stream == 0);
   CHECK(record.calls[0].result == Result::invalid_argument);
   CHECK(record.library.version > 20000);
-  CHECK(std::ranges::count(lines_of(output), "mapped " + std::filesystem::canonical(record.library.path).string()) == 1);
-  CHECK(std::ranges::count_if(lines_of(output), [](const std::string& line) { return line.starts_with("mapped"); }) == 1);
+  CHECK(std::ranges::count(lines_of(output), "mapped " + std::filesystem::canonical(record.library.path).string()) ==
+        1);
+  CHECK(std::ranges::count_if(lines_of(output), [](const std::string& line) { return line.starts_with("mapped"); }) ==
+        1);
 }
 
 }  // namespace
@@ -145,7 +148,8 @@ TEST_CASE("every call of an engine that is loaded for itself is recorded") {
   check_engine(output_of(loaded.records() + host + " " TAP_LIBRARY + engine), output_of(host + engine), loaded);
 }
 
-TEST_CASE("every call of an engine that loads NCCL for itself is recorded, and its other look-ups find what they would") {
+TEST_CASE(
+    "every call of an engine that loads NCCL for itself is recorded, and its other look-ups find what they would") {
   const std::string command = HOST_PROGRAM " " LOADING_ENGINE;
   const Place place;
   const std::string output = output_of(place.preloaded() + command);
@@ -154,13 +158,15 @@ TEST_CASE("every call of an engine that loads NCCL for itself is recorded, and i
 }
 
 TEST_CASE("calls from Python are recorded, of NCCL loaded there and of an engine") {
-  const std::string library = PYTHON " " ENGINE_SCRIPT " library " NCCL, engine = PYTHON " " ENGINE_SCRIPT " engine " LINKED_ENGINE;
+  const std::string library = PYTHON " " ENGINE_SCRIPT " library " NCCL,
+                    engine = PYTHON " " ENGINE_SCRIPT " engine " LINKED_ENGINE;
   const Place of_library, of_engine;
   CHECK(output_of(of_library.preloaded() + library) == output_of(library));
   const TapRecord record = of_library.only();
   CHECK(described(record) ==
-        std::vector<std::string>{"all_reduce #0 of 77 f32 (avg) on no communicator, stream 0, returned ncclInvalidArgument",
-                                 "all_gather #0 of 78 f64 on no communicator, stream 1, returned ncclInvalidArgument", "get_unique_id #0"});
+        std::vector<std::string>{
+            "all_reduce #0 of 77 f32 (avg) on no communicator, stream 0, returned ncclInvalidArgument",
+            "all_gather #0 of 78 f64 on no communicator, stream 1, returned ncclInvalidArgument", "get_unique_id #0"});
   check_engine(output_of(of_engine.preloaded() + engine), output_of(engine), of_engine);
 }
 
@@ -176,11 +182,13 @@ TEST_CASE("calls of a second copy of NCCL stay with that copy, unrecorded, which
 
 TEST_CASE("faults do to the real NCCL's calls what they say") {
   const Place place;
-  const std::string output = output_of(place.preloaded() +
-                                       "SHARDPROOF_NCCL_FAULTS='fail all_gather ncclRemoteError; drop broadcast#1; "
-                                       "delay get_unique_id 30ms; fail comm_init_rank#0 ncclSystemError' " LINKED_PROGRAM);
-  CHECK_THAT(output, ContainsSubstring("all_gather 6\n") && ContainsSubstring("broadcast 4\n") && ContainsSubstring("bcast 0\n") &&
-                         ContainsSubstring("comm_init_rank 2\n") && ContainsSubstring("get_unique_id 0\n"));
+  const std::string output =
+      output_of(place.preloaded() +
+                "SHARDPROOF_NCCL_FAULTS='fail all_gather ncclRemoteError; drop broadcast#1; "
+                "delay get_unique_id 30ms; fail comm_init_rank#0 ncclSystemError' " LINKED_PROGRAM);
+  CHECK_THAT(output, ContainsSubstring("all_gather 6\n") && ContainsSubstring("broadcast 4\n") &&
+                         ContainsSubstring("bcast 0\n") && ContainsSubstring("comm_init_rank 2\n") &&
+                         ContainsSubstring("get_unique_id 0\n"));
   const TapRecord record = place.only();
   CHECK(described(record)[0].ends_with(", made to fail, returned ncclRemoteError"));
   CHECK(described(record)[4].ends_with(", dropped"));
@@ -247,7 +255,7 @@ TEST_CASE("the tap shows nothing but NCCL's names and dlsym, and stands in front
   }
 }
 
-// -- With an NCCL that goes on -----------------------------------------------------------------------------------------------------------
+// -- With an NCCL that goes on ----------------------------------------------------------------------------------------
 
 TEST_CASE("communicators are known by creation, size, rank, parent, key and name, also those that come later") {
   const Place place;
@@ -261,7 +269,8 @@ TEST_CASE("communicators are known by creation, size, rank, parent, key and name
     const Communicator& communicator = record.communicators[static_cast<std::size_t>(id)];
     INFO("communicator " << id);
     CHECK((communicator.id == id && communicator.origin == origin));
-    CHECK((communicator.size == size && communicator.rank == rank && communicator.parent == parent && communicator.name == name));
+    CHECK((communicator.size == size && communicator.rank == rank && communicator.parent == parent &&
+           communicator.name == name));
     CHECK(communicator.state == (id == 3 ? Communicator::State::ended : Communicator::State::alive));
     CHECK(communicator.key != 0);
   };
@@ -279,27 +288,33 @@ TEST_CASE("communicators are known by creation, size, rank, parent, key and name
 
   std::vector<std::string> reductions;
   for (const Call& call : record.calls) {
-    if (call.kind == CallKind::all_reduce || call.kind == CallKind::broadcast || call.kind == CallKind::comm_get_async_error) {
+    if (call.kind == CallKind::all_reduce || call.kind == CallKind::broadcast ||
+        call.kind == CallKind::comm_get_async_error) {
       reductions.push_back(describe(call) + describe_outcome(call));
     }
   }
-  CHECK(reductions ==
-        std::vector<std::string>{
-            "comm_get_async_error #0 on comm 1, returned ncclRemoteError",  // though asked four times
-            "all_reduce #0 of 10 f32 (sum) on comm 0, stream 0", "all_reduce #1 of 11 f32 (sum) on comm 3, stream 0",
-            "all_reduce #2 of 12 f32 (sum) on comm 2, stream 0", "all_reduce #3 of 13 f32 (sum) on comm 4, stream 0",
-            "all_reduce #4 of 14 f32 (sum) on comm 5, stream 0", "all_reduce #5 of 15 f32 (sum) on comm 6, stream 0",
-            "all_reduce #6 of 16 f32 (sum) on comm 7, stream 0", "all_reduce #7 of 20 f32 (premul_sum, factor 0.25) on comm 0, stream 0",
-            "all_reduce #8 of 21 f32 (premul_sum, factor unknown) on comm 0, stream 0",
-            "broadcast #0 of 22 f32 from root 1 on comm 0, stream 0",  // once, though NCCL called another of its functions for it
-        });
+  CHECK(reductions == std::vector<std::string>{
+                          "comm_get_async_error #0 on comm 1, returned ncclRemoteError",  // though asked four times
+                          "all_reduce #0 of 10 f32 (sum) on comm 0, stream 0",
+                          "all_reduce #1 of 11 f32 (sum) on comm 3, stream 0",
+                          "all_reduce #2 of 12 f32 (sum) on comm 2, stream 0",
+                          "all_reduce #3 of 13 f32 (sum) on comm 4, stream 0",
+                          "all_reduce #4 of 14 f32 (sum) on comm 5, stream 0",
+                          "all_reduce #5 of 15 f32 (sum) on comm 6, stream 0",
+                          "all_reduce #6 of 16 f32 (sum) on comm 7, stream 0",
+                          "all_reduce #7 of 20 f32 (premul_sum, factor 0.25) on comm 0, stream 0",
+                          "all_reduce #8 of 21 f32 (premul_sum, factor unknown) on comm 0, stream 0",
+                          // once, though NCCL called another of its functions for it
+                          "broadcast #0 of 22 f32 from root 1 on comm 0, stream 0",
+                      });
   CHECK(std::ranges::count(lines_of(output), "broadcast 22 on 0") == 1);
 }
 
 TEST_CASE("faults change what reaches NCCL, and the record says how") {
   const auto with = [](const std::string& faults, const Place& place) {
-    std::vector<std::string> lines = lines_of(
-        output_of("RANK=1 WORLD_SIZE=2 " + place.preloaded() + "SHARDPROOF_NCCL_FAULTS='" + faults + "' " SCENARIO_PROGRAM " order"));
+    std::vector<std::string> lines =
+        lines_of(output_of("RANK=1 WORLD_SIZE=2 " + place.preloaded() + "SHARDPROOF_NCCL_FAULTS='" + faults +
+                           "' " SCENARIO_PROGRAM " order"));
     return lines;
   };
   const auto reached = [](std::vector<std::string> lines) {
@@ -336,18 +351,20 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
                                                        }()});
   REQUIRE(difference);
   CHECK(difference->sentence ==
-        "collective 1 on comm 0 of 2 ranks differs: rank 1 made all_gather #2 of 2 f32 on comm 0, stream 0, and rank 0 made all_gather #1 "
+        "collective 1 on comm 0 of 2 ranks differs: rank 1 made all_gather #2 of 2 f32 on comm 0, stream 0, and rank 0 "
+        "made all_gather #1 "
         "of 1 f32 "
         "on comm 0, stream 0");
 
   // Behind the next one of its communicator, however far that is.
   const Place swapped;
   CHECK(reached(with("swap all_gather#0", swapped)) == moved(0, 2));
-  CHECK((swapped.only().calls[2].fate == Fate::swapped && swapped.only().calls[2].place == 1 && swapped.only().calls[3].place == 0));
-  CHECK(reached(with("swap all_gather", Place())) == Lines{"all_gather 1 on 0", "all_gather 0 on 0", "in group all_reduce 4 on 0",
-                                                           "in group all_gather 2 on 0", "in group all_reduce 5 on 1",
-                                                           "in group all_gather 3 on 1", "in group all_reduce 6 on 0",
-                                                           "in group group_end 0 on -1", "all_gather 7 on 0", "comm_abort 0 on 0"});
+  CHECK((swapped.only().calls[2].fate == Fate::swapped && swapped.only().calls[2].place == 1 &&
+         swapped.only().calls[3].place == 0));
+  CHECK(reached(with("swap all_gather", Place())) ==
+        Lines{"all_gather 1 on 0", "all_gather 0 on 0", "in group all_reduce 4 on 0", "in group all_gather 2 on 0",
+              "in group all_reduce 5 on 1", "in group all_gather 3 on 1", "in group all_reduce 6 on 0",
+              "in group group_end 0 on -1", "all_gather 7 on 0", "comm_abort 0 on 0"});
   CHECK(reached(with("swap all_reduce#0 on comm 0", Place())) == moved(4, 7));
   // Before the end of its group, and before its communicator ends, if none comes.
   CHECK(reached(with("swap all_reduce#1 on comm 0", Place())) == untouched);
@@ -364,13 +381,16 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
 TEST_CASE("a stall stands on the stream in front of its call, and where it cannot, that is said once") {
   using Lines = std::vector<std::string>;
   const std::string faults =
-      "SHARDPROOF_NCCL_FAULTS='stall all_gather 3ms; stall all_reduce#0 1ms; stall all_reduce 2ms; stall broadcast 1us' ";
+      "SHARDPROOF_NCCL_FAULTS='stall all_gather 3ms; stall all_reduce#0 1ms; stall all_reduce 2ms; stall broadcast "
+      "1us' ";
   const Place stalled;
   const std::string preloaded = stalled.records() + "LD_PRELOAD=" TAP_LIBRARY ":" STAND_IN_CUDA " ";
   CHECK(lines_of(output_of(preloaded + faults + SCENARIO_PROGRAM " streams 2>&1")) ==
-        Lines{"shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: cuLaunchHostFunc answered 201; the call is passed on as it is",
+        Lines{"shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: cuLaunchHostFunc answered 201; the call is "
+              "passed on as it is",
               "host function on stream 0, 3 ms at least: yes", "all_gather 1 on 0", "told 0",
-              "host function on stream 1000, 3 ms at least: yes", "all_reduce 2 on 0", "told 0", "broadcast 3 on 0", "told 0"});
+              "host function on stream 1000, 3 ms at least: yes", "all_reduce 2 on 0", "told 0", "broadcast 3 on 0",
+              "told 0"});
   const Lines calls = described(stalled.only());
   CHECK(calls == Lines{"comm_init_rank #0 as rank 1 of 2 into comm 0",
                        "all_gather #0 of 1 f32 on comm 0, stream 0, its stream stalled for 3 ms",
@@ -379,9 +399,10 @@ TEST_CASE("a stall stands on the stream in front of its call, and where it canno
 
   const Place without;
   const Lines lines = lines_of(output_of(without.preloaded() + faults + SCENARIO_PROGRAM " streams 2>&1"));
-  CHECK(std::ranges::count(lines,
-                           "shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: this process has loaded no CUDA driver "
-                           "(libcuda.so.1) with cuLaunchHostFunc; the call is passed on as it is") == 1);
+  CHECK(std::ranges::count(
+            lines,
+            "shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: this process has loaded no CUDA driver "
+            "(libcuda.so.1) with cuLaunchHostFunc; the call is passed on as it is") == 1);
   CHECK(lines.size() == 7);
   CHECK(described(without.only()).at(1) == "all_gather #0 of 1 f32 on comm 0, stream 0");
 }
@@ -414,8 +435,9 @@ TEST_CASE("calls from several threads are all there") {
 
 TEST_CASE("an engine that is killed leaves its last calls") {
   const Place place;
-  const std::string output = output_of("sh -c 'echo $$; exec env " + place.preloaded() +
-                                       SCENARIO_PROGRAM " endless' | { read pid; read word; echo $word; kill -9 $pid; }");
+  const std::string output =
+      output_of("sh -c 'echo $$; exec env " + place.preloaded() +
+                SCENARIO_PROGRAM " endless' | { read pid; read word; echo $word; kill -9 $pid; }");
   INFO(output);
   const TapRecord record = place.only();
   CHECK(record.begun > 10'000);

@@ -18,7 +18,8 @@ namespace {
 /// How the command ends for these files, and what it prints.
 std::pair<int, std::string> read_by_command(const TemporaryDirectory& directory, const std::string& files) {
   const std::filesystem::path output = directory.path() / "output";
-  const int status = std::system(("cd " + directory.path().string() + " && " READER " " + files + " > output 2>&1").c_str());
+  const int status =
+      std::system(("cd " + directory.path().string() + " && " READER " " + files + " > output 2>&1").c_str());
   std::ostringstream text;
   text << std::ifstream(output).rdbuf();
   return {WEXITSTATUS(status), text.str()};
@@ -66,7 +67,8 @@ TEST_CASE("a record is listed with its process, its communicators and its calls"
   record = {};
   record.process.pid = 7;
   record.communicators.emplace_back();
-  CHECK(list(record) == "process 7: process 7, 0 calls of an NCCL that was not found\n  comm 0, there before the tap, coming\n");
+  CHECK(list(record) ==
+        "process 7: process 7, 0 calls of an NCCL that was not found\n  comm 0, there before the tap, coming\n");
 }
 
 TEST_CASE("the command prints records and where they differ, and says so by how it ends") {
@@ -89,9 +91,12 @@ TEST_CASE("a record that cannot be read keeps the command from none of the other
   std::ofstream(directory.path() / "text") << "no record";
   const auto [end, text] = read_by_command(directory, "a none text c");
   CHECK(end == 2);
-  const std::size_t none = text.find("\nshardproof-nccl-tap: opening the record of NCCL calls none: No such file or directory\n");
-  const std::size_t no_record = text.find("\nshardproof-nccl-tap: reading the record of NCCL calls text: it has 9 bytes");
-  const std::size_t second = text.find("\nrank 1: process 101"), difference = text.find("\ncollective 0 on comm 0 of 2 ranks differs");
+  const std::size_t none =
+      text.find("\nshardproof-nccl-tap: opening the record of NCCL calls none: No such file or directory\n");
+  const std::size_t no_record =
+      text.find("\nshardproof-nccl-tap: reading the record of NCCL calls text: it has 9 bytes");
+  const std::size_t second = text.find("\nrank 1: process 101"),
+                    difference = text.find("\ncollective 0 on comm 0 of 2 ranks differs");
   INFO(text);
   CHECK(text.starts_with("rank 0: process 100"));
   CHECK(none < no_record);

@@ -11,7 +11,8 @@ using What = OrderDifference::What;
 namespace {
 
 std::vector<Call> three() {
-  return {collective(CallKind::all_gather, 0, 0), collective(CallKind::reduce_scatter, 0, 1), collective(CallKind::all_reduce, 0, 2)};
+  return {collective(CallKind::all_gather, 0, 0), collective(CallKind::reduce_scatter, 0, 1),
+          collective(CallKind::all_reduce, 0, 2)};
 }
 
 std::string sentence(const std::vector<TapRecord>& records) {
@@ -41,7 +42,8 @@ TEST_CASE("the first place where two ranks ask for different things is told with
   REQUIRE(difference);
   CHECK((difference->what == What::differs && difference->first == 0 && difference->second == 2));
   CHECK(difference->sentence ==
-        "collective 1 on comm 0 of 2 ranks differs: rank 0 made reduce_scatter #1 of 4 f32 on comm 0, stream 0, and rank 2 made all_reduce "
+        "collective 1 on comm 0 of 2 ranks differs: rank 0 made reduce_scatter #1 of 4 f32 on comm 0, stream 0, and "
+        "rank 2 made all_reduce "
         "#1 "
         "of 4 f32 on comm 0, stream 0");
 }
@@ -75,7 +77,8 @@ TEST_CASE("a rank that has not come is told with what it made last, and what a f
   std::vector<Call> two = three();
   two.pop_back();
   CHECK(sentence({record_of(0, two), record_of(1, three())}) ==
-        "rank 0 has not come to collective 2 on comm 0 of 2 ranks: rank 1 made all_reduce #2 of 4 f32 on comm 0, stream 0, and of rank 0 "
+        "rank 0 has not come to collective 2 on comm 0 of 2 ranks: rank 1 made all_reduce #2 of 4 f32 on comm 0, "
+        "stream 0, and of rank 0 "
         "its last "
         "one there is reduce_scatter #1 of 4 f32 on comm 0, stream 0");
   two.push_back(three()[2]);
@@ -92,10 +95,12 @@ TEST_CASE("what differs goes before who has not come, and the earlier before the
   std::vector<Call> shorter = three(), different = three();
   shorter.pop_back();
   different[2].count = 9;
-  CHECK(first_difference(std::vector{record_of(0, three()), record_of(1, shorter), record_of(2, different)})->what == What::differs);
+  CHECK(first_difference(std::vector{record_of(0, three()), record_of(1, shorter), record_of(2, different)})->what ==
+        What::differs);
   std::vector<Call> earlier = three();
   earlier[0].count = 9;
-  CHECK(first_difference(std::vector{record_of(0, three()), record_of(1, different), record_of(2, earlier)})->second == 2);
+  CHECK(first_difference(std::vector{record_of(0, three()), record_of(1, different), record_of(2, earlier)})->second ==
+        2);
 }
 
 TEST_CASE("communicators are matched by key, and without one by order of creation and size") {
@@ -140,18 +145,23 @@ TEST_CASE("a call that the record lacks in the middle is no difference") {
 
 TEST_CASE("sends are compared with the receives that they meet") {
   const TapRecord sender = record_of(0, {message(CallKind::send, 0, 0, 1, 4), message(CallKind::send, 0, 1, 1, 8)});
-  CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4), message(CallKind::recv, 0, 1, 0, 8)})}) == "same");
+  CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4), message(CallKind::recv, 0, 1, 0, 8)})}) ==
+        "same");
   CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4), message(CallKind::recv, 0, 1, 0, 9)})}) ==
-        "message 1 on comm 0 of 2 ranks differs: rank 0 made send #1 of 8 f32 to 1 on comm 0, stream 0, and rank 1 made recv #1 of 9 f32 "
+        "message 1 on comm 0 of 2 ranks differs: rank 0 made send #1 of 8 f32 to 1 on comm 0, stream 0, and rank 1 "
+        "made recv #1 of 9 f32 "
         "from 0 "
         "on comm 0, stream 0");
-  CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})}).starts_with("rank 1 has not come to message 1"));
-  CHECK(sentence({record_of(0, {}), record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})}).starts_with("rank 0 has not come to message 0"));
+  CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})})
+            .starts_with("rank 1 has not come to message 1"));
+  CHECK(sentence({record_of(0, {}), record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})})
+            .starts_with("rank 0 has not come to message 0"));
 }
 
 TEST_CASE("places that are far apart are compared as quickly as others") {
   constexpr std::int64_t far = 1'000'000'000'000'000;
-  const TapRecord first = record_of(0, {collective(CallKind::all_gather, 0, 0), collective(CallKind::all_reduce, 0, far)});
+  const TapRecord first =
+      record_of(0, {collective(CallKind::all_gather, 0, 0), collective(CallKind::all_reduce, 0, far)});
   TapRecord second = record_of(1, {collective(CallKind::all_gather, 0, 0), collective(CallKind::all_reduce, 0, far)});
   CHECK_FALSE(first_difference(std::vector{first, second}));
   second.calls[1].count = 5;

@@ -45,8 +45,8 @@ Call derived(std::uint64_t seed) {
 
 bool is_derived(const Call& call) {
   const Call expected = derived(call.of_kind);
-  return call.count == expected.count && call.comm == expected.comm && call.stream == expected.stream && call.thread == expected.thread &&
-         call.entered_ns == expected.entered_ns;
+  return call.count == expected.count && call.comm == expected.comm && call.stream == expected.stream &&
+         call.thread == expected.thread && call.entered_ns == expected.entered_ns;
 }
 
 std::string refusal_of(const std::filesystem::path& file) {
@@ -251,7 +251,8 @@ TEST_CASE("a file with any byte changed is refused, or tells nothing that was no
         CHECK((record.process.pid == right.process.pid && record.process.faults == right.process.faults));
         CHECK((record.library.path.empty() || record.library.path == right.library.path));
         for (const Communicator& communicator : record.communicators) {
-          CHECK((communicator.id == 0 && communicator.key == 99 && communicator.name == "pairs" && communicator.size == 4));
+          CHECK((communicator.id == 0 && communicator.key == 99 && communicator.name == "pairs" &&
+                 communicator.size == 4));
         }
         for (const Call& call : record.calls) CHECK(is_derived(call));
       } catch (const RecordError&) {
@@ -279,7 +280,8 @@ TEST_CASE("a call in a place that so few calls cannot have is damage") {
 TEST_CASE("what is no record is refused with what it is instead") {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "file";
-  CHECK_THAT(refusal_of(file), ContainsSubstring("opening the record of NCCL calls " + file.string() + ": No such file"));
+  CHECK_THAT(refusal_of(file),
+             ContainsSubstring("opening the record of NCCL calls " + file.string() + ": No such file"));
   CHECK_THAT(refusal_of(directory.path()), ContainsSubstring("no ordinary file"));
   CHECK_THAT(refusal_of("/dev/zero"), ContainsSubstring("no ordinary file"));
   std::ofstream(file) << std::string(5000, 'x');

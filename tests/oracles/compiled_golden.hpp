@@ -20,8 +20,9 @@ inline constexpr const char* one_operand = "all_reduce";
 inline constexpr const char* several_operands = "all_reduce_coalesced";
 inline constexpr const char* wait_for_one = "wait";
 
-/// One line for each call, in order: `all_reduce_coalesced [2000], [2000, 2000]`. The waits for one all-reduce are sorted, because PyTorch does
-/// not wait in the order of its operands. Fails if an all-reduce comes after a wait, or if the operands and the waits differ in number.
+/// One line for each call, in order: `all_reduce_coalesced [2000], [2000, 2000]`. The waits for one all-reduce are
+/// sorted, because PyTorch does not wait in the order of its operands. Fails if an all-reduce comes after a wait, or if
+/// the operands and the waits differ in number.
 inline std::vector<std::string> calls_in_words(const std::vector<golden::CompiledBackward::Call>& calls) {
   using Call = golden::CompiledBackward::Call;
   std::vector<std::string> words;

@@ -44,7 +44,13 @@ inline scenario::Scenario replicate_golden(const std::string& file, const golden
   if (run.unreduced) segments.push_back({1, {no_sync, forward, backward, capture, sync}});
   if (const auto dtype = compressed_to(file)) {
     const HookKind kind = *dtype == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress;
-    segments.push_back({1, {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}, forward, backward, step, capture, zero_grad}});
+    segments.push_back({1,
+                        {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}},
+                         forward,
+                         backward,
+                         step,
+                         capture,
+                         zero_grad}});
     segments.push_back({static_cast<int>(run.iterations.size()) - 1, {forward, backward, step, capture, zero_grad}});
   } else {
     segments.push_back({static_cast<int>(run.iterations.size()), {forward, backward, step, capture, zero_grad}});

@@ -15,8 +15,12 @@
 namespace shardproof::oracles {
 
 inline scenario::Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
-  return {
-      .name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias, .children = {}};
+  return {.name = std::move(name),
+          .kind = scenario::ModuleKind::linear,
+          .in_features = in,
+          .out_features = out,
+          .bias = bias,
+          .children = {}};
 }
 
 inline scenario::Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
@@ -28,11 +32,16 @@ inline scenario::Module convolution(std::string name, std::int64_t channels, std
           .children = {}};
 }
 
-inline scenario::Module relu(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::relu, .children = {}}; }
+inline scenario::Module relu(std::string name) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::relu, .children = {}};
+}
 
-inline scenario::Module scale(std::string name) { return {.name = std::move(name), .kind = scenario::ModuleKind::scale, .children = {}}; }
+inline scenario::Module scale(std::string name) {
+  return {.name = std::move(name), .kind = scenario::ModuleKind::scale, .children = {}};
+}
 
-inline scenario::Module embedding(std::string name, std::int64_t vocabulary, std::int64_t features, std::int64_t positions) {
+inline scenario::Module embedding(std::string name, std::int64_t vocabulary, std::int64_t features,
+                                  std::int64_t positions) {
   return {.name = std::move(name),
           .kind = scenario::ModuleKind::embedding,
           .features = features,
@@ -91,9 +100,10 @@ inline std::vector<scenario::Script::Segment> script(std::vector<std::vector<sce
   return segments;
 }
 
-inline const scenario::Action forward{.kind = scenario::ActionKind::forward}, backward{.kind = scenario::ActionKind::backward},
-    step{.kind = scenario::ActionKind::step}, zero_grad{.kind = scenario::ActionKind::zero_grad},
-    capture{.kind = scenario::ActionKind::capture}, evaluate{.kind = scenario::ActionKind::evaluate};
+inline const scenario::Action forward{.kind = scenario::ActionKind::forward},
+    backward{.kind = scenario::ActionKind::backward}, step{.kind = scenario::ActionKind::step},
+    zero_grad{.kind = scenario::ActionKind::zero_grad}, capture{.kind = scenario::ActionKind::capture},
+    evaluate{.kind = scenario::ActionKind::evaluate};
 
 inline scenario::Action set(scenario::ActionKind what, std::string module, bool value) {
   return {.kind = what, .module = std::move(module), .value = value};

@@ -14,14 +14,15 @@
 
 namespace shardproof::oracles {
 
-/// Duration of the n-th entry (from 0) of a kind: `all_gather`, `reduce_scatter`, `compute_fwd`, `compute_bwd`, `optim`.
+/// Duration of the n-th entry (from 0) of a kind: `all_gather`, `reduce_scatter`, `compute_fwd`, `compute_bwd`,
+/// `optim`.
 using Durations = std::function<Nanoseconds(const std::string& kind, std::size_t nth, const std::string& label)>;
 
 enum class Resources { shared, separate, none };  ///< none: collectives of different streams overlap
 
 struct Simulated {
   std::map<std::string, Nanoseconds> marks;  ///< end of the compute stream when the mark was set
-  Nanoseconds end = 0;                       ///< latest end over all streams
+  Nanoseconds end = 0;  ///< latest end over all streams
 };
 
 inline Simulated simulate(const nlohmann::ordered_json& entries, const Durations& duration, Resources resources) {
@@ -37,7 +38,9 @@ inline Simulated simulate(const nlohmann::ordered_json& entries, const Durations
     else if (kind == "record") event[entry.at(2).get<int>()] = stream[name(1)];
     else if (kind == "wait_event") stream[name(1)] = std::max(stream[name(1)], event.at(entry.at(2).get<int>()));
     else if (kind == "all_gather" || kind == "reduce_scatter") {
-      Nanoseconds& free = resource[resources == Resources::separate ? kind : resources == Resources::shared ? "" : name(1)];
+      Nanoseconds& free = resource[resources == Resources::separate ? kind
+                                   : resources == Resources::shared ? ""
+                                                                    : name(1)];
       free = stream[name(1)] = std::max(stream[name(1)], free) + duration(kind, seen[kind]++, "");
     } else {
       const std::string label = kind == "optim" ? "" : name(2);
@@ -90,7 +93,8 @@ inline nlohmann::ordered_json stack_program(const Stack& stack) {
       add("wait_event", "default", gathered[k]);
       gather_streams_wait(record("default"));
     }
-    if (stack.backward_prefetch && k > 0 && stack.layers[k - 1].reshard_after_forward) gathered[k - 1] = all_gather(k - 1);
+    if (stack.backward_prefetch && k > 0 && stack.layers[k - 1].reshard_after_forward)
+      gathered[k - 1] = all_gather(k - 1);
     add("compute_bwd", "default", std::to_string(k));
     if (reduced >= 0) add("wait_event", "default", reduced);
     add("wait_stream", "rs", "default");

@@ -1,4 +1,5 @@
-// The rule of buckets against what PyTorch's DistributedDataParallel did, and by hand; and the times of backwards with buckets.
+// The rule of buckets against what PyTorch's DistributedDataParallel did, and by hand; and the times of backwards with
+// buckets.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
@@ -45,7 +46,8 @@ Scenario replicated(std::vector<Module> children, std::int64_t first_bytes, std:
 
 Scenario four_layers(std::int64_t width) {
   Scenario scenario = replicated({}, ReplicatePlan().first_bucket_bytes, ReplicatePlan().bucket_bytes);
-  for (const char* name : {"fc1", "fc2", "fc3", "fc4"}) scenario.model.root.children.push_back(linear(name, width, width));
+  for (const char* name : {"fc1", "fc2", "fc3", "fc4"})
+    scenario.model.root.children.push_back(linear(name, width, width));
   return scenario;
 }
 
@@ -58,7 +60,8 @@ void check_buckets(const std::vector<Bucket>& buckets, const std::vector<golden:
 }
 
 // The calls that reduce these buckets in a compiled backward.
-std::vector<golden::CompiledBackward::Call> compiled_calls(const Model& model, const std::vector<Bucket>& buckets, bool concatenates) {
+std::vector<golden::CompiledBackward::Call> compiled_calls(const Model& model, const std::vector<Bucket>& buckets,
+                                                           bool concatenates) {
   std::map<std::string, Shape> shapes;
   for (const ParameterShape& parameter : parameters(model)) shapes[parameter.name] = parameter.shape;
   std::vector<golden::CompiledBackward::Call> calls, waits;
@@ -74,7 +77,8 @@ std::vector<golden::CompiledBackward::Call> compiled_calls(const Model& model, c
 }
 
 // In bytes, all of f32: which are in each bucket.
-std::vector<std::vector<std::int64_t>> filled(const std::vector<std::int64_t>& sizes, std::int64_t first, std::int64_t others) {
+std::vector<std::vector<std::int64_t>> filled(const std::vector<std::int64_t>& sizes, std::int64_t first,
+                                              std::int64_t others) {
   std::vector<BucketedGradient> gradients;
   for (const std::int64_t bytes : sizes) gradients.push_back({.parameter = {}, .bytes = bytes});
   std::vector<std::vector<std::int64_t>> all;
@@ -110,7 +114,8 @@ TEST_CASE("buckets of a compiled backward are those of PyTorch, at the width tha
       ready.push_back(*std::ranges::find(registered, name, &BucketedGradient::parameter));
     const std::vector<Bucket> buckets = filled_buckets(ready, mebibyte, 25 * mebibyte);
     CHECK(std::ssize(buckets) == recorded.buckets);
-    CHECK(calls_in_words(compiled_calls(scenario.model, buckets, recorded.fusion == "concat")) == calls_in_words(recorded.calls));
+    CHECK(calls_in_words(compiled_calls(scenario.model, buckets, recorded.fusion == "concat")) ==
+          calls_in_words(recorded.calls));
   }
 }
 
@@ -128,19 +133,24 @@ TEST_CASE("a bucket closes with the gradient that brings it to its limit") {
 }
 
 TEST_CASE("each dtype has its own buckets, with a first one, and buckets that no limit closed come last") {
-  const auto gradient = [](const char* name, std::int64_t bytes, DType dtype) { return BucketedGradient{name, bytes, dtype}; };
-  const std::vector<BucketedGradient> mixed{gradient("a", 4, DType::bf16), gradient("b", 4, DType::f32), gradient("c", 4, DType::f32),
-                                            gradient("d", 4, DType::bf16), gradient("e", 4, DType::f32), gradient("f", 4, DType::bf16)};
+  const auto gradient = [](const char* name, std::int64_t bytes, DType dtype) {
+    return BucketedGradient{name, bytes, dtype};
+  };
+  const std::vector<BucketedGradient> mixed{gradient("a", 4, DType::bf16), gradient("b", 4, DType::f32),
+                                            gradient("c", 4, DType::f32),  gradient("d", 4, DType::bf16),
+                                            gradient("e", 4, DType::f32),  gradient("f", 4, DType::bf16)};
   CHECK(names_of_all(filled_buckets(mixed, 8, 8)) == Names{{"b", "c"}, {"a", "d"}, {"f"}, {"e"}});
   CHECK(names_of_all(filled_buckets(mixed, 4, 100)) == Names{{"a"}, {"b"}, {"d", "f"}, {"c", "e"}});
 }
 
 TEST_CASE("in the first backward all gradients are in one bucket, unless parameters may be unused") {
-  Scenario scenario = replicated({linear("a", 1, 1), linear("b", 1, 1, false), frozen(linear("c", 1, 1)), linear("d", 1, 1)}, 4, 8);
+  Scenario scenario =
+      replicated({linear("a", 1, 1), linear("b", 1, 1, false), frozen(linear("c", 1, 1)), linear("d", 1, 1)}, 4, 8);
   CHECK(names_of_all(first_buckets(scenario)) == Names{{"a.weight", "a.bias", "b.weight", "d.weight", "d.bias"}});
   const std::vector<std::string> ready = ready_order(scenario.model);
   CHECK(ready == std::vector<std::string>{"d.bias", "d.weight", "b.weight", "a.bias", "a.weight"});
-  CHECK(names_of_all(later_buckets(scenario, ready)) == Names{{"d.bias"}, {"d.weight", "b.weight"}, {"a.bias", "a.weight"}});
+  CHECK(names_of_all(later_buckets(scenario, ready)) ==
+        Names{{"d.bias"}, {"d.weight", "b.weight"}, {"a.bias", "a.weight"}});
 
   replicate(scenario.plan).unused_parameters = true;
   const Names limited{{"d.bias"}, {"b.weight", "d.weight"}, {"a.bias"}, {"a.weight"}};
@@ -155,7 +165,8 @@ TEST_CASE("in the first backward all gradients are in one bucket, unless paramet
 
   scenario.model.root.children = {frozen(linear("c", 1, 1))};
   CHECK(first_buckets(scenario).empty());
-  CHECK_THROWS_MATCHES(later_buckets(four_layers(2), {"fc9.bias"}), std::invalid_argument, MessageMatches(ContainsSubstring("fc9.bias")));
+  CHECK_THROWS_MATCHES(later_buckets(four_layers(2), {"fc9.bias"}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("fc9.bias")));
 }
 
 TEST_CASE("gradients become ready from the last module to the first, biases first or in order of registration") {
@@ -163,13 +174,18 @@ TEST_CASE("gradients become ready from the last module to the first, biases firs
   const std::vector<std::string> compiled = ready_order(model, ModuleOrder::registered);
   CHECK(compiled.front() == "fc4.weight");
   CHECK(compiled.back() == "fc1.bias");
-  // PyTorch's compiled step makes 3 buckets of this order, at width 2000. An eager backward makes buckets of other members.
+  // PyTorch's compiled step makes 3 buckets of this order, at width 2000. An eager backward makes buckets of other
+  // members.
   CHECK(names_of_all(later_buckets(four_layers(2000), ready_order(four_layers(2000).model, ModuleOrder::registered))) ==
-        Names{{"fc4.weight"}, {"fc4.bias", "fc3.weight", "fc3.bias", "fc2.weight"}, {"fc2.bias", "fc1.weight", "fc1.bias"}});
+        Names{{"fc4.weight"},
+              {"fc4.bias", "fc3.weight", "fc3.bias", "fc2.weight"},
+              {"fc2.bias", "fc1.weight", "fc1.bias"}});
 
   Model nested;
-  nested.root.children = {container(ModuleKind::sequential, "in", {linear("a", 1, 1), relu("relu"), scale("s")}), linear("out", 1, 1)};
-  CHECK(ready_order(nested) == std::vector<std::string>{"out.bias", "out.weight", "in.s.factor", "in.a.bias", "in.a.weight"});
+  nested.root.children = {container(ModuleKind::sequential, "in", {linear("a", 1, 1), relu("relu"), scale("s")}),
+                          linear("out", 1, 1)};
+  CHECK(ready_order(nested) ==
+        std::vector<std::string>{"out.bias", "out.weight", "in.s.factor", "in.a.bias", "in.a.weight"});
 }
 
 TEST_CASE("a gradient is ready after all modules that use its parameter, of all forwards") {
@@ -180,9 +196,10 @@ TEST_CASE("a gradient is ready after all modules that use its parameter, of all 
   model.root.children = {linear("a", 1, 1), linear("b", 1, 1, false), use("again", "b"), tied};
   CHECK(ready_order(model) == Order{"t.bias", "b.weight", "a.bias", "a.weight"});
 
-  model.root.children = {container(ModuleKind::choice, "way", {linear("left", 1, 1, false), frozen(linear("right", 1, 1))}),
-                         container(ModuleKind::discard, "aside", {linear("x", 1, 1)}),
-                         container(ModuleKind::list, "unused", {linear("x", 1, 1)}), residual("r", {layer_norm("n", 1)}), scale("s")};
+  model.root.children = {
+      container(ModuleKind::choice, "way", {linear("left", 1, 1, false), frozen(linear("right", 1, 1))}),
+      container(ModuleKind::discard, "aside", {linear("x", 1, 1)}),
+      container(ModuleKind::list, "unused", {linear("x", 1, 1)}), residual("r", {layer_norm("n", 1)}), scale("s")};
   const Action right{.kind = ActionKind::forward, .paths = {{"way", "right"}}};
   CHECK(ready_order(model) == Order{"s.factor", "r.n.bias", "r.n.weight", "way.left.weight"});
   CHECK(ready_order(model, {right}) == Order{"s.factor", "r.n.bias", "r.n.weight"});
@@ -218,10 +235,12 @@ TEST_CASE("times of a scenario come from sleeps of modules and from all-reduces"
   const BucketTimes times = bucket_times(scenario, buckets, 2);
   CHECK(times.reductions == std::vector<BucketTimes::Reduction>{{1000, 1008}, {1100, 1600}, {1600, 1608}});
   CHECK((times.compute == 1110 && times.backward == 1608));
-  CHECK(bucket_times(scenario, first_buckets(scenario), 2).reductions == std::vector<BucketTimes::Reduction>{{1110, 1118}});
+  CHECK(bucket_times(scenario, first_buckets(scenario), 2).reductions ==
+        std::vector<BucketTimes::Reduction>{{1110, 1118}});
   CHECK(bucket_times(scenario, buckets, 1).backward == 1110);
   scenario.model.root.children.push_back(use("again", "a"));
-  CHECK_THROWS_MATCHES(bucket_times(scenario, buckets, 2), std::invalid_argument, MessageMatches(ContainsSubstring("\"again\"")));
+  CHECK_THROWS_MATCHES(bucket_times(scenario, buckets, 2), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("\"again\"")));
   scenario.model.root.children.pop_back();
   scenario.costs.host_call = 1;
   CHECK_THROWS_AS(bucket_times(scenario, buckets, 2), std::invalid_argument);

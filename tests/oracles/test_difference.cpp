@@ -12,9 +12,12 @@ using oracles::largest_difference;
 
 namespace {
 
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN(),
+                infinity = std::numeric_limits<float>::infinity();
 
-Tensor row(const std::vector<float>& values) { return Tensor::of<float>({static_cast<std::int64_t>(values.size())}, values); }
+Tensor row(const std::vector<float>& values) {
+  return Tensor::of<float>({static_cast<std::int64_t>(values.size())}, values);
+}
 
 }  // namespace
 
@@ -27,9 +30,10 @@ TEST_CASE("the largest difference counts, wherever it stands and on whichever si
 }
 
 TEST_CASE("no tolerance admits a NaN") {
-  for (const auto& [a, b] : {std::pair{row({not_a_number, 1}), row({1, 1})}, std::pair{row({1, 1}), row({1, not_a_number})},
-                             std::pair{row({not_a_number, 1}), row({not_a_number, 1})},
-                             std::pair{row({1, not_a_number, 9}), row({1, 2, 3})}, std::pair{row({infinity, 1}), row({infinity, 1})}}) {
+  for (const auto& [a, b] :
+       {std::pair{row({not_a_number, 1}), row({1, 1})}, std::pair{row({1, 1}), row({1, not_a_number})},
+        std::pair{row({not_a_number, 1}), row({not_a_number, 1})}, std::pair{row({1, not_a_number, 9}), row({1, 2, 3})},
+        std::pair{row({infinity, 1}), row({infinity, 1})}}) {
     CHECK(std::isnan(largest_difference(a, b)));
     CHECK_FALSE(largest_difference(a, b) <= std::numeric_limits<double>::max());
   }

@@ -44,7 +44,8 @@ TEST_CASE("flat layouts: each element of each part is what PyTorch put there") {
     REQUIRE(unit.part() == static_cast<std::size_t>(recorded.shard));
     for (std::size_t rank = 0; rank < recorded.ranks.size(); ++rank) {
       std::vector<float> part;
-      for (std::size_t i = 0; i < unit.part(); ++i) part.push_back(value(unit.elements[rank * unit.part() + i], recorded.elements));
+      for (std::size_t i = 0; i < unit.part(); ++i)
+        part.push_back(value(unit.elements[rank * unit.part() + i], recorded.elements));
       CHECK(part == recorded.ranks[rank].values);
     }
   }

@@ -65,7 +65,8 @@ std::size_t count(const trace::Structure& structure, std::string_view kind) {
 }
 
 /// Whether the i-th step of one kind is before the j-th of another.
-bool before(const trace::Structure& structure, std::string_view kind_x, std::size_t i, std::string_view kind_y, std::size_t j) {
+bool before(const trace::Structure& structure, std::string_view kind_x, std::size_t i, std::string_view kind_y,
+            std::size_t j) {
   const auto position = [&](std::string_view kind, std::size_t nth) {
     for (std::size_t at = 0; at < structure.steps.size(); ++at) {
       if (structure.steps[at].kind == kind && nth-- == 0) return at;
@@ -130,8 +131,9 @@ TEST_CASE("any flipped bit in the manifest itself is noticed", "[long]") {
 TEST_CASE("a manifest's line that is not in its one form is refused and quoted") {
   CHECK(golden::manifest_of("").empty());
   CHECK(golden::manifest_of("cbf43926       9 digits\n").size() == 1);
-  for (const char* text : {"cbf43926       9 digits", "cbf43926 9 digits\n", "CBF43926       9 digits\n", "cbf4392       9 digits\n",
-                           "cbf43926       9\n", "\ncbf43926       9 digits\n", "0xbf4392       9 digits\n"}) {
+  for (const char* text :
+       {"cbf43926       9 digits", "cbf43926 9 digits\n", "CBF43926       9 digits\n", "cbf4392       9 digits\n",
+        "cbf43926       9\n", "\ncbf43926       9 digits\n", "0xbf4392       9 digits\n"}) {
     INFO(text);
     CHECK_THROWS_AS(golden::manifest_of(text), std::invalid_argument);
   }
@@ -178,7 +180,9 @@ TEST_CASE("values are read whole: their own checksums and sums hold") {
       CHECK(std::abs(gradients_sum - iteration.gradients_abs_sum) <= 1e-9 * iteration.gradients_abs_sum);
       CHECK(std::abs(after_sum - iteration.parameters_abs_sum) <= 1e-9 * iteration.parameters_abs_sum);
     }
-    const std::size_t expected = name.find("reshard") != std::string::npos ? 0 : name.starts_with("a_") ? 3 : run.iterations.size();
+    const std::size_t expected = name.find("reshard") != std::string::npos ? 0
+                                 : name.starts_with("a_")                  ? 3
+                                                                           : run.iterations.size();
     CHECK(with_bits == expected);
   }
 }
@@ -237,7 +241,8 @@ TEST_CASE("shards follow the chunk rule: rows are cut into pieces of the same ro
     for (std::size_t j = 0; j < run.parameters.size(); ++j) {
       const std::int64_t rows = run.parameters[j].shape[0], chunk = (rows + run.world - 1) / run.world;
       for (std::int64_t rank = 0; rank < run.world; ++rank) {
-        CHECK(run.shard_rows[static_cast<std::size_t>(rank)][j] == std::clamp<std::int64_t>(rows - rank * chunk, 0, chunk));
+        CHECK(run.shard_rows[static_cast<std::size_t>(rank)][j] ==
+              std::clamp<std::int64_t>(rows - rank * chunk, 0, chunk));
       }
     }
   }
@@ -287,7 +292,8 @@ TEST_CASE("chunks of rows follow the rule, at every world and size that was reco
     const std::int64_t chunk = (dealt.rows + dealt.world - 1) / dealt.world;
     REQUIRE(dealt.shards.size() == static_cast<std::size_t>(dealt.world));
     for (std::int64_t rank = 0; rank < dealt.world; ++rank) {
-      CHECK(dealt.shards[static_cast<std::size_t>(rank)] == std::clamp<std::int64_t>(dealt.rows - rank * chunk, 0, chunk));
+      CHECK(dealt.shards[static_cast<std::size_t>(rank)] ==
+            std::clamp<std::int64_t>(dealt.rows - rank * chunk, 0, chunk));
     }
     CHECK(dealt.padded_rows == chunk * dealt.world);
   }
@@ -369,11 +375,12 @@ TEST_CASE("the trace of resharding layers: what is called, and what orders it") 
   CHECK(last.phase == "iter 1 backward");
 
   CHECK(before(trace, "all_gather", 0, "forward", 0));
-  CHECK_FALSE(before(trace, "forward", 0, "all_gather", 1));  // the next group's parameters come in while a group computes
+  CHECK_FALSE(
+      before(trace, "forward", 0, "all_gather", 1));  // the next group's parameters come in while a group computes
   CHECK(before(trace, "all_gather", 0, "all_gather", 1));
   CHECK(before(trace, "all_gather", 1, "forward", 2));
-  CHECK(before(trace, "forward", 1, "all_gather", 3));       // block 2's copy-out comes after block 1's computation …
-  CHECK_FALSE(before(trace, "forward", 5, "all_gather", 3)); // … but its regathering does not wait for its own
+  CHECK(before(trace, "forward", 1, "all_gather", 3));  // block 2's copy-out comes after block 1's computation …
+  CHECK_FALSE(before(trace, "forward", 5, "all_gather", 3));  // … but its regathering does not wait for its own
   CHECK(before(trace, "backward", 1, "reduce_scatter", 0));
   CHECK_FALSE(before(trace, "reduce_scatter", 0, "backward", 2));
   CHECK(before(trace, "reduce_scatter", 0, "reduce_scatter", 1));
@@ -399,7 +406,9 @@ TEST_CASE("a relation is irreflexive, transitive, and never against host order")
 }
 
 TEST_CASE("traces that are known to be alike are alike, and the others are not") {
-  const auto same = [](const trace::Structure& a, const trace::Structure& b) { return a.steps == b.steps && a.before == b.before; };
+  const auto same = [](const trace::Structure& a, const trace::Structure& b) {
+    return a.steps == b.steps && a.before == b.before;
+  };
   const trace::Structure resharded = golden::structure("h_fsdp2_reshard_True_W2");
   CHECK(same(golden::structure("h_fsdp2_reshard_None_W2"), resharded));
   CHECK(same(golden::structure("h_fsdp2_post_optim_W2"), resharded));
@@ -451,7 +460,8 @@ TEST_CASE("traces have the steps that they were recorded with, from the first to
     CHECK(trace.steps.front().kind == (all_gathers > 0 ? "all_gather" : "forward"));
     CHECK(trace.steps.front().phase == "iter 0 forward");
     CHECK(trace.steps.back().kind == (all_reduces > 0 ? "all_reduce" : "reduce_scatter"));
-    CHECK(trace.steps.back().role == (all_reduces > 0 && reduce_scatters > 0 ? StreamRole::all_reduce : StreamRole::reduce));
+    CHECK(trace.steps.back().role ==
+          (all_reduces > 0 && reduce_scatters > 0 ? StreamRole::all_reduce : StreamRole::reduce));
     CHECK(trace.steps.back().phase == last_phase);
   }
 }

@@ -38,11 +38,12 @@ TEST_CASE("groups come in the order in which they are gathered, with padded part
 }
 
 TEST_CASE("peaks: the root and one more group are whole, two gathered buffers are alive, one operand is") {
-  CHECK(group_memory(three_groups(scenario::ReshardAfterForward::Kind::yes), 2) == GroupMemory{.parameter = 4 * (8 + 9),
-                                                                                               .padded_parameter = 4 * (8 + 12),
-                                                                                               .gathered = 4 * (8 + 12),
-                                                                                               .gradient = 4 * (8 + 9),
-                                                                                               .reduce_input = 4 * 12});
+  CHECK(group_memory(three_groups(scenario::ReshardAfterForward::Kind::yes), 2) ==
+        GroupMemory{.parameter = 4 * (8 + 9),
+                    .padded_parameter = 4 * (8 + 12),
+                    .gathered = 4 * (8 + 12),
+                    .gradient = 4 * (8 + 9),
+                    .reduce_input = 4 * 12});
   CHECK(group_memory(three_groups(scenario::ReshardAfterForward::Kind::no), 2).parameter == 4 * (8 + 6 + 9));
 }
 

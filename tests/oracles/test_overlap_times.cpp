@@ -28,10 +28,11 @@ Stack uniform(std::size_t count, int world, bool reshard = true) {
   return {.layers = std::vector<StackLayer>(count, {25 * ms, 50 * ms, 10 * ms, 10 * ms, reshard}), .world = world};
 }
 
-/// Costs of a stack for a trace that gathers layers in `gather_order` and reduces them last to first. Labels of work begin with the layer;
-/// a layer's whole time goes to its first piece of work in each phase.
+/// Costs of a stack for a trace that gathers layers in `gather_order` and reduces them last to first. Labels of work
+/// begin with the layer; a layer's whole time goes to its first piece of work in each phase.
 Durations durations_of(const Stack& stack, std::size_t pieces = 1) {
-  return [stack, pieces, order = gather_order(stack)](const std::string& kind, std::size_t nth, const std::string& label) -> Nanoseconds {
+  return [stack, pieces, order = gather_order(stack)](const std::string& kind, std::size_t nth,
+                                                      const std::string& label) -> Nanoseconds {
     const std::size_t count = stack.layers.size();
     if (kind == "all_gather") return stack.layers[order[nth % order.size()]].all_gather;
     if (kind == "reduce_scatter") return stack.layers[count - 1 - nth % count].reduce_scatter;
@@ -46,8 +47,8 @@ Durations durations_of(const Stack& stack, std::size_t pieces = 1) {
 Json with_copy_ins(const Json& entries) {
   Json with = Json::array();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const bool packs =
-        i + 1 < entries.size() && entries[i] == Json{"wait_stream", "ag", "ag_copy_in"} && entries[i + 1].at(0) == "all_gather";
+    const bool packs = i + 1 < entries.size() && entries[i] == Json{"wait_stream", "ag", "ag_copy_in"} &&
+                       entries[i + 1].at(0) == "all_gather";
     if (packs) with.push_back({"copy_in", "ag_copy_in", ""});
     with.push_back(entries[i]);
   }
@@ -77,8 +78,8 @@ std::vector<std::pair<bool, std::size_t>> merged(std::size_t first, std::size_t 
   return order;
 }
 
-/// An engine with unlimited memory and foresight: gathers everything as early as its resource allows, in forward order then in backward
-/// order, and lets reductions come in at the given places among the second gathers.
+/// An engine with unlimited memory and foresight: gathers everything as early as its resource allows, in forward order
+/// then in backward order, and lets reductions come in at the given places among the second gathers.
 Nanoseconds foresighted(const Stack& stack, const std::vector<std::pair<bool, std::size_t>>& order) {
   const std::size_t count = stack.layers.size();
   Nanoseconds resource = 0, compute = 0;
@@ -105,7 +106,8 @@ Nanoseconds foresighted(const Stack& stack, const std::vector<std::pair<bool, st
     }
     const std::size_t layer = count - 1 - index;
     // A reduction cannot be issued before the layer it reduces has been gathered.
-    if (stack.layers[layer].reshard_after_forward && arrived[layer] == 0 && stack.layers[layer].all_gather != 0) return -1;
+    if (stack.layers[layer].reshard_after_forward && arrived[layer] == 0 && stack.layers[layer].all_gather != 0)
+      return -1;
     compute_to(layer);
     resource = std::max(resource, compute) + stack.layers[layer].reduce_scatter;
   }
@@ -149,7 +151,8 @@ TEST_CASE("the program of this test is the golden trace's where there is one") {
     for (Json& entry : entries) {
       const std::string kind = entry.at(0).get<std::string>();
       if (kind == "mark") entry.at(1) = "iter 0 " + entry.at(1).get<std::string>();
-      else if (kind == "all_gather") entry.at(2) = {{"out", {20, "float32"}}, {"in", {10, "float32"}}, {"group", {0, 1}}};
+      else if (kind == "all_gather")
+        entry.at(2) = {{"out", {20, "float32"}}, {"in", {10, "float32"}}, {"group", {0, 1}}};
       else if (kind == "reduce_scatter")
         entry.at(2) = {{"out", {10, "float32"}}, {"in", {20, "float32"}}, {"op", "AVG"}, {"group", {0, 1}}};
       else if (kind.starts_with("compute")) entry.at(2) = entry.at(2).get<std::string>() + ".linear";
@@ -165,7 +168,8 @@ TEST_CASE("the program of this test is the golden trace's where there is one") {
   REQUIRE(program.steps.size() == n);
   std::size_t different = 0;
   for (std::size_t x = 0; x < n; ++x) {
-    for (std::size_t y = 0; y < n; ++y) different += program.before[x * n + y] != golden.before[x * (n + 1) + y] ? 1 : 0;
+    for (std::size_t y = 0; y < n; ++y)
+      different += program.before[x * n + y] != golden.before[x * (n + 1) + y] ? 1 : 0;
   }
   CHECK(different == 0);
 }
@@ -178,8 +182,9 @@ TEST_CASE("closed forms agree with the golden traces for random durations") {
   };
   Random random;
   INFO("seed " << Catch::getSeed());
-  for (const auto& [file, reshard, pieces] : {Source{"h_overlap_virtual_clock", true, 1}, Source{"h_fsdp2_reshard_True_W2", true, 2},
-                                              Source{"h_fsdp2_reshard_False_W2", false, 2}}) {
+  for (const auto& [file, reshard, pieces] :
+       {Source{"h_overlap_virtual_clock", true, 1}, Source{"h_fsdp2_reshard_True_W2", true, 2},
+        Source{"h_fsdp2_reshard_False_W2", false, 2}}) {
     const Json json = Json::parse(golden::text(file));
     for (int round = 0; round < 300; ++round) {
       Stack stack = random.stack(3);
@@ -190,7 +195,8 @@ TEST_CASE("closed forms agree with the golden traces for random durations") {
       const StackTimes model = overlap_times(stack);
       REQUIRE(run.marks.at("iter 0 backward") == model.forward);
       REQUIRE(run.marks.at("iter 0 optim") == model.forward_backward);
-      if (file.starts_with("h_fsdp2")) REQUIRE(run.end == 2 * model.forward_backward);  // every iteration takes the same
+      if (file.starts_with("h_fsdp2"))
+        REQUIRE(run.end == 2 * model.forward_backward);  // every iteration takes the same
     }
   }
 }
@@ -226,8 +232,8 @@ TEST_CASE("closed forms agree with the simulated program for any depth, reshardi
 TEST_CASE("without prefetch every second gather waits for the reduction before it") {
   Stack stack = uniform(3, 2);
   stack.backward_prefetch = false;
-  // Backward: gather 2 hides behind forward; then compute 50, reduce 10, gather 10, compute 50, reduce 10, gather 10, compute 50, reduce
-  // 10.
+  // Backward: gather 2 hides behind forward; then compute 50, reduce 10, gather 10, compute 50, reduce 10, gather 10,
+  // compute 50, reduce 10.
   CHECK(overlap_times(stack).forward_backward == (85 + 50 + 20 + 50 + 20 + 50 + 10) * ms);
 }
 
@@ -255,7 +261,9 @@ TEST_CASE("lower bounds: the model engine meets them for the seed's numbers and 
   }
 }
 
-TEST_CASE("lower bounds: no engine with any foresight and any order of collectives beats them; without resharding one reaches them") {
+TEST_CASE(
+    "lower bounds: no engine with any foresight and any order of collectives beats them; without resharding one "
+    "reaches them") {
   Random random;
   INFO("seed " << Catch::getSeed());
   std::size_t reached = 0, resharding = 0;
@@ -266,7 +274,8 @@ TEST_CASE("lower bounds: no engine with any foresight and any order of collectiv
     const Bounds bounds = lower_bounds(stack);
     Nanoseconds best = -1;
     for (int attempt = 0; attempt < 60; ++attempt) {
-      const Nanoseconds time = foresighted(stack, merged(reshard ? stack.layers.size() : 0, stack.layers.size(), random));
+      const Nanoseconds time =
+          foresighted(stack, merged(reshard ? stack.layers.size() : 0, stack.layers.size(), random));
       if (time >= 0 && (best < 0 || time < best)) best = time;
     }
     if (best < 0) continue;
@@ -371,7 +380,8 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
   refused([](auto& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin()); }, "\"a\" is not wrapped");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "no child of the root");
-  refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); }, "no parameters");
+  refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); },
+          "no parameters");
 }
 
 TEST_CASE("flat layers take the seed's times, each strategy and policy what was computed by hand") {
@@ -385,7 +395,8 @@ TEST_CASE("flat layers take the seed's times, each strategy and policy what was 
   stack.world = 1;
   CHECK(takes(75, 225));
   stack.world = 2;
-  // Each of two gathers takes its turn on the network behind a reduction, which waits for the layer before: twice 20 ms more.
+  // Each of two gathers takes its turn on the network behind a reduction, which waits for the layer before: twice 20 ms
+  // more.
   stack.backward_prefetch = scenario::FlatPrefetch::none;
   CHECK(takes(85, 285));
   stack.strategy = scenario::ShardStrategy::no_shard;
@@ -417,7 +428,8 @@ TEST_CASE("the calls of flat layers are in the order of the policies") {
   CHECK(calls(1) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
   stack.forward_prefetch = true;
   CHECK(calls(0) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
-  CHECK(calls(1) == Calls{"gather 0", "gather 1", "forward 0", "forward 1", "backward 1", "reduction 1", "backward 0", "reduction 0"});
+  CHECK(calls(1) == Calls{"gather 0", "gather 1", "forward 0", "forward 1", "backward 1", "reduction 1", "backward 0",
+                          "reduction 0"});
   stack.strategy = scenario::ShardStrategy::no_shard;
   CHECK(calls(1) == Calls{"forward 0", "forward 1", "backward 1", "reduction 1", "backward 0", "reduction 0"});
 }

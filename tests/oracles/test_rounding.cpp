@@ -25,7 +25,8 @@ struct Bits {
 
 constexpr Bits formats[] = {{DType::bf16, 7, 8}, {DType::f16, 10, 5}};
 
-/// A pattern without its sign, read as IEEE 754 says, but for the highest exponent: as if there were no infinities and NaNs.
+/// A pattern without its sign, read as IEEE 754 says, but for the highest exponent: as if there were no infinities and
+/// NaNs.
 double value_of(const Bits& format, std::uint32_t pattern) {
   const int bias = (1 << (format.exponent - 1)) - 1;
   const int exponent = static_cast<int>(pattern >> format.fraction);
@@ -37,11 +38,14 @@ bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == s
 
 }  // namespace
 
-TEST_CASE("what a format can hold is left as it is, and what lies between two of its values goes to the nearer, or the even one") {
+TEST_CASE(
+    "what a format can hold is left as it is, and what lies between two of its values goes to the nearer, or the even "
+    "one") {
   constexpr double endless = std::numeric_limits<double>::infinity();
   for (const Bits& format : formats) {
     const auto goes_to = [&](double value, double rounded) {
-      return same_bits(rounded_to(format.dtype, value), rounded) && same_bits(rounded_to(format.dtype, -value), -rounded);
+      return same_bits(rounded_to(format.dtype, value), rounded) &&
+             same_bits(rounded_to(format.dtype, -value), -rounded);
     };
     const std::uint32_t infinite = ((1u << format.exponent) - 1) << format.fraction;
     std::size_t wrong = 0, patterns = 0;

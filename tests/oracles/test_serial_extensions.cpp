@@ -81,7 +81,8 @@ TEST_CASE("only pairs have a second tensor, and a pair that nobody wraps is each
   scenario.script.given = {{picked(1), picked(2)}};
   scenario.script.segments = script({{forward, backward, step, capture}});
   const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
-  for (std::size_t rank = 0; rank < 2; ++rank) CHECK(trained.seconds[0].local.at(rank).at(5) == initial(501) - (rank == 0 ? 0.5 : 1));
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    CHECK(trained.seconds[0].local.at(rank).at(5) == initial(501) - (rank == 0 ? 0.5 : 1));
 }
 
 TEST_CASE("extensions: what layers see of a parameter that is gathered so") {

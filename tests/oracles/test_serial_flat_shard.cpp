@@ -1,4 +1,5 @@
-// The serial model on plans for flat parameters, by hand: how gradients wait, who gets one, and how they are divided and added.
+// The serial model on plans for flat parameters, by hand: how gradients wait, who gets one, and how they are divided
+// and added.
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -100,18 +101,21 @@ TEST_CASE("a hook adds flat gradients, and divides the sum once") {
 }
 
 TEST_CASE("a hook that fails, that is no hook, or that is called at another point, is not modelled") {
-  for (const Hook& hook : {Hook{.kind = HookKind::not_callable}, Hook{.fails_on = {0}}, Hook{.point = HookPoint::after_reduction}}) {
+  for (const Hook& hook :
+       {Hook{.kind = HookKind::not_callable}, Hook{.fails_on = {0}}, Hook{.point = HookPoint::after_reduction}}) {
     Scenario scenario = flat_with_gradients({{1, 2}});
     scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
                                                  {.kind = ActionKind::register_hook, .hook = hook});
-    CHECK_THROWS_MATCHES(flat_gradient(scenario, 2), std::invalid_argument, MessageMatches(ContainsSubstring("hook at the point")));
+    CHECK_THROWS_MATCHES(flat_gradient(scenario, 2), std::invalid_argument,
+                         MessageMatches(ContainsSubstring("hook at the point")));
   }
 }
 
 TEST_CASE("flat gradients wait in the dtype of parameters") {
   Scenario scenario = flat_with_gradients({{256}, {1}, {-256}});
-  scenario.script.segments =
-      script({{sync_all(false), forward, backward}, {forward, backward, capture}, {sync_all(true), forward, backward, capture}});
+  scenario.script.segments = script({{sync_all(false), forward, backward},
+                                     {forward, backward, capture},
+                                     {sync_all(true), forward, backward, capture}});
   CHECK(flat_gradient(scenario, 1) == 1);
   CHECK_FALSE(train_serially(scenario, 1, Arithmetic::f64).front().gradients[0].defined());
   scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = DType::f32};
@@ -120,9 +124,10 @@ TEST_CASE("flat gradients wait in the dtype of parameters") {
 
 TEST_CASE("a unit that takes part in a backward has gradients of all that it trains") {
   Module left = frozen(linear("frozen", 1, 1, false));
-  Scenario scenario = flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)}), left,
-                            container(ModuleKind::discard, "aside", {linear("x", 1, 1, false)})},
-                           {"way", "aside.x", ""});
+  Scenario scenario =
+      flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)}), left,
+            container(ModuleKind::discard, "aside", {linear("x", 1, 1, false)})},
+           {"way", "aside.x", ""});
   flat_shard(scenario.plan).use_orig_params = true;
   const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
   REQUIRE(trained.gradients.size() == 4);
@@ -134,11 +139,12 @@ TEST_CASE("a unit that takes part in a backward has gradients of all that it tra
 
 TEST_CASE("what waits in a unit without part in a backward goes on waiting") {
   Scenario scenario =
-      flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})}, {"way.left", "way.right"});
+      flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})},
+           {"way.left", "way.right"});
   const Action right{.kind = ActionKind::forward, .paths = {{"way", "right"}}};
   scenario.script.given = {{{1}, {1}}};
-  scenario.script.segments =
-      script({{sync_all(false), forward, backward, sync_all(true), right, backward, capture, forward, backward, capture}});
+  scenario.script.segments = script(
+      {{sync_all(false), forward, backward, sync_all(true), right, backward, capture, forward, backward, capture}});
   const std::vector<SerialIteration> trained = train_serially(scenario, 2, Arithmetic::f64);
   CHECK_FALSE(trained[0].gradients[0].defined());
   CHECK(trained[0].gradients[1].values == std::vector<double>{1});

@@ -17,11 +17,12 @@ using namespace shardproof::scenario;
 namespace {
 
 bool has_values(std::string_view file) {
-  return file.starts_with("exact") || file.starts_with("a_mlp") || file.starts_with("b_uneven") || file.starts_with("c_bf16") ||
-         file.starts_with("e_fsdp1") || file.starts_with("f_tiny");
+  return file.starts_with("exact") || file.starts_with("a_mlp") || file.starts_with("b_uneven") ||
+         file.starts_with("c_bf16") || file.starts_with("e_fsdp1") || file.starts_with("f_tiny");
 }
 
-/// The golden file's pos and emb.weight, ln1, wq, wk, wv, wo, ln2, up and down, under the names that a scenario has for them.
+/// The golden file's pos and emb.weight, ln1, wq, wk, wv, wo, ln2, up and down, under the names that a scenario has for
+/// them.
 std::vector<Module> small_language_model() {
   Module head = linear("head", 8, 16, false);
   head.tied_to = "emb";
@@ -51,12 +52,15 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
     scenario.model.init_divisor = scenario.script.input_divisor = 1;
   } else if (name.starts_with("a_mlp") || name.starts_with("c_bf16")) {
     for (const char* block : {"0", "1", "2"}) {
-      children.push_back({.name = block, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
+      children.push_back(
+          {.name = block, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
     }
     scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
     if (name.starts_with("c_bf16")) scenario.plan = in_bf16(name, children);
   } else if (name.starts_with("e_fsdp1")) {
-    children = {{.name = "net", .children = {linear("0", 8, 16), relu("1"), linear("2", 16, 8)}}, relu("relu"), linear("out", 8, 4)};
+    children = {{.name = "net", .children = {linear("0", 8, 16), relu("1"), linear("2", 16, 8)}},
+                relu("relu"),
+                linear("out", 8, 4)};
     scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
     scenario.plan.engine = ChosenEngine();
     flat_shard(scenario.plan).wrap = {"net", ""};
@@ -75,9 +79,12 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
                                        : run.optimizer == "sgd_0.1" ? 0.1
                                                                     : 0.5};
   scenario.script.input = run.input;
-  scenario.script.segments = {
-      {static_cast<int>(run.iterations.size()),
-       {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{static_cast<int>(run.iterations.size()),
+                               {{ActionKind::forward},
+                                {ActionKind::backward},
+                                {ActionKind::step},
+                                {ActionKind::capture},
+                                {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -88,8 +95,8 @@ void compare(const Tensor& actual, const Tensor& expected, double tolerance) {
   else CHECK(largest_difference(actual, expected) <= tolerance);
 }
 
-/// Trains by every golden file of such values and compares all that it has. Double precision rounds parameters and losses elsewhere than
-/// fp32 does, so that `least_parameter` and `least_loss` widen a tolerance of zero there.
+/// Trains by every golden file of such values and compares all that it has. Double precision rounds parameters and
+/// losses elsewhere than fp32 does, so that `least_parameter` and `least_loss` widen a tolerance of zero there.
 void check_against_golden(Arithmetic arithmetic, double least_parameter, double least_loss) {
   for (const std::string_view file : golden::names()) {
     if (!has_values(file)) continue;
@@ -113,7 +120,8 @@ void check_against_golden(Arithmetic arithmetic, double least_parameter, double 
           CHECK(trained[i].gradients[j].name == expected.parameters[j].name);
         }
         compare(trained[i].gradients[j].tensor(), expected.parameters[j].gradient, expected.tolerance.gradient);
-        compare(trained[i].parameters[j].tensor(), expected.parameters[j].after, std::max(expected.tolerance.parameter, least_parameter));
+        compare(trained[i].parameters[j].tensor(), expected.parameters[j].after,
+                std::max(expected.tolerance.parameter, least_parameter));
       }
     }
   }
@@ -125,4 +133,6 @@ TEST_CASE("serial training in f32 gives PyTorch's numbers, and its bits where th
   check_against_golden(Arithmetic::f32, 0, 0);
 }
 
-TEST_CASE("serial training in double precision gives PyTorch's numbers") { check_against_golden(Arithmetic::f64, 1e-6, 2.4e-7); }
+TEST_CASE("serial training in double precision gives PyTorch's numbers") {
+  check_against_golden(Arithmetic::f64, 1e-6, 2.4e-7);
+}

@@ -1,4 +1,5 @@
-// The modules of the serial model: small ones by hand, and the slope of every parameter along its own gradient, by central differences.
+// The modules of the serial model: small ones by hand, and the slope of every parameter along its own gradient, by
+// central differences.
 #include <cmath>
 
 #include <catch2/catch_test_macros.hpp>
@@ -31,8 +32,8 @@ void freeze_all_but(Module& module, const std::string& path, const std::string& 
   for (Module& child : module.children) freeze_all_but(child, path, child_path(here, child.name));
 }
 
-/// Descending along the gradient g of one module by a small rate r changes the loss by -r |g|². A gradient of the wrong length or direction
-/// would not: |g|² comes from the gradient, the change from the forward alone.
+/// Descending along the gradient g of one module by a small rate r changes the loss by -r |g|². A gradient of the wrong
+/// length or direction would not: |g|² comes from the gradient, the change from the forward alone.
 void check_slopes(const Scenario& scenario) {
   for (const std::string& path : paths(scenario.model)) {
     CAPTURE(path);
@@ -61,14 +62,17 @@ void check_all_move(const Scenario& scenario) {
   check_slopes(scenario);
 }
 
-Scenario with_input(std::vector<Module> children, Shape shape, Loss loss = {.kind = LossKind::sum_of_squares, .divisor = 8}) {
+Scenario with_input(std::vector<Module> children, Shape shape,
+                    Loss loss = {.kind = LossKind::sum_of_squares, .divisor = 8}) {
   Scenario scenario = sharded(std::move(children));
   scenario.script.input = std::move(shape);
   scenario.model.loss = loss;
   return scenario;
 }
 
-double parameter(std::uint32_t index, std::uint32_t element = 0) { return formula::small_integer(1 + index, element) / 8.0; }
+double parameter(std::uint32_t index, std::uint32_t element = 0) {
+  return formula::small_integer(1 + index, element) / 8.0;
+}
 
 }  // namespace
 
@@ -81,16 +85,18 @@ TEST_CASE("serial gradients are the slopes of the loss, whatever the module") {
   check_all_move(with_input({convolution("c", 2, 6, 4), relu("relu"), convolution("d", 4, 4, 2)}, {5, 6}));
   check_all_move(with_input({embedding("e", 5, 4, 0), linear("a", 4, 2)}, {2, 3}));
   check_all_move(with_input({embedding("e", 5, 4, 3), attention("mix", 4), linear("a", 4, 2)}, {2, 3}));
-  check_all_move(with_input({linear("a", 3, 4), residual("add", {linear("b", 4, 4), relu("relu")}), linear("c", 4, 1)}, {5, 3}));
+  check_all_move(
+      with_input({linear("a", 3, 4), residual("add", {linear("b", 4, 4), relu("relu")}), linear("c", 4, 1)}, {5, 3}));
   check_all_move(with_input({linear("a", 3, 3), relu("relu"), use("again", "a"), linear("b", 3, 1)}, {5, 3}));
 }
 
 TEST_CASE("serial gradients of a small language model with a tied head are the slopes of its loss") {
   Module head = linear("head", 4, 5, false);
   head.tied_to = "emb";
-  check_all_move(with_input({embedding("emb", 5, 4, 3), residual("attend", {layer_norm("ln", 4), attention("mix", 4)}),
-                             residual("feed", {layer_norm("ln", 4), linear("up", 4, 6), relu("relu"), linear("down", 6, 4)}), head},
-                            {2, 3}, {.kind = LossKind::cross_entropy}));
+  check_all_move(with_input(
+      {embedding("emb", 5, 4, 3), residual("attend", {layer_norm("ln", 4), attention("mix", 4)}),
+       residual("feed", {layer_norm("ln", 4), linear("up", 4, 6), relu("relu"), linear("down", 6, 4)}), head},
+      {2, 3}, {.kind = LossKind::cross_entropy}));
 }
 
 TEST_CASE("a factor multiplies") {
@@ -134,7 +140,8 @@ TEST_CASE("parameters can begin with the values of a truncated normal distributi
   const SerialIteration trained = once(scenario);
   for (std::size_t p = 0; p < 2; ++p) {
     CHECK(trained.parameters[p].tensor() == initial_value(scenario.model, p, 0, trained.parameters[p].shape));
-    CHECK(trained.parameters[p].values != once(with_input({convolution("c", 2, 40, 20)}, {1, 40})).parameters[p].values);
+    CHECK(trained.parameters[p].values !=
+          once(with_input({convolution("c", 2, 40, 20)}, {1, 40})).parameters[p].values);
   }
 }
 
@@ -160,13 +167,15 @@ TEST_CASE("layer norm leaves a mean of the bias and a deviation of the weight") 
   const double x0 = input(0, 0), x1 = formula::small_integer(1000, 1) / 8.0;
   REQUIRE(x0 != x1);
   const double half = (x0 - x1) / 2, normalized = half / std::sqrt(half * half + 1e-5);
-  CHECK(std::abs(trained.losses[0] - (normalized * (parameter(0, 0) - parameter(0, 1)) + parameter(1, 0) + parameter(1, 1))) < 1e-12);
+  CHECK(std::abs(trained.losses[0] -
+                 (normalized * (parameter(0, 0) - parameter(0, 1)) + parameter(1, 0) + parameter(1, 1))) < 1e-12);
   CHECK(trained.gradients[1].values == Values{1, 1});
   CHECK(std::abs(trained.gradients[0].values[0] - normalized) < 1e-12);
 }
 
 TEST_CASE("attention of the first position is its own value, projected") {
-  const SerialIteration trained = once(with_input({embedding("e", 9, 1, 0), attention("mix", 1)}, {1, 1}, {.kind = LossKind::sum}));
+  const SerialIteration trained =
+      once(with_input({embedding("e", 9, 1, 0), attention("mix", 1)}, {1, 1}, {.kind = LossKind::sum}));
   const double x = parameter(0, formula::bits(5000, 0) % 9);
   CHECK(trained.losses[0] == x * parameter(3) * parameter(4));
   CHECK(trained.gradients[1].values == Values{0});  // with one position there is nothing to choose
@@ -174,7 +183,8 @@ TEST_CASE("attention of the first position is its own value, projected") {
 }
 
 TEST_CASE("cross entropy is the mean of what the targets miss") {
-  const SerialIteration trained = once(with_input({linear("a", 1, 2, false)}, {2, 1}, {.kind = LossKind::cross_entropy}));
+  const SerialIteration trained =
+      once(with_input({linear("a", 1, 2, false)}, {2, 1}, {.kind = LossKind::cross_entropy}));
   double loss = 0;
   for (std::uint32_t row = 0; row < 2; ++row) {
     const double x = formula::small_integer(1000, row) / 8.0;
@@ -185,9 +195,10 @@ TEST_CASE("cross entropy is the mean of what the targets miss") {
 }
 
 TEST_CASE("what is discarded or in a list takes no part") {
-  const Scenario scenario = with_input({container(ModuleKind::list, "bank", {linear("0", 1, 1, false), linear("1", 1, 1, false)}),
-                                        container(ModuleKind::discard, "side", {linear("a", 1, 3)}), use("one", "bank.1")},
-                                       {1, 1}, {.kind = LossKind::sum});
+  const Scenario scenario =
+      with_input({container(ModuleKind::list, "bank", {linear("0", 1, 1, false), linear("1", 1, 1, false)}),
+                  container(ModuleKind::discard, "side", {linear("a", 1, 3)}), use("one", "bank.1")},
+                 {1, 1}, {.kind = LossKind::sum});
   const SerialIteration trained = once(scenario);
   CHECK(trained.losses[0] == input(0, 0) * parameter(1));
   CHECK_FALSE(trained.gradients[0].defined());
@@ -201,7 +212,8 @@ TEST_CASE("a module used twice and a tied weight are one parameter with the grad
   Module tied = linear("b", 1, 1, false);
   tied.tied_to = "a";
   for (const Module& second : {use("b", "a"), tied}) {
-    const SerialIteration trained = once(with_input({linear("a", 1, 1, false), second}, {1, 1}, {.kind = LossKind::sum}));
+    const SerialIteration trained =
+        once(with_input({linear("a", 1, 1, false), second}, {1, 1}, {.kind = LossKind::sum}));
     REQUIRE(trained.parameters.size() == 1);
     CHECK(trained.losses[0] == w * w * x);
     CHECK(trained.gradients[0].values == Values{2 * w * x});
@@ -210,7 +222,8 @@ TEST_CASE("a module used twice and a tied weight are one parameter with the grad
 
 TEST_CASE("everything under a frozen module is frozen, and lets the slope through") {
   const SerialIteration trained =
-      once(with_input({linear("a", 1, 1, false), frozen(container(ModuleKind::sequential, "s", {linear("b", 1, 1, false), scale("c")}))},
+      once(with_input({linear("a", 1, 1, false),
+                       frozen(container(ModuleKind::sequential, "s", {linear("b", 1, 1, false), scale("c")}))},
                       {1, 1}, {.kind = LossKind::sum}));
   CHECK(trained.gradients[0].values == Values{input(0, 0) * parameter(1) * parameter(2)});
   CHECK_FALSE(trained.gradients[1].defined());

@@ -40,7 +40,8 @@ Scenario with_gradients(const std::vector<Values>& given, MixedPrecision how) {
   return scenario;
 }
 
-/// What the last capture has of the one gradient, or of that of the parameter `which`; the same in both arithmetics, or NaN.
+/// What the last capture has of the one gradient, or of that of the parameter `which`; the same in both arithmetics, or
+/// NaN.
 double gradient(const Scenario& scenario, int world, std::size_t which = 0) {
   const double single = train_serially(scenario, world, Arithmetic::f32).back().gradients.at(which).values.at(0);
   const double twice = train_serially(scenario, world, Arithmetic::f64).back().gradients.at(which).values.at(0);
@@ -63,7 +64,8 @@ TEST_CASE("gradients that wait for a reduction are added up in its format") {
   const auto sync = [](bool value) { return set(ActionKind::set_requires_gradient_sync, "", value); };
   for (const std::optional<DType> param : {std::optional<DType>{}, std::optional(DType::bf16)}) {
     Scenario scenario = with_gradients({{256}, {1}, {-256}}, {.param = param, .reduce = {}, .output = {}});
-    scenario.script.segments = script({{sync(false), forward, backward}, {forward, backward}, {sync(true), forward, backward, capture}});
+    scenario.script.segments =
+        script({{sync(false), forward, backward}, {forward, backward}, {sync(true), forward, backward, capture}});
     CHECK(gradient(scenario, 1) == 1);
     CHECK(gradient(scenario, 2) == 1);
     scenario.plan.mixed_precision.reduce = DType::f32;
@@ -93,7 +95,8 @@ TEST_CASE("gradients of all ranks are added up in the format that they are reduc
   CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
   fully_shard(scenario.plan).gradient_divide_factor = 3;  // the number of ranks that shard: as a mean
   CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
-  fully_shard(scenario.plan).gradient_divide_factor = 5;  // each is multiplied by a fifth, which is rounded, and so is every sum
+  fully_shard(scenario.plan).gradient_divide_factor =
+      5;  // each is multiplied by a fifth, which is rounded, and so is every sum
   const double fifth = bf16(1.0 / 5);
   CHECK(gradient(scenario, 3) == bf16(bf16(fifth + 2 * fifth) + 4 * fifth));
   CHECK(bf16(bf16(fifth + 2 * fifth) + 4 * fifth) != bf16(7.0 / 5));
@@ -110,7 +113,8 @@ TEST_CASE("in f16 gradients are divided before they are added up, and what is le
   fully_shard(scenario.plan).gradient_divide_factor = 16;  // by 4 and by 4
   CHECK(gradient(scenario, 2) == 5000);
   // By 2, then by 1.5: 2049 / 2 is exact, their sum 3073.5 is not.
-  CHECK(gradient(with_gradients({{2049, 2049, 2049}}, {.param = DType::f32, .reduce = DType::f16, .output = {}}), 3) == 2048);
+  CHECK(gradient(with_gradients({{2049, 2049, 2049}}, {.param = DType::f32, .reduce = DType::f16, .output = {}}), 3) ==
+        2048);
   CHECK(gradient(with_gradients({{1, 1, 2}}, f16), 3) == rounded_to(DType::f16, 2 / 1.5));
 }
 
@@ -129,15 +133,16 @@ TEST_CASE("replicas add up what shard groups have added up, in the same format")
   for (const auto& [reduce, expected] : {std::pair(DType::bf16, 0), {DType::f32, 1}}) {
     scenario = with_gradients({{256}, {1}, {-256}}, {.param = {}, .reduce = reduce, .output = {}});
     scenario.plan.mesh = {.shape = {2, 1}, .names = {"replicate", "shard"}};
-    scenario.script.segments =
-        script({{all_reduce(false), forward, backward}, {forward, backward}, {all_reduce(true), forward, backward, capture}});
+    scenario.script.segments = script(
+        {{all_reduce(false), forward, backward}, {forward, backward}, {all_reduce(true), forward, backward, capture}});
     CHECK(gradient(scenario, 2) == expected);
   }
 }
 
 TEST_CASE("by what gradients are divided before and after: PyTorch's table, and its loop") {
-  const std::vector<std::tuple<double, double, double>> table = {{1, 1, 1},   {2, 2, 1}, {3, 2, 1.5}, {4, 2, 2},  {5, 2, 2.5}, {6, 4, 1.5},
-                                                                 {7, 2, 3.5}, {8, 4, 2}, {12, 4, 3},  {16, 4, 4}, {64, 8, 8}};
+  const std::vector<std::tuple<double, double, double>> table = {{1, 1, 1},   {2, 2, 1},   {3, 2, 1.5}, {4, 2, 2},
+                                                                 {5, 2, 2.5}, {6, 4, 1.5}, {7, 2, 3.5}, {8, 4, 2},
+                                                                 {12, 4, 3},  {16, 4, 4},  {64, 8, 8}};
   for (const auto& [by, pre, post] : table) {
     CAPTURE(by);
     CHECK(divide_factors(by) == DivideFactors{pre, post});
@@ -161,7 +166,8 @@ TEST_CASE("a linear layer's output is rounded once, after its bias has been adde
     const double x = 1 + i / 128.0;
     scenario.script.given = {{{x}}};
     differ += bf16(x * weight + bias) != bf16(bf16(x * weight) + bias);
-    for (const Arithmetic arithmetic : both) CHECK(train_serially(scenario, 1, arithmetic).at(0).losses == Values{bf16(x * weight + bias)});
+    for (const Arithmetic arithmetic : both)
+      CHECK(train_serially(scenario, 1, arithmetic).at(0).losses == Values{bf16(x * weight + bias)});
   }
   CHECK(differ > 0);
 }
@@ -172,13 +178,15 @@ TEST_CASE("sums within an operation are not rounded on the way") {
   scenario.script.input = {3, 1};
   scenario.script.given = {{{256, 1, -256}}};
   scenario.script.segments = script({one_backward});
-  for (const Arithmetic arithmetic : both) CHECK(train_serially(scenario, 1, arithmetic).at(0).gradients[0].values == Values{1});
+  for (const Arithmetic arithmetic : both)
+    CHECK(train_serially(scenario, 1, arithmetic).at(0).gradients[0].values == Values{1});
 }
 
 TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module in front knows nothing of it") {
   Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = {}});
   scenario.model.init_divisor = 7;
-  const double a = formula::small_integer(1, 0) / 7.0, b = formula::small_integer(2, 0) / 7.0, row = formula::small_integer(9, 0) / 3.0;
+  const double a = formula::small_integer(1, 0) / 7.0, b = formula::small_integer(2, 0) / 7.0,
+               row = formula::small_integer(9, 0) / 3.0;
   const double x = input(0, 0);
   const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
   CHECK(trained.parameters[1].values == Values{b});
@@ -232,7 +240,8 @@ TEST_CASE("sums, products and slopes are tensors, and are rounded") {
 }
 
 TEST_CASE("slopes by one tensor may be added in any order, also where a group of its own adds some of them") {
-  Scenario scenario = sharded({scale("first"), residual("outer", {residual("inner", {scale("x")}), scale("y")}), scale("last")});
+  Scenario scenario =
+      sharded({scale("first"), residual("outer", {residual("inner", {scale("x")}), scale("y")}), scale("last")});
   scenario.script.segments = script({one_backward});
   scenario.script.given = {{{1}}};
   scenario.plan.mixed_precision.param = DType::bf16;
@@ -250,8 +259,8 @@ TEST_CASE("slopes by one tensor may be added in any order, also where a group of
 TEST_CASE("what a module gives is of the format it computes in") {
   std::uint32_t seed = 0;  // of a row that picks the first feature
   while (formula::small_integer(seed, 0) != 1 || formula::small_integer(seed, 1) != 0) ++seed;
-  for (const Module& module :
-       {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2), embedding("m", 16, 2, 1)}) {
+  for (const Module& module : {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2),
+                               embedding("m", 16, 2, 1)}) {
     const bool takes_tokens = module.kind == ModuleKind::embedding;
     Scenario scenario = sharded({module});
     scenario.model.init_divisor = 3;
@@ -292,8 +301,9 @@ TEST_CASE("a slope is rounded before anything is made of it") {
 }
 
 TEST_CASE("slopes of an attention's projections are rounded before anything is made of them") {
-  // Sequences of two, one per rank. In backward the first row's query has no slope, as it attends to itself alone; so of each feature the
-  // gradient by the query's weight has the products of one slope with the second row of the input, which here is that of the embedding.
+  // Sequences of two, one per rank. In backward the first row's query has no slope, as it attends to itself alone; so
+  // of each feature the gradient by the query's weight has the products of one slope with the second row of the input,
+  // which here is that of the embedding.
   Scenario scenario = sharded({embedding("e", 16, 4, 0), attention("a", 4)});
   scenario.model.init_divisor = 3;
   scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 7};
@@ -317,8 +327,8 @@ TEST_CASE("slopes of an attention's projections are rounded before anything is m
   };
   int iteration = 0, moved = 0;
   for (const SerialIteration& trained : train_serially(scenario, 1, Arithmetic::f64)) {
-    const auto token =
-        static_cast<std::size_t>(formula::tokens(static_cast<std::uint32_t>(5000 + 100 * iteration), {2}, 16).values<std::int64_t>()[1]);
+    const auto token = static_cast<std::size_t>(
+        formula::tokens(static_cast<std::uint32_t>(5000 + 100 * iteration), {2}, 16).values<std::int64_t>()[1]);
     Values x;
     for (std::size_t i = 0; i < 4; ++i) x.push_back(bf16(trained.parameters[0].values[token * 4 + i]));
     CAPTURE(iteration);
@@ -352,8 +362,9 @@ TEST_CASE("each use of a parameter has a gradient of its own, rounded, and so is
 
 TEST_CASE("a module whose input and parameters are of different dtypes is refused by name") {
   const auto refused = [](const Scenario& scenario, const std::string& path) {
-    CHECK_THROWS_MATCHES(train_serially(scenario, 1, Arithmetic::f32), std::invalid_argument,
-                         MessageMatches(ContainsSubstring("module \"" + path + "\"") && ContainsSubstring("f32 and bf16")));
+    CHECK_THROWS_MATCHES(
+        train_serially(scenario, 1, Arithmetic::f32), std::invalid_argument,
+        MessageMatches(ContainsSubstring("module \"" + path + "\"") && ContainsSubstring("f32 and bf16")));
   };
   Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = {}, .cast_forward_inputs = false});
   refused(scenario, "b");
@@ -366,7 +377,8 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
   scenario.plan.mixed_precision.output = DType::f32;
   CHECK_NOTHROW(train_serially(scenario, 1, Arithmetic::f32));
 
-  for (const Module& module : {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2), scale("m")}) {
+  for (const Module& module :
+       {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2), scale("m")}) {
     scenario = sharded({module});
     scenario.script.segments = script({one_backward});
     scenario.script.input = {1, 2};
@@ -384,8 +396,9 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
 TEST_CASE("every kind of module trains in low precision: near what it does in f32, and on values of the format") {
   Module head = linear("head", 8, 16, false);
   head.tied_to = "emb";
-  Scenario scenario = sharded({embedding("emb", 16, 8, 4), residual("attend", {layer_norm("ln", 8), attention("mix", 8)}), scale("s"),
-                               residual("feed", {layer_norm("ln", 8), linear("up", 8, 32), relu("relu"), linear("down", 32, 8)}), head});
+  Scenario scenario = sharded(
+      {embedding("emb", 16, 8, 4), residual("attend", {layer_norm("ln", 8), attention("mix", 8)}), scale("s"),
+       residual("feed", {layer_norm("ln", 8), linear("up", 8, 32), relu("relu"), linear("down", 32, 8)}), head});
   scenario.model.loss.kind = LossKind::cross_entropy;
   scenario.script.input = {2, 4};
   scenario.script.segments = script({one_backward});
@@ -414,7 +427,8 @@ TEST_CASE("every kind of module trains in low precision: near what it does in f3
 
 TEST_CASE("given inputs go round by iteration and by rank") {
   Scenario scenario = with_gradients({{1, 2}, {3, 4}}, {});
-  scenario.script.segments = script({{}, {}, {zero_grad, forward, backward, capture}, {zero_grad, forward, backward, capture}});
+  scenario.script.segments =
+      script({{}, {}, {zero_grad, forward, backward, capture}, {zero_grad, forward, backward, capture}});
   const auto trained = train_serially(scenario, 3, Arithmetic::f64);
   CHECK(trained[0].gradients[0].values == Values{(1 + 2 + 1) / 3.0});
   CHECK(trained[1].gradients[0].values == Values{(3 + 4 + 3) / 3.0});

@@ -66,7 +66,8 @@ Action forward_on(const char* way) { return {.kind = ActionKind::forward, .paths
 
 // A forward uses one weight of two.
 Scenario whole_ways(BucketGradients where = BucketGradients::copies) {
-  Scenario scenario = copied({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})});
+  Scenario scenario =
+      copied({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})});
   replicate(scenario.plan).unused_parameters = true;
   replicate(scenario.plan).gradients = where;
   scenario.script.given = {{{1}, {3}}};
@@ -95,13 +96,15 @@ void check_against_golden(Arithmetic arithmetic) {
     for (std::size_t i = 0; i < trained.size(); ++i) {
       const golden::Iteration& expected = run.iterations[i];
       for (std::size_t rank = 0; rank < expected.losses.size(); ++rank)
-        CHECK(std::abs(trained[i].losses[rank] - static_cast<double>(expected.losses[rank])) <= expected.tolerance.loss);
+        CHECK(std::abs(trained[i].losses[rank] - static_cast<double>(expected.losses[rank])) <=
+              expected.tolerance.loss);
       for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
         INFO(file << ", iteration " << i << ", " << expected.parameters[p].name);
         CHECK(trained[i].parameters[p].name == expected.parameters[p].name);
         const double tolerance = std::max(expected.tolerance.gradient, compressed_to(file) ? 0 : least);
         CHECK(largest_difference(trained[i].gradients[p].tensor(), expected.parameters[p].gradient) <= tolerance);
-        CHECK(largest_difference(trained[i].parameters[p].tensor(), expected.parameters[p].after) <= expected.tolerance.parameter);
+        CHECK(largest_difference(trained[i].parameters[p].tensor(), expected.parameters[p].after) <=
+              expected.tolerance.parameter);
       }
     }
   }
@@ -110,13 +113,17 @@ void check_against_golden(Arithmetic arithmetic) {
 }  // namespace
 
 TEST_CASE(
-    "serial training with whole gradients gives PyTorch's numbers, without a difference in the first iteration of one and two ranks") {
+    "serial training with whole gradients gives PyTorch's numbers, without a difference in the first iteration of one "
+    "and two ranks") {
   check_against_golden(Arithmetic::f32);
 }
 
-TEST_CASE("serial training with whole gradients in double precision gives PyTorch's numbers") { check_against_golden(Arithmetic::f64); }
+TEST_CASE("serial training with whole gradients in double precision gives PyTorch's numbers") {
+  check_against_golden(Arithmetic::f64);
+}
 
-// No order of four ranks gives all of PyTorch's bits. Each order is near it: by as many units in the last place as there are ranks.
+// No order of four ranks gives all of PyTorch's bits. Each order is near it: by as many units in the last place as
+// there are ranks.
 TEST_CASE("gradients of four ranks that a hook compresses are PyTorch's but for the order of sums in low precision") {
   for (const char* file : {"d_ddp_fp16_compress_hook_W4", "d_ddp_bf16_compress_hook_W4"}) {
     const golden::Values run = golden::values(file);
@@ -131,7 +138,8 @@ TEST_CASE("gradients of four ranks that a hook compresses are PyTorch's but for 
       std::size_t equal = 0, far = 0;
       for (std::size_t i = 0; i < recorded.size(); ++i) {
         double largest = 0;
-        for (const Values& own : local.gradients[p].local) largest = std::max(largest, std::abs(rounded_to(dtype, own[i]) / run.world));
+        for (const Values& own : local.gradients[p].local)
+          largest = std::max(largest, std::abs(rounded_to(dtype, own[i]) / run.world));
         const double unit = std::ldexp(1.0, std::max(std::ilogb(largest) - (dtype == DType::f16 ? 10 : 7), -24));
         const double difference = std::abs(recorded[i] - reduced.gradients[p].values[i]);
         equal += difference == 0 ? 1 : 0;
@@ -159,30 +167,35 @@ TEST_CASE("whole gradients are divided before the sum, in the dtype of the reduc
   CHECK(hooked({.kind = HookKind::doubled}) == sum / 3 * 2);
   CHECK(hooked({.kind = HookKind::sum}) == sum);
   CHECK(hooked({.kind = HookKind::sum, .refused = true}) == gradients(scenario, 3).at(0).at(0));
-  CHECK(hooked({.kind = HookKind::fp16_compress}) == in_f16(in_f16(in_f16(1 / 3.0) + in_f16(in_f16(2.0 / 3) / 3)) + in_f16(5 / 3.0)));
-  CHECK(hooked({.kind = HookKind::bf16_compress}) == bf16(bf16(bf16(1 / 3.0) + bf16(bf16(2.0 / 3) / 3)) + bf16(5 / 3.0)));
+  CHECK(hooked({.kind = HookKind::fp16_compress}) ==
+        in_f16(in_f16(in_f16(1 / 3.0) + in_f16(in_f16(2.0 / 3) / 3)) + in_f16(5 / 3.0)));
+  CHECK(hooked({.kind = HookKind::bf16_compress}) ==
+        bf16(bf16(bf16(1 / 3.0) + bf16(bf16(2.0 / 3) / 3)) + bf16(5 / 3.0)));
 }
 
 TEST_CASE("each rank has its own gradient until a backward reduces, and that one reduces all that is there") {
   Scenario scenario = copied_with_gradients({{1, 3}, {10, 50}, {100, 700}});
-  scenario.script.segments = script(
-      {{sync_of_all(false), forward, backward, capture}, {forward, backward, capture}, {sync_of_all(true), forward, backward, capture}});
+  scenario.script.segments = script({{sync_of_all(false), forward, backward, capture},
+                                     {forward, backward, capture},
+                                     {sync_of_all(true), forward, backward, capture}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{1, 3}, {11, 53}, {432}});
   // A gradient that was reduced before counts as each rank's own.
-  scenario.script.segments =
-      script({{forward, backward, capture}, {forward, backward, capture}, {sync_of_all(false), forward, backward, capture}});
+  scenario.script.segments = script(
+      {{forward, backward, capture}, {forward, backward, capture}, {sync_of_all(false), forward, backward, capture}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{2}, {32}, {132, 732}});
   // A gradient of zeros is one.
   const Action to_zero{.kind = ActionKind::zero_grad, .to_zero = true};
-  scenario.script.segments = script({{sync_of_all(false), forward, backward, to_zero, capture}, {forward, backward, zero_grad, capture}});
+  scenario.script.segments =
+      script({{sync_of_all(false), forward, backward, to_zero, capture}, {forward, backward, zero_grad, capture}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{0}, {}});
 }
 
 TEST_CASE("each rank steps by the gradient that it has") {
   Scenario scenario = copied_with_gradients({{1, 3}, {10, 50}});
   scenario.plan.optimizer.rate = 1;
-  scenario.script.segments = script({{sync_of_all(false), forward, backward, step, zero_grad, capture},
-                                     {sync_of_all(true), forward, backward, for_ranks(step, {1}), for_ranks(zero_grad, {0}), capture}});
+  scenario.script.segments =
+      script({{sync_of_all(false), forward, backward, step, zero_grad, capture},
+              {sync_of_all(true), forward, backward, for_ranks(step, {1}), for_ranks(zero_grad, {0}), capture}});
   const auto trained = train_serially(scenario, 2, Arithmetic::f64);
   const double initial = formula::small_integer(1, 0) / 8.0;
   CHECK(trained[0].parameters[0].local == std::vector<Values>{{initial - 1}, {initial - 3}});
@@ -214,30 +227,33 @@ TEST_CASE("a parameter that some rank has used counts as zeros on the others") {
   CHECK(gradients(scenario, 2, 0) == std::vector<Values>{{0.5}});
   CHECK(gradients(scenario, 2, 1) == std::vector<Values>{{1.5}});
   // So does its earlier gradient.
-  scenario.script.segments =
-      script({{sync_of_all(false), left, for_ranks(forward_on("left"), {1}), backward, sync_of_all(true), left, right, backward, capture}});
+  scenario.script.segments = script({{sync_of_all(false), left, for_ranks(forward_on("left"), {1}), backward,
+                                      sync_of_all(true), left, right, backward, capture}});
   CHECK(gradients(scenario, 2, 0) == std::vector<Values>{{2.5}});
   CHECK(gradients(scenario, 2, 1) == std::vector<Values>{{1.5}});
   // It was used before the reduction, even if its gradient was dropped then.
-  scenario.script.segments =
-      script({{sync_of_all(false), forward_on("left"), backward, zero_grad, sync_of_all(true), forward_on("right"), backward, capture}});
+  scenario.script.segments = script({{sync_of_all(false), forward_on("left"), backward, zero_grad, sync_of_all(true),
+                                      forward_on("right"), backward, capture}});
   CHECK(gradients(scenario, 2, 0) == std::vector<Values>{{0}});
 }
 
 TEST_CASE("a parameter that no rank has used since the last reduction keeps its gradient, or its part of a bucket") {
   for (const BucketGradients where : {BucketGradients::copies, BucketGradients::views}) {
     Scenario scenario = whole_ways(where);
-    scenario.script.segments = script({{forward_on("left"), backward, capture, forward_on("right"), backward, capture}});
+    scenario.script.segments =
+        script({{forward_on("left"), backward, capture, forward_on("right"), backward, capture}});
     CHECK(gradients(scenario, 2, 0) == std::vector<Values>{{2}, {2}});
     CHECK(gradients(scenario, 2, 1) == std::vector<Values>{{}, {2}});
     // A sum over ranks shows that what is in a bucket is reduced again.
-    scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
-                                                 {.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::sum}});
+    scenario.script.segments.front().body.insert(
+        scenario.script.segments.front().body.begin(),
+        {.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::sum}});
     CHECK(gradients(scenario, 2, 0) == std::vector<Values>{{4}, {where == BucketGradients::views ? 8.0 : 4.0}});
   }
 }
 
-TEST_CASE("a backward that leaves a trainable parameter without a gradient is not modelled, unless the plan allows for it") {
+TEST_CASE(
+    "a backward that leaves a trainable parameter without a gradient is not modelled, unless the plan allows for it") {
   Scenario scenario = whole_ways();
   scenario.script.segments = script({{forward_on("left"), backward, capture}});
   replicate(scenario.plan).unused_parameters = false;
@@ -271,7 +287,8 @@ TEST_CASE("copies of a divided model train as the model does on one rank for eac
     const Scenario whole = divided;
     divided.plan.mesh = {.shape = {copies, parts}, .names = {"dp", "tp"}};
     replicate(divided.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
-    const auto found = train_serially(divided, copies * parts, Arithmetic::f32), expected = train_serially(whole, copies, Arithmetic::f32);
+    const auto found = train_serially(divided, copies * parts, Arithmetic::f32),
+               expected = train_serially(whole, copies, Arithmetic::f32);
     REQUIRE(found.size() == expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       for (std::size_t rank = 0; rank < found[i].losses.size(); ++rank)
@@ -290,11 +307,12 @@ TEST_CASE("a module of low precision computes, waits, reduces and steps in it, b
   scenario.plan.optimizer = {.rate = 1.0 / 512, .momentum = 0.5};
   scenario.model.init_divisor = 1;
   scenario.script.given = {{{257}, {261}}};
-  scenario.script.segments = script({{sync_of_all(false), forward, backward, capture, sync_of_all(true), forward, backward, capture, step,
-                                      capture, forward, backward, step, capture}});
+  scenario.script.segments = script({{sync_of_all(false), forward, backward, capture, sync_of_all(true), forward,
+                                      backward, capture, step, capture, forward, backward, step, capture}});
   const auto in_bf16 = [](double value) { return rounded_to(DType::bf16, value); };
   const std::vector<SerialIteration> found = train_serially(scenario, 2, Arithmetic::f32);
-  const double low = formula::tensor(1, {1}, 1).to_doubles().front(), wide = formula::tensor(2, {1}, 1).to_doubles().front();
+  const double low = formula::tensor(1, {1}, 1).to_doubles().front(),
+               wide = formula::tensor(2, {1}, 1).to_doubles().front();
   // 257 and 261 have nine bits, and bf16 has eight.
   const Values input{256, 260}, once{in_bf16(input[0] * wide), in_bf16(input[1] * wide)};
   CHECK(found[0].gradients[0].local == std::vector<Values>{{once[0]}, {once[1]}});

@@ -32,7 +32,8 @@ TEST_CASE("the formula is what the scenario says it is") {
   for (std::size_t j = 0; j < 4; ++j) {
     const NamedValues& parameter = start.parameters[j];
     for (std::size_t i = 0; i < parameter.values.size(); ++i) {
-      CHECK(parameter.values[i] == formula::small_integer(static_cast<std::uint32_t>(1 + j), static_cast<std::uint32_t>(i)) / 8.0);
+      CHECK(parameter.values[i] ==
+            formula::small_integer(static_cast<std::uint32_t>(1 + j), static_cast<std::uint32_t>(i)) / 8.0);
     }
   }
   CHECK(start.parameters[2].name == "b.weight");
@@ -86,7 +87,8 @@ TEST_CASE("the losses: sum, squares over the divisor, dot with the row of its se
 TEST_CASE("decay is decoupled in the serial model's AdamW") {
   Scenario scenario = one_weight();
   scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 0.5, .weight_decay = 0.25};
-  scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}}};
+  scenario.script.segments = {
+      {1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}}};
   const double weight = formula::small_integer(1, 0) / 8.0, slope = input(0, 0);
   REQUIRE(slope != 0);
   const double stepped = weight * (1 - 0.5 * 0.25) - 0.5 * (slope > 0 ? 1 : -1);  // the first step of Adam is the rate
@@ -148,21 +150,25 @@ TEST_CASE("gradients are divided by the plan's factor instead of the number of r
   Scenario scenario = one_weight();
   fully_shard(scenario.plan).gradient_divide_factor = 0.5;
   scenario.script.segments = script({{forward, backward, capture}});
-  CHECK(train_serially(scenario, 3, Arithmetic::f64).at(0).gradients[0].values == Values{(input(0, 0) + input(0, 1) + input(0, 2)) / 0.5});
+  CHECK(train_serially(scenario, 3, Arithmetic::f64).at(0).gradients[0].values ==
+        Values{(input(0, 0) + input(0, 1) + input(0, 2)) / 0.5});
 }
 
 TEST_CASE("without synchronization gradients wait on their ranks, and the next backward with it reduces all of them") {
   Scenario scenario = one_weight();
   const auto sync = [](bool value) { return set(ActionKind::set_requires_gradient_sync, "", value); };
   const auto mean = [](int iteration) { return (input(iteration, 0) + input(iteration, 1)) / 2; };
-  scenario.script.segments = script({{sync(false), forward, backward, capture}, {sync(true), capture, forward, backward, capture}});
+  scenario.script.segments =
+      script({{sync(false), forward, backward, capture}, {sync(true), capture, forward, backward, capture}});
   std::vector<SerialIteration> trained = train_serially(scenario, 2, Arithmetic::f64);
   CHECK_FALSE(trained[0].gradients[0].defined());
   CHECK_FALSE(trained[1].gradients[0].defined());  // turning it on reduces nothing
   CHECK(trained[2].gradients[0].values == Values{mean(0) + mean(1)});
 
-  scenario.script.segments = script(
-      {{forward, backward}, {sync(false), forward, backward, capture}, {zero_grad, capture}, {sync(true), forward, backward, capture}});
+  scenario.script.segments = script({{forward, backward},
+                                     {sync(false), forward, backward, capture},
+                                     {zero_grad, capture},
+                                     {sync(true), forward, backward, capture}});
   trained = train_serially(scenario, 2, Arithmetic::f64);
   CHECK(trained[0].gradients[0].values == Values{mean(0)});  // the reduced one of before
   CHECK_FALSE(trained[1].gradients[0].defined());
@@ -170,11 +176,14 @@ TEST_CASE("without synchronization gradients wait on their ranks, and the next b
 }
 
 TEST_CASE("synchronization is a matter of each group at or under the path") {
-  Scenario scenario = sharded({container(ModuleKind::sequential, "s", {linear("a", 1, 1, false)}), linear("b", 1, 1, false)});
+  Scenario scenario =
+      sharded({container(ModuleKind::sequential, "s", {linear("a", 1, 1, false)}), linear("b", 1, 1, false)});
   fully_shard(scenario.plan)
-      .wrap.insert(fully_shard(scenario.plan).wrap.begin(), {.modules = {"s.a"}, .forward_prefetch = {}, .backward_prefetch = {}});
+      .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
+                   {.modules = {"s.a"}, .forward_prefetch = {}, .backward_prefetch = {}});
   const auto defined = [&](const std::string& path) {
-    scenario.script.segments = script({{set(ActionKind::set_requires_gradient_sync, path, false), forward, backward, capture}});
+    scenario.script.segments =
+        script({{set(ActionKind::set_requires_gradient_sync, path, false), forward, backward, capture}});
     const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
     return std::pair(trained.gradients[0].defined(), trained.gradients[1].defined());
   };
@@ -201,8 +210,8 @@ TEST_CASE("a mesh of two dimensions means over all ranks; without its all-reduce
   CHECK(trained[3].gradients[0].values == Values{mean(1) + mean(2) + mean(3)});
 
   const Action synced = set(ActionKind::set_requires_gradient_sync, "", true);
-  scenario.script.segments =
-      script({{synced, all_reduce(false), forward, backward, capture}, {all_reduce(false), synced, forward, backward, capture}});
+  scenario.script.segments = script({{synced, all_reduce(false), forward, backward, capture},
+                                     {all_reduce(false), synced, forward, backward, capture}});
   trained = train_serially(scenario, 4, Arithmetic::f64);
   CHECK_FALSE(trained[0].gradients[0].defined());
   CHECK(trained[1].gradients[0].values == Values{mean(0) + mean(1)});  // synchronization is with replicas too
@@ -226,8 +235,9 @@ TEST_CASE("clipping takes all reduced gradients for one vector") {
     const double g = loose[0].gradients[0].values[0], h = loose[0].gradients[1].values[0];
     REQUIRE(std::min(std::abs(g), std::abs(h)) > 0);
     CHECK(loose[1].gradients[0].values[0] == g);
-    const double norm = std::isinf(type) ? std::max(std::abs(g), std::abs(h))
-                                         : std::pow(std::pow(std::abs(g), type) + std::pow(std::abs(h), type), 1 / type);
+    const double norm = std::isinf(type)
+                            ? std::max(std::abs(g), std::abs(h))
+                            : std::pow(std::pow(std::abs(g), type) + std::pow(std::abs(h), type), 1 / type);
     const auto tight = clipped(norm / 2, type);
     CHECK(std::abs(tight[1].gradients[0].values[0] - g / 2) < 1e-5);
     CHECK(std::abs(tight[1].gradients[1].values[0] - h / 2) < 1e-5);
@@ -240,12 +250,14 @@ TEST_CASE("clipping takes all reduced gradients for one vector") {
 
 TEST_CASE("an evaluation changes the loss and nothing else") {
   Scenario scenario = one_weight();
-  scenario.script.segments = script({{forward, backward, step, zero_grad}, {forward}, {evaluate, capture, backward, capture}});
+  scenario.script.segments =
+      script({{forward, backward, step, zero_grad}, {forward}, {evaluate, capture, backward, capture}});
   const std::vector<SerialIteration> trained = train_serially(scenario, 2, Arithmetic::f64);
   const double weight = trained[0].parameters[0].values[0];
   CHECK(trained[0].losses == Values{weight * input(2, 0), weight * input(2, 1)});
   CHECK_FALSE(trained[0].gradients[0].defined());
-  CHECK(trained[1].gradients[0].values == Values{(input(1, 0) + input(1, 1)) / 2});  // of the forward, not of the evaluation
+  CHECK(trained[1].gradients[0].values ==
+        Values{(input(1, 0) + input(1, 1)) / 2});  // of the forward, not of the evaluation
 }
 
 TEST_CASE("a forward that fails has no effect at all") {
@@ -305,7 +317,8 @@ const Action zeros{.kind = ActionKind::zero_grad, .to_zero = true};
 
 /// A choice of two weights, both of which are the root's.
 Scenario two_ways() {
-  return sharded({container(ModuleKind::choice, "way", {linear("a", 1, 1, false), linear("b", 1, 1, false)}), use("again", "way")});
+  return sharded({container(ModuleKind::choice, "way", {linear("a", 1, 1, false), linear("b", 1, 1, false)}),
+                  use("again", "way")});
 }
 
 double initial(int parameter) { return formula::small_integer(static_cast<std::uint32_t>(1 + parameter), 0) / 8.0; }
@@ -323,8 +336,9 @@ std::string refusal(const Scenario& scenario, int world) {
 
 TEST_CASE("a choice runs its first child, or the child that the forward names, also where a use reaches it") {
   Scenario scenario = two_ways();
-  scenario.script.segments =
-      script({{forward, backward, capture}, {zero_grad, with({{"way", "b"}}, forward), backward, capture}, {evaluate, capture}});
+  scenario.script.segments = script({{forward, backward, capture},
+                                     {zero_grad, with({{"way", "b"}}, forward), backward, capture},
+                                     {evaluate, capture}});
   const auto trained = train_serially(scenario, 1, Arithmetic::f64);
   const double a = initial(0), b = initial(1);
   CHECK(trained[0].losses == Values{a * a * input(0, 0)});
@@ -340,7 +354,8 @@ TEST_CASE("a backward is of the sum of all losses since the last one") {
   Scenario scenario = two_ways();
   scenario.model.root.children.pop_back();
   scenario.script.segments =
-      script({{forward, with({{"way", "b"}}, forward), evaluate, forward, backward, capture, forward}, {forward, backward, capture}});
+      script({{forward, with({{"way", "b"}}, forward), evaluate, forward, backward, capture, forward},
+              {forward, backward, capture}});
   const auto trained = train_serially(scenario, 1, Arithmetic::f64);
   CHECK(trained[0].losses == Values{initial(0) * input(0, 0)});
   CHECK(trained[0].gradients[0].values == Values{2 * input(0, 0)});
@@ -356,7 +371,8 @@ TEST_CASE("the order of three forwards shows where their sum is rounded") {
     return train_serially(scenario, 1, Arithmetic::f32).back().order_shows;
   };
   CHECK(shows({{forward}, {forward, backward, capture}}).empty());
-  CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).find("gradients of several forwards") != std::string::npos);
+  CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).find("gradients of several forwards") !=
+        std::string::npos);
   scenario.script.given = {{{1}}, {{256}}, {{-1}}};
   CHECK(shows({{forward}, {forward}, {forward, backward, capture}}).empty());
   scenario.plan.mixed_precision.param = DType::bf16;
@@ -379,11 +395,14 @@ TEST_CASE("gradients that exist become zero and stay; what waits for a reduction
   CHECK(trained[3].gradients[1].defined());
 }
 
-TEST_CASE("momentum begins with a parameter's first gradient, and goes on without a slope, but not without a gradient") {
+TEST_CASE(
+    "momentum begins with a parameter's first gradient, and goes on without a slope, but not without a gradient") {
   Scenario scenario = one_weight();
   scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 0.25, .momentum = 0.5};
-  scenario.script.segments =
-      script({{forward, backward, step, capture}, {zeros, step, capture}, {zero_grad, step, capture}, {forward, backward, step, capture}});
+  scenario.script.segments = script({{forward, backward, step, capture},
+                                     {zeros, step, capture},
+                                     {zero_grad, step, capture},
+                                     {forward, backward, step, capture}});
   const auto trained = train_serially(scenario, 1, Arithmetic::f64);
   const double first = input(0, 0), last = input(3, 0), start = initial(0);
   CHECK(trained[0].parameters[0].values == Values{start - 0.25 * first});
@@ -400,8 +419,9 @@ TEST_CASE("ranks that a call does not name take no part in it") {
   Scenario scenario = two_ways();
   scenario.model.root.children.pop_back();
   const Action choose_b = with({{"way", "b"}}, forward);
-  scenario.script.segments = script(
-      {{on({0, 2}, forward), on({1}, choose_b), on({1}, forward), on({0, 2}, choose_b), backward, capture}, {on({1}, evaluate), capture}});
+  scenario.script.segments =
+      script({{on({0, 2}, forward), on({1}, choose_b), on({1}, forward), on({0, 2}, choose_b), backward, capture},
+              {on({1}, evaluate), capture}});
   auto trained = train_serially(scenario, 3, Arithmetic::f64);
   const double sum = input(0, 0) + input(0, 1) + input(0, 2), a = initial(0), b = initial(1);
   CHECK(trained[0].gradients[0].values == Values{sum / 3});
@@ -429,14 +449,16 @@ TEST_CASE("what has no single result is refused: a reduction of some ranks, and 
   };
   CHECK(refused({forward, backward, on({0, 1}, step), on({0, 1}, capture)}).empty());
   CHECK(refused({on({0}, forward), backward}) ==
-        "serial model: iteration 0: a reduction of \"way.a.weight\" to which only some ranks give a gradient is not modelled");
+        "serial model: iteration 0: a reduction of \"way.a.weight\" to which only some ranks give a gradient is not "
+        "modelled");
   CHECK(refused({forward, on({1}, backward)}).find("a reduction of") != std::string::npos);
-  CHECK(refused({forward, on({1}, set(ActionKind::set_requires_gradient_sync, "", false)), backward}).find("a reduction of") !=
-        std::string::npos);
+  CHECK(refused({forward, on({1}, set(ActionKind::set_requires_gradient_sync, "", false)), backward})
+            .find("a reduction of") != std::string::npos);
   CHECK(refused({forward, backward, on({1}, step)}) ==
-        "serial model: iteration 0: a step of some ranks only, with a reduced gradient of \"way.a.weight\", is not modelled");
+        "serial model: iteration 0: a step of some ranks only, with a reduced gradient of \"way.a.weight\", is not "
+        "modelled");
   CHECK(refused({forward, backward, on({1}, zeros)}).find("a zero_grad of some ranks only") != std::string::npos);
   CHECK(refused({forward, on({1}, capture)}).find("a capture of some ranks only") != std::string::npos);
-  CHECK(refused({forward, backward, on({1}, {.kind = ActionKind::clip_grad_norm, .max_norm = 1})}).find("a clip_grad_norm of") !=
-        std::string::npos);
+  CHECK(refused({forward, backward, on({1}, {.kind = ActionKind::clip_grad_norm, .max_norm = 1})})
+            .find("a clip_grad_norm of") != std::string::npos);
 }

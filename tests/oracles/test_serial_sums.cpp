@@ -26,7 +26,8 @@ namespace {
 
 using Products = std::vector<std::pair<float, float>>;
 
-/// The sum as a kernel with so many lanes computes it: each lane adds every lanes-th product, then lanes are added in pairs.
+/// The sum as a kernel with so many lanes computes it: each lane adds every lanes-th product, then lanes are added in
+/// pairs.
 float in_lanes(const Products& products, std::size_t lanes, bool fused) {
   std::vector<float> sums(lanes);
   for (std::size_t i = 0; i < products.size(); ++i) {
@@ -84,7 +85,9 @@ void bring_half_way(Products& products, DType dtype) {
   const auto add = [](double sum, const auto& product) {
     return sum + static_cast<double>(product.first) * static_cast<double>(product.second);
   };
-  products.emplace_back(static_cast<float>(static_cast<double>(half_way) - std::accumulate(products.begin(), products.end(), 0.0, add)), 1);
+  products.emplace_back(
+      static_cast<float>(static_cast<double>(half_way) - std::accumulate(products.begin(), products.end(), 0.0, add)),
+      1);
 }
 
 const std::string nothing;
@@ -185,7 +188,8 @@ TEST_CASE("the serial model names the first result whose bits depend on the orde
   CHECK_THAT(order_shows(thirds), ContainsSubstring("iteration 0, forward, \"l\": output: 4 terms"));
   thirds = scenario;
   thirds.plan.optimizer.rate = 0.1;
-  CHECK_THAT(order_shows(thirds), ContainsSubstring("iteration 0, step, \"l.weight\": the product of the rate and a gradient"));
+  CHECK_THAT(order_shows(thirds),
+             ContainsSubstring("iteration 0, step, \"l.weight\": the product of the rate and a gradient"));
   // The mean of three ranks is rounded once, and all agree on it; a sum over it is not exact any more.
   CHECK_THAT(order_shows(scenario, 3), ContainsSubstring("iteration 1, forward, \"l\": output"));
   CHECK(train_serially(scenario, 3, Arithmetic::f32).front().order_shows == nothing);
@@ -227,6 +231,7 @@ TEST_CASE("roots, exponentials and quotients are never the same everywhere", "[s
   const auto captured = train_serially(scenario, 1, Arithmetic::f32);
   CHECK(captured.at(0).order_shows == nothing);
   CHECK(captured.at(1).order_shows == "iteration 0, step, \"l.weight\": a step of Adam takes roots and divides");
-  scenario.script.segments = script({{forward, backward, {.kind = ActionKind::clip_grad_norm, .max_norm = 1.0 / 1024}, capture}});
+  scenario.script.segments =
+      script({{forward, backward, {.kind = ActionKind::clip_grad_norm, .max_norm = 1.0 / 1024}, capture}});
   CHECK(order_shows(scenario) == "iteration 0, clip_grad_norm, \"\": gradients are divided by a norm");
 }

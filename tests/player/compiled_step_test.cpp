@@ -1,4 +1,5 @@
-// The player asks an engine that compiles for its plan after each backward, and believes no answer before it has looked at it.
+// The player asks an engine that compiles for its plan after each backward, and believes no answer before it has looked
+// at it.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <functional>
@@ -83,9 +84,10 @@ TEST_CASE("a pass that ran eagerly leaves no graph") {
 }
 
 TEST_CASE("a compiled plan that is missing, refused or not well formed is an error of the engine") {
-  CHECK_THROWS_MATCHES(play_alone({}), SubjectError,
-                       Message("subject: compiled_plan is not supported in iteration 0 on rank 0: the plan has a compiled step, but the "
-                               "engine does not say what it compiled: this engine compiles nothing"));
+  CHECK_THROWS_MATCHES(
+      play_alone({}), SubjectError,
+      Message("subject: compiled_plan is not supported in iteration 0 on rank 0: the plan has a compiled step, but the "
+              "engine does not say what it compiled: this engine compiles nothing"));
   CHECK_THROWS_MATCHES(play_alone([](int, std::vector<StepGraph>&) { return Reply::failed("lost it"); }), SubjectError,
                        Message("subject: compiled_plan failed in iteration 0 on rank 0: lost it"));
   CHECK_THROWS_MATCHES(
@@ -95,7 +97,8 @@ TEST_CASE("a compiled plan that is missing, refused or not well formed is an err
         return Reply();
       }),
       SubjectError,
-      Message("subject: compiled_plan failed in iteration 1 on rank 0: pass 1 (backward) is not well formed: node 4 (compute "
+      Message("subject: compiled_plan failed in iteration 1 on rank 0: pass 1 (backward) is not well formed: node 4 "
+              "(compute "
               "fc1.weight): it reads value 7, the output of node 2 (all_reduce bucket 0); only waits may read that"));
 }
 

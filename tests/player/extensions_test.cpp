@@ -53,9 +53,12 @@ class Gatherer final : public Trainer {
     device_.wait(gathers_, Device::compute);
   }
 
-  Reply perform(const Action& action, const Batch&) override { return action.kind == ActionKind::forward ? gather() : Reply{}; }
+  Reply perform(const Action& action, const Batch&) override {
+    return action.kind == ActionKind::forward ? gather() : Reply{};
+  }
   Reply register_all_gather_extension(const ExtensionTarget&, AllGatherExtension extension) override {
-    if (!extension.pre || !extension.post) return Reply::failed(extension.pre ? "lacks its post hook" : "lacks its pre hook");
+    if (!extension.pre || !extension.post)
+      return Reply::failed(extension.pre ? "lacks its post hook" : "lacks its pre hook");
     haul_.extension = std::move(extension);
     return {};
   }
@@ -70,9 +73,10 @@ class Gatherer final : public Trainer {
     const Tensor host = Tensor::of<float>(std::move(shape), values);
     const Tensor made = device_.empty(Device::compute, DType::f32, host.shape(), MemoryClass::parameter, "shard");
     device_.submit(Device::compute,
-                   {.kind = WorkKind::fill, .label = "shard", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
-                      kernels.copy(on, made, host);
-                    }});
+                   {.kind = WorkKind::fill,
+                    .label = "shard",
+                    .writes = {made},
+                    .run = [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, made, host); }});
     return made;
   }
 
@@ -87,7 +91,8 @@ class Gatherer final : public Trainer {
                               .writes = {all},
                               .run = [=](const Kernels& kernels, NativeStream on) {
                                 const std::int64_t rows = tensor.shape()[0];
-                                for (int rank = 0; rank < ranks; ++rank) kernels.copy(on, all.narrow(rank * rows, rows), tensor);
+                                for (int rank = 0; rank < ranks; ++rank)
+                                  kernels.copy(on, all.narrow(rank * rows, rows), tensor);
                               }});
     return all;
   }
@@ -98,19 +103,23 @@ class Gatherer final : public Trainer {
     const ShardContext context{.mesh = {0, 1}, .shape = {4, 2}, .stride = {2, 1}, .module = "0.linear", .policy = {}};
     Contribution given;
     const bool tells = form_ == ExtensionForm::full && !slip_.forgets_context;
-    if (Reply reply = haul_.extension.pre(shard, tells ? &context : nullptr, gathers_, given); !reply.ok()) return reply;
+    if (Reply reply = haul_.extension.pre(shard, tells ? &context : nullptr, gathers_, given); !reply.ok())
+      return reply;
 
-    Contributions all{.parameter = shard_.parameter, .tensors = {}, .metadata = given.metadata, .param_dtype = param_dtype_};
+    Contributions all{
+        .parameter = shard_.parameter, .tensors = {}, .metadata = given.metadata, .param_dtype = param_dtype_};
     for (const Tensor& tensor : given.tensors) all.tensors.push_back(stacked(tensor));
     const bool is_first = !whole_.value.defined();
     if (!is_first && whole_.to_free.empty()) whole_.value = all.tensors.front();
     if (!is_first && !whole_.to_free.empty()) {
-      whole_.value = device_.empty(gathers_, whole_.value.dtype(), whole_.value.shape(), MemoryClass::parameter, "anew");
+      whole_.value =
+          device_.empty(gathers_, whole_.value.dtype(), whole_.value.shape(), MemoryClass::parameter, "anew");
       whole_.to_free = {whole_.value};
     }
     if (!is_first && slip_.kept) slip_.kept(whole_);
     if (slip_.gathered) slip_.gathered(all);
-    if (Reply reply = haul_.extension.post(all, gathers_, is_first ? nullptr : &whole_, whole_); !reply.ok()) return reply;
+    if (Reply reply = haul_.extension.post(all, gathers_, is_first ? nullptr : &whole_, whole_); !reply.ok())
+      return reply;
     device_.synchronize(gathers_);
     device_.host_access("whole", {whole_.value}, {});
     haul_.values.push_back(device_.to_host(whole_.value).to_doubles());
@@ -138,7 +147,8 @@ class GathererSubject final : public Subject {
   Claims claims() const override { return {}; }
   Reply create(const Model& model, const Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
     const bool is_pair = parameters(model).front().tensor == TensorKind::two_tensor;
-    out = std::make_unique<Gatherer>(seat.device, is_pair, plan.mixed_precision.param.value_or(DType::f32), form_, slip_, haul_);
+    out = std::make_unique<Gatherer>(seat.device, is_pair, plan.mixed_precision.param.value_or(DType::f32), form_,
+                                     slip_, haul_);
     return {};
   }
 
@@ -216,7 +226,8 @@ TEST_CASE("each extension makes the whole parameter that it says, on the first g
   };
   for (const Row& row : all) {
     for (const ExtensionForm form : {ExtensionForm::full, ExtensionForm::minimal}) {
-      INFO(to_string(row.kind) << " of " << to_string(row.tensor) << " in " << to_string(row.param_dtype) << ", " << to_string(form));
+      INFO(to_string(row.kind) << " of " << to_string(row.tensor) << " in " << to_string(row.param_dtype) << ", "
+                               << to_string(form));
       Haul haul;
       const Run run = gather_alone(gathering(of_weight(row.kind, form), row.param_dtype, row.tensor), haul);
       CHECK(haul.values == std::vector(3, twice(row.rows)));
@@ -230,7 +241,8 @@ TEST_CASE("each extension makes the whole parameter that it says, on the first g
 
 TEST_CASE("an extension for a kind knows how many tensors its parameters have") {
   Haul haul;
-  gather_alone(gathering({.parameter = {}, .tensor = TensorKind::two_tensor}, DType::f32, TensorKind::two_tensor), haul);
+  gather_alone(gathering({.parameter = {}, .tensor = TensorKind::two_tensor}, DType::f32, TensorKind::two_tensor),
+               haul);
   CHECK(haul.values.front() == twice({2, 1.5, 1.004150390625, 7, 0, 0}));
 }
 
@@ -305,12 +317,15 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
   using enum ExtensionKind;
   const Scenario one = gathering(of_weight(components)), cast = gathering(of_weight(components), DType::bf16);
   const Scenario two = gathering(of_weight(components), DType::f32, TensorKind::two_tensor);
-  const std::string pre = "forward: pre hook of \"0.linear.weight\": ", post = "forward: post hook of \"0.linear.weight\": ";
+  const std::string pre = "forward: pre hook of \"0.linear.weight\": ",
+                    post = "forward: post hook of \"0.linear.weight\": ";
   const auto host = [](DType dtype, Shape shape) { return Tensor::host(dtype, std::move(shape)); };
 
   CHECK(complaint(one, {.forgets_context = true}) == pre + "it is of the full form, and was given no context");
-  CHECK(complaint(two, {.shard = [](ShardView& s) { s.components.pop_back(); }}) == pre + "expected a shard of 2 tensors, found 1");
-  CHECK(complaint(one, {.shard = [](ShardView& s) { s.components = {}; }}) == pre + "expected a shard of 1 tensor, found 0");
+  CHECK(complaint(two, {.shard = [](ShardView& s) { s.components.pop_back(); }}) ==
+        pre + "expected a shard of 2 tensors, found 1");
+  CHECK(complaint(one, {.shard = [](ShardView& s) { s.components = {}; }}) ==
+        pre + "expected a shard of 1 tensor, found 0");
   CHECK(complaint(one, {.shard = [](ShardView& s) { s.components = {Tensor()}; }}) ==
         pre + "expected a shard of f32 rows, found an undefined tensor");
   CHECK(complaint(one, {.shard = [&](ShardView& s) { s.components = {host(DType::bf16, {3, 2})}; }}) ==
@@ -323,10 +338,12 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
         post + "expected 1 tensor, found 2");
   CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) { all.tensors.pop_back(); }}) ==
         post + "expected 2 tensors, found 1");
-  CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) { std::swap(all.tensors[0], all.tensors[1]); }}) ==
-        post + "expected tensor 0 in i8, found f32 [2]");
-  CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) { all.tensors[1] = all.tensors[1].narrow(0, 1); }}) ==
-        post + "tensor 1 is f32 [1], which is not what as many ranks have contributed as [1] each");
+  CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) {
+                    std::swap(all.tensors[0], all.tensors[1]);
+                  }}) == post + "expected tensor 0 in i8, found f32 [2]");
+  CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) {
+                    all.tensors[1] = all.tensors[1].narrow(0, 1);
+                  }}) == post + "tensor 1 is f32 [1], which is not what as many ranks have contributed as [1] each");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors[0] = all.tensors[0].narrow(0, 4); }}) ==
         post + "tensor 0 is f32 [4, 2], which is not what as many ranks have contributed as [3, 2] each");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors[0] = all.tensors[0].flatten(); }}) ==
@@ -345,9 +362,10 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
   CHECK(complaint(one, {.kept = [](Unsharded& out) { out.value = out.value.narrow(0, 3); }}) ==
         post + "it is to write f32 of f32 [6, 2] to f32 [3, 2]");
   Tensor gathered;
-  CHECK(complaint(gathering(of_weight(bf16)),
-                  {.gathered = [&](Contributions& all) { all.tensors[0] = gathered.defined() ? gathered : all.tensors[0]; },
-                   .kept = [&](Unsharded& out) { gathered = Tensor(out.value.storage(), DType::bf16, {6, 2}); }}) ==
+  CHECK(complaint(
+            gathering(of_weight(bf16)),
+            {.gathered = [&](Contributions& all) { all.tensors[0] = gathered.defined() ? gathered : all.tensors[0]; },
+             .kept = [&](Unsharded& out) { gathered = Tensor(out.value.storage(), DType::bf16, {6, 2}); }}) ==
         post + "what it is to write to lies in the memory of the contributions");
 }
 
@@ -368,7 +386,8 @@ TEST_CASE("hooks that are called when their play has ended, well or not, say so"
   CHECK(haul.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error() == ended);
 
   Haul failing;
-  CHECK_THROWS_AS(gather_alone(gathering(of_weight(ExtensionKind::bf16)), failing, {.forgets_context = true}), SubjectError);
+  CHECK_THROWS_AS(gather_alone(gathering(of_weight(ExtensionKind::bf16)), failing, {.forgets_context = true}),
+                  SubjectError);
   CHECK(failing.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error() == ended);
 }
 
@@ -391,5 +410,6 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   CHECK_THROWS_MATCHES(
       testing::play_simulated(gathering(of_weight(ExtensionKind::bf16)), subject, *groups.front(), 0), SubjectError,
-      Catch::Matchers::Message("subject: extend is not supported in iteration 0 on rank 0: this engine knows no all-gather extensions"));
+      Catch::Matchers::Message(
+          "subject: extend is not supported in iteration 0 on rank 0: this engine knows no all-gather extensions"));
 }

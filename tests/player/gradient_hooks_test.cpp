@@ -38,7 +38,10 @@ struct Received {
 class Reducer final : public Trainer {
  public:
   Reducer(const Seat& seat, Ways ways, Received& received)
-      : seat_(seat), ways_(std::move(ways)), received_(received), stream_(seat.device.create_stream(StreamRole::reduce, "reduce")) {}
+      : seat_(seat),
+        ways_(std::move(ways)),
+        received_(received),
+        stream_(seat.device.create_stream(StreamRole::reduce, "reduce")) {}
 
   Reply perform(const Action& action, const Batch&) override {
     received_.performed.push_back(action);
@@ -61,7 +64,8 @@ class Reducer final : public Trainer {
     for (std::size_t i = 0; i < received_.hooks.size(); ++i) {
       HookedGradient operands{.label = "0", .gradient = filled(values), .output = {}};
       if (ways_.shards && received_.targets[i].point == HookPoint::reduction)
-        operands.output = seat_.device.empty(stream_, DType::f32, {6 / seat_.world.size()}, MemoryClass::sharded_gradient, "0");
+        operands.output =
+            seat_.device.empty(stream_, DType::f32, {6 / seat_.world.size()}, MemoryClass::sharded_gradient, "0");
       if (ways_.spoil) ways_.spoil(operands);
       const Reply reply = received_.hooks[i].call(received_.hooks[i].state, operands, stream_);
       if (!reply.ok()) return Reply::failed("the hook failed: " + reply.error());
@@ -72,10 +76,11 @@ class Reducer final : public Trainer {
   Tensor filled(const std::vector<float>& values) {
     const Tensor host = Tensor::of<float>({static_cast<std::int64_t>(values.size())}, values);
     const Tensor made = seat_.device.empty(stream_, DType::f32, host.shape(), MemoryClass::reduce_input, "0");
-    seat_.device.submit(stream_,
-                        {.kind = WorkKind::fill, .label = "0", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
-                           kernels.copy(on, made, host);
-                         }});
+    seat_.device.submit(
+        stream_,
+        {.kind = WorkKind::fill, .label = "0", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
+           kernels.copy(on, made, host);
+         }});
     return made;
   }
 
@@ -114,7 +119,8 @@ Scenario hooked(std::vector<Action> hooks, int backwards = 1) {
 }
 
 /// If `received` is given, each rank's engine writes there what it has received.
-std::vector<Run> play_on(int world, const Scenario& scenario, const Ways& ways = {}, std::vector<Received>* received = nullptr) {
+std::vector<Run> play_on(int world, const Scenario& scenario, const Ways& ways = {},
+                         std::vector<Received>* received = nullptr) {
   const auto count = static_cast<std::size_t>(world);
   std::vector<std::optional<Run>> runs(count);
   std::vector<Received> own(count);
@@ -173,7 +179,8 @@ TEST_CASE("a hook on one rank alone reduces without a collective") {
 
 TEST_CASE("every call of a gradient hook is noted: what it was given and left, its state, where and when") {
   std::vector<Received> received;
-  const Hook reduced{.kind = HookKind::doubled, .state = 5, .direct = true}, accumulated{.point = HookPoint::after_accumulation};
+  const Hook reduced{.kind = HookKind::doubled, .state = 5, .direct = true},
+      accumulated{.point = HookPoint::after_accumulation};
   const auto runs = play_on(2, hooked({registration(reduced, "0"), registration(accumulated)}, 2), {}, &received);
   const Received& got = received.at(1);
   REQUIRE(got.targets.size() == 2);
@@ -223,9 +230,11 @@ TEST_CASE("of the tensors of gradient hooks no copies are made where the script 
 
 TEST_CASE("a hook fails on the ranks that the script says, in its own words") {
   const Hook hook{.point = HookPoint::after_reduction, .fails_on = {1}};
-  CHECK_THROWS_MATCHES(play_on(2, hooked({registration(hook)})), SubjectError,
-                       complaint("backward failed in iteration 1 on rank 1: the hook failed: the gradient hook fails on rank 1, as planned "
-                                 "by the script"));
+  CHECK_THROWS_MATCHES(
+      play_on(2, hooked({registration(hook)})), SubjectError,
+      complaint(
+          "backward failed in iteration 1 on rank 1: the hook failed: the gradient hook fails on rank 1, as planned "
+          "by the script"));
 }
 
 TEST_CASE("a hook that is given what cannot be says what it has found") {
@@ -259,7 +268,8 @@ TEST_CASE("a hook of the engine's own comes as a call, without its ranks, and a 
 
 TEST_CASE("a script goes on after a refusal that it plans, and the refusal is noted") {
   std::vector<Received> received;
-  const Run run = play_on(1, hooked({registration({.kind = HookKind::not_callable, .refused = true})}), {}, &received).front();
+  const Run run =
+      play_on(1, hooked({registration({.kind = HookKind::not_callable, .refused = true})}), {}, &received).front();
   REQUIRE(run.refusals().size() == 1);
   CHECK(run.refusals()[0] == Warning{.iteration = 0, .call = "register_hook", .text = "that is no hook"});
   CHECK(run.callbacks().empty());
@@ -268,8 +278,9 @@ TEST_CASE("a script goes on after a refusal that it plans, and the refusal is no
   Reply thin = Reply::failed("not here");
   thin.warnings = {"thin"};
   std::vector<Received> engines;
-  const Run of_own =
-      play_on(1, hooked({registration({.kind = HookKind::bf16_compress, .refused = true})}), {.registration = thin}, &engines).front();
+  const Run of_own = play_on(1, hooked({registration({.kind = HookKind::bf16_compress, .refused = true})}),
+                             {.registration = thin}, &engines)
+                         .front();
   CHECK_FALSE(engines.at(0).performed.at(0).hook->refused);  // an engine does not learn what is expected
   CHECK(of_own.refusals() == std::vector{Warning{.iteration = 0, .call = "register_hook", .text = "not here"}});
   CHECK(of_own.warnings() == std::vector{Warning{.iteration = 0, .call = "register_hook", .text = "thin"}});
@@ -283,11 +294,13 @@ TEST_CASE("a registration that ends otherwise than the script plans ends the pla
     CHECK_NOTHROW(play_with({.kind = kind}, {}));
     CHECK_THROWS_MATCHES(play_with({.kind = kind}, Reply::failed("no root")), SubjectError,
                          complaint("register_hook failed in iteration 0 on rank 0: no root"));
-    CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = true}, {}), SubjectError,
-                         complaint("register_hook failed in iteration 0 on rank 0: the engine has to refuse the hook \"" +
-                                   std::string(to_string(kind)) + "\" at \"0\", but it took it"));
+    CHECK_THROWS_MATCHES(
+        play_with({.kind = kind, .refused = true}, {}), SubjectError,
+        complaint("register_hook failed in iteration 0 on rank 0: the engine has to refuse the hook \"" +
+                  std::string(to_string(kind)) + "\" at \"0\", but it took it"));
     for (const bool refused : {false, true})
-      CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = refused}, Reply::unsupported("no hooks here")), SubjectError,
+      CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = refused}, Reply::unsupported("no hooks here")),
+                           SubjectError,
                            complaint("register_hook is not supported in iteration 0 on rank 0: no hooks here"));
   }
 }

@@ -36,7 +36,9 @@ class GatedPlatform final : public Platform {
   Device& device() override { return device_; }
   Communicator& world() override { return world_; }
   std::unique_ptr<StreamGate> gate() override { return has_gates_ ? std::make_unique<WatchedGate>(book) : nullptr; }
-  Recording take_recording() override { return {.trace = device_.take_trace(), .measured = std::nullopt, .records = std::nullopt}; }
+  Recording take_recording() override {
+    return {.trace = device_.take_trace(), .measured = std::nullopt, .records = std::nullopt};
+  }
   std::size_t live_bytes() const override { return device_.live_bytes(); }
 
   GateBook book;
@@ -52,7 +54,10 @@ struct Held {
   explicit Held(bool has_gates = true) : inner(has_gates) {}
 
   void forward() { platform.device().submit(Device::compute, {.kind = WorkKind::forward, .label = "a"}); }
-  void gather() { platform.world().run(beside, {.in = Tensor::host(DType::f32, {1}), .out = Tensor::host(DType::f32, {2}), .tag = "b"}); }
+  void gather() {
+    platform.world().run(beside,
+                         {.in = Tensor::host(DType::f32, {1}), .out = Tensor::host(DType::f32, {2}), .tag = "b"});
+  }
 
   GatedPlatform inner;
   HeldPlatform platform{inner, {{WorkKind::forward, "a", 2}, {CollectiveKind::all_gather, "b"}}};
@@ -135,7 +140,8 @@ TEST_CASE("a host that waits for what is not behind the gate leaves it closed") 
   CHECK(held.platform.has_passed() == true);
 }
 
-TEST_CASE("a stream that waits for what is held stands behind the gate as well, and so does what is copied to the host") {
+TEST_CASE(
+    "a stream that waits for what is held stands behind the gate as well, and so does what is copied to the host") {
   Held held;
   held.forward();
   held.forward();
@@ -155,7 +161,8 @@ TEST_CASE("a collective behind one that is held stands behind the gate, whatever
   GatedPlatform inner(true);
   HeldPlatform platform(inner, {{CollectiveKind::all_gather, "a"}, {WorkKind::forward, "a"}});
   Device& device = platform.device();
-  const Stream one = device.create_stream(StreamRole::all_gather, "one"), two = device.create_stream(StreamRole::reduce, "two");
+  const Stream one = device.create_stream(StreamRole::all_gather, "one"),
+               two = device.create_stream(StreamRole::reduce, "two");
   const Collective gather{.in = Tensor::host(DType::f32, {1}), .out = Tensor::host(DType::f32, {2}), .tag = "a"};
   platform.world().run(one, gather);
   platform.world().run(two, {.in = gather.in, .out = gather.out, .tag = "b"});

@@ -25,10 +25,18 @@ scenario::Script script_of(int iterations) {
 TraceBuilder two_iterations() {
   TraceBuilder trace;
   trace.allocate(0, 1, 100, "kept").mark("iter 0 forward", 0).gather(1, "0", 0, 1 * ms);
-  trace.span(0, WorkKind::forward, "0", 1 * ms, 3 * ms).allocate(0, 2, 10, "a").mark("iter 0 forward end", 3 * ms).release(0, 2);
-  trace.mark("iter 0 backward", 3 * ms).span(0, WorkKind::backward, "0", 3 * ms, 5 * ms).mark("iter 0 backward end", 5 * ms);
+  trace.span(0, WorkKind::forward, "0", 1 * ms, 3 * ms)
+      .allocate(0, 2, 10, "a")
+      .mark("iter 0 forward end", 3 * ms)
+      .release(0, 2);
+  trace.mark("iter 0 backward", 3 * ms)
+      .span(0, WorkKind::backward, "0", 3 * ms, 5 * ms)
+      .mark("iter 0 backward end", 5 * ms);
   trace.mark("iter 1 forward", 5 * ms).gather(1, "0", 5 * ms, 6 * ms).allocate(0, 3, 10, "b").allocate(0, 4, 10, "c");
-  trace.release(0, 3).release(0, 4).span(0, WorkKind::forward, "0", 9 * ms, 11 * ms).mark("iter 1 forward end", 11 * ms);
+  trace.release(0, 3)
+      .release(0, 4)
+      .span(0, WorkKind::forward, "0", 9 * ms, 11 * ms)
+      .mark("iter 1 forward end", 11 * ms);
   trace.mark("iter 1 backward", 11 * ms).gather(1, "again", 11 * ms, 12 * ms);
   trace.span(0, WorkKind::backward, "0", 12 * ms, 14 * ms).mark("iter 1 backward end", 14 * ms);
   return trace;
@@ -68,7 +76,11 @@ TEST_CASE("each iteration has its own times, collectives and memory") {
 
 TEST_CASE("an iteration begins and ends with marks of its calls, and marks of others are not its own") {
   TraceBuilder trace;
-  trace.mark("note", 0).mark("iter 0 forward", 0).mark("note", 1 * ms).mark("iter 0 forward end", 2 * ms).mark("iteration", 3 * ms);
+  trace.mark("note", 0)
+      .mark("iter 0 forward", 0)
+      .mark("note", 1 * ms)
+      .mark("iter 0 forward end", 2 * ms)
+      .mark("iteration", 3 * ms);
   trace.mark("iter 10 forward", 3 * ms).mark("iter x", 4 * ms).mark("iter 1", 4 * ms);
   const std::vector<Iteration> all = scenario::iterations(trace, script_of(2));
   CHECK(all[0].facts().size() == 3);
@@ -81,9 +93,11 @@ TEST_CASE("a question about what an iteration does not have names the missing ma
   trace.mark("iter 0 forward", 0).mark("iter 0 forward end", 0);
   const std::vector<Iteration> all = scenario::iterations(trace, script_of(2));
   using Catch::Matchers::Message;
-  CHECK_THROWS_MATCHES(all[0].forward_backward(), std::out_of_range, Message("no mark \"iter 0 backward end\" in the trace of rank 0"));
+  CHECK_THROWS_MATCHES(all[0].forward_backward(), std::out_of_range,
+                       Message("no mark \"iter 0 backward end\" in the trace of rank 0"));
   CHECK_THROWS_MATCHES(all[0].count(CollectiveKind::all_gather, ActionKind::backward), std::out_of_range,
                        Message("no mark \"iter 0 backward\" in the trace of rank 0"));
   CHECK_THROWS_MATCHES(all[1].time(), std::out_of_range, Message("no mark of iteration 1 in the trace of rank 0"));
-  CHECK_THROWS_MATCHES(all[1].collectives(), std::out_of_range, Message("no mark of iteration 1 in the trace of rank 0"));
+  CHECK_THROWS_MATCHES(all[1].collectives(), std::out_of_range,
+                       Message("no mark of iteration 1 in the trace of rank 0"));
 }

@@ -33,14 +33,18 @@ struct Words {
   std::vector<std::vector<double>>* inputs = nullptr;  ///< where it tells what it is given
   std::string warning = {};  ///< in its reply to a step
   Reply failure;  ///< its reply to a forward that has to fail
-  std::unique_ptr<Communicator>* part = nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
+  std::unique_ptr<Communicator>* part =
+      nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
 };
 
 /// Fills a loss and a shard on the compute stream, and something else on a stream of its own that nobody waits for.
 class Toy final : public Trainer {
  public:
   Toy(const Seat& seat, const Words& words)
-      : device_(seat.device), words_(words), world_(seat.world), aside_(seat.device.create_stream(StreamRole::other, "aside")) {
+      : device_(seat.device),
+        words_(words),
+        world_(seat.world),
+        aside_(seat.device.create_stream(StreamRole::other, "aside")) {
     loss_ = filled(Device::compute, words.loss, "loss");
     shard_ = filled(Device::compute, {2}, "shard");
     unread_ = filled(aside_, {2}, "unread");
@@ -82,9 +86,10 @@ class Toy final : public Trainer {
 
   Tensor filled(Stream stream, const Shape& shape, const std::string& label) {
     const Tensor made = device_.empty(stream, DType::f32, shape, MemoryClass::other, label);
-    device_.submit(stream, {.kind = WorkKind::fill, .label = label, .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
-                              kernels.fill(on, made, 3);
-                            }});
+    device_.submit(stream, {.kind = WorkKind::fill,
+                            .label = label,
+                            .writes = {made},
+                            .run = [=](const Kernels& kernels, NativeStream on) { kernels.fill(on, made, 3); }});
     return made;
   }
 
@@ -191,8 +196,9 @@ TEST_CASE("a parameter whose shard is undefined is said to be meta where it can 
   scenario.plan.initialisation = Initialisation::meta;
   CHECK_THROWS_MATCHES(
       play_alone(scenario, {.has_shard = false}), SubjectError,
-      Catch::Matchers::Message("subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard: it is "
-                               "meta until materialize"));
+      Catch::Matchers::Message(
+          "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard: it is "
+          "meta until materialize"));
 }
 
 TEST_CASE("of a pair the second tensor is captured beside the first") {
@@ -203,7 +209,8 @@ TEST_CASE("of a pair the second tensor is captured beside the first") {
   CHECK(run.captures().at(0).parameters.at(0).second == Tensor::of<float>({2}, std::vector<float>{3, 3}));
 
   const std::string text = "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" ";
-  CHECK_THROWS_MATCHES(play_alone(scenario), SubjectError, Catch::Matchers::Message(text + "has no second tensor, though it is a pair"));
+  CHECK_THROWS_MATCHES(play_alone(scenario), SubjectError,
+                       Catch::Matchers::Message(text + "has no second tensor, though it is a pair"));
   CHECK_THROWS_MATCHES(play_alone(scenario, {.second = Shape{3}}), SubjectError,
                        Catch::Matchers::Message(text + "is a pair of [2] and [3] on this rank"));
 }
@@ -261,8 +268,10 @@ TEST_CASE("a forward that is to fail in a module fails there and nowhere else") 
     return Catch::Matchers::Message("subject: failing forward failed in iteration 0 on rank 0: " + text);
   };
   for (const char* module : {"0", ""}) CHECK_NOTHROW(play_failing(module, Reply::planned_failure("as it should")));
-  CHECK_THROWS_MATCHES(play_failing("0", Reply()), SubjectError, message("module \"0\" has to fail in this call, but it succeeded"));
-  CHECK_THROWS_MATCHES(play_failing("", Reply()), SubjectError, message("module \"\" has to fail in this call, but it succeeded"));
+  CHECK_THROWS_MATCHES(play_failing("0", Reply()), SubjectError,
+                       message("module \"0\" has to fail in this call, but it succeeded"));
+  CHECK_THROWS_MATCHES(play_failing("", Reply()), SubjectError,
+                       message("module \"\" has to fail in this call, but it succeeded"));
   const auto otherwise = [&](const std::string& text) {
     return message("module \"0\" has to fail in this call, but it failed for another reason: " + text);
   };
@@ -284,7 +293,8 @@ TEST_CASE("a group that a subject keeps though it could not be created takes no 
   REQUIRE(part);
   const Tensor all = platform.device().empty(Device::compute, DType::f32, {1}, MemoryClass::other, "all");
   platform.device().submit(Device::compute, {.kind = WorkKind::fill, .label = "all", .writes = {all}, .run = {}});
-  CHECK_THROWS(part->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = all, .out = all, .tag = "part"}));  // it is alone
+  CHECK_THROWS(part->run(Device::compute,
+                         {.kind = CollectiveKind::all_gather, .in = all, .out = all, .tag = "part"}));  // it is alone
   const Trace trace = platform.take_recording().trace;
   CHECK(std::ranges::none_of(trace.facts, [](const Fact& fact) {
     const auto* work = std::get_if<fact::Work>(&fact);

@@ -11,7 +11,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-CaseInfo listed(const std::string& name, const std::map<std::string, std::string>& params, const std::vector<std::string>& tags = {}) {
+CaseInfo listed(const std::string& name, const std::map<std::string, std::string>& params,
+                const std::vector<std::string>& tags = {}) {
   CaseInfo info;
   info.id = case_id(name, params);
   info.suite = name.substr(0, name.find('/'));
@@ -21,12 +22,13 @@ CaseInfo listed(const std::string& name, const std::map<std::string, std::string
 }
 
 const std::vector<CaseInfo>& cases() {
-  static const std::vector<CaseInfo> all{listed("overlap/training_overlap", {{"W", "2"}}, {"overlap"}),
-                                         listed("overlap/training_overlap", {{"W", "4"}}, {"overlap"}),
-                                         listed("overlap/training_overlap_prefetch", {{"W", "2"}}),
-                                         listed("overlap/post_optim_event", {{"W", "2"}, {"event", "true"}}, {"overlap", "slow"}),
-                                         listed("comm_hooks/fp16", {{"W", "2"}}, {"W=2"}),
-                                         listed("mine/plain", {})};
+  static const std::vector<CaseInfo> all{
+      listed("overlap/training_overlap", {{"W", "2"}}, {"overlap"}),
+      listed("overlap/training_overlap", {{"W", "4"}}, {"overlap"}),
+      listed("overlap/training_overlap_prefetch", {{"W", "2"}}),
+      listed("overlap/post_optim_event", {{"W", "2"}, {"event", "true"}}, {"overlap", "slow"}),
+      listed("comm_hooks/fp16", {{"W", "2"}}, {"W=2"}),
+      listed("mine/plain", {})};
   return all;
 }
 
@@ -45,7 +47,8 @@ TEST_CASE("an id has sorted parameters") {
 
 TEST_CASE("an id cannot be made ambiguous by its parts") {
   CHECK_THROWS_WITH(case_id("a/b", {{"x", "1,y=2"}}), ContainsSubstring("parameter x"));
-  for (const char* bad : {"", "1]", "[1", "a*", "a?", "a\nb"}) CHECK_THROWS_AS(case_id("a/b", {{"x", bad}}), std::invalid_argument);
+  for (const char* bad : {"", "1]", "[1", "a*", "a?", "a\nb"})
+    CHECK_THROWS_AS(case_id("a/b", {{"x", bad}}), std::invalid_argument);
   for (const char* bad : {"", "k=", "k,", "[k"}) CHECK_THROWS_AS(case_id("a/b", {{bad, "1"}}), std::invalid_argument);
   for (const char* bad : {"", "a/b[", "a/*"}) CHECK_THROWS_AS(case_id(bad, {}), std::invalid_argument);
   for (const char* bad : {"a/\xe9", "\xff"}) CHECK_THROWS_WITH(case_id(bad, {}), ContainsSubstring("no UTF-8"));
@@ -53,8 +56,8 @@ TEST_CASE("an id cannot be made ambiguous by its parts") {
 
 TEST_CASE("a filter is a suite, an id, an id without parameters, a glob or a tag") {
   CHECK(ids({}).size() == cases().size());
-  CHECK(ids({"overlap"}) == Ids{"overlap/training_overlap[W=2]", "overlap/training_overlap[W=4]", "overlap/training_overlap_prefetch[W=2]",
-                                "overlap/post_optim_event[W=2,event=true]"});
+  CHECK(ids({"overlap"}) == Ids{"overlap/training_overlap[W=2]", "overlap/training_overlap[W=4]",
+                                "overlap/training_overlap_prefetch[W=2]", "overlap/post_optim_event[W=2,event=true]"});
   CHECK(ids({"overlap/training_overlap[W=4]"}) == Ids{"overlap/training_overlap[W=4]"});
   CHECK(ids({"overlap/training_overlap"}) == Ids{"overlap/training_overlap[W=2]", "overlap/training_overlap[W=4]"});
   CHECK(ids({"mine/plain"}) == Ids{"mine/plain"});
@@ -68,14 +71,16 @@ TEST_CASE("a filter is a suite, an id, an id without parameters, a glob or a tag
 }
 
 TEST_CASE("several filters are a union in listed order, each case once") {
-  CHECK(ids({"mine/plain", "[slow]", "overlap/post_optim_event"}) == Ids{"overlap/post_optim_event[W=2,event=true]", "mine/plain"});
+  CHECK(ids({"mine/plain", "[slow]", "overlap/post_optim_event"}) ==
+        Ids{"overlap/post_optim_event[W=2,event=true]", "mine/plain"});
 }
 
 TEST_CASE("the first filter that matches nothing is named") {
-  for (const char* filter :
-       {"", "over", "overlap/", "Overlap", "[fast]", "overlap/training_overlap[W=3]", "overlap/training_overlap[", "mine/pla?", "?"}) {
+  for (const char* filter : {"", "over", "overlap/", "Overlap", "[fast]", "overlap/training_overlap[W=3]",
+                             "overlap/training_overlap[", "mine/pla?", "?"}) {
     CAPTURE(filter);
-    CHECK_THROWS_WITH(ids({"mine", filter, "nor this"}), ContainsSubstring("filter \"" + std::string(filter) + "\" matches none"));
+    CHECK_THROWS_WITH(ids({"mine", filter, "nor this"}),
+                      ContainsSubstring("filter \"" + std::string(filter) + "\" matches none"));
   }
   CHECK_THROWS_WITH(ids({"x"}), ContainsSubstring("comm_hooks, mine, overlap"));
 }

@@ -90,9 +90,9 @@ TEST_CASE("names of types, kinds and operations") {
     const char* name;
     std::size_t bytes;
   };
-  for (const Type& type : {Type{DType::f64, "f64", 8}, Type{DType::f32, "f32", 4}, Type{DType::bf16, "bf16", 2}, Type{DType::f16, "f16", 2},
-                           Type{DType::i64, "i64", 8}, Type{DType::i32, "i32", 4}, Type{DType::i16, "i16", 2}, Type{DType::i8, "i8", 1},
-                           Type{DType::u8, "u8", 1}}) {
+  for (const Type& type : {Type{DType::f64, "f64", 8}, Type{DType::f32, "f32", 4}, Type{DType::bf16, "bf16", 2},
+                           Type{DType::f16, "f16", 2}, Type{DType::i64, "i64", 8}, Type{DType::i32, "i32", 4},
+                           Type{DType::i16, "i16", 2}, Type{DType::i8, "i8", 1}, Type{DType::u8, "u8", 1}}) {
     CHECK(to_string(type.dtype) == type.name);
     CHECK(size_of(type.dtype) == type.bytes);
   }

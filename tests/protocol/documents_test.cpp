@@ -1,4 +1,5 @@
-// The JSON documents between launcher and worker: listing, plan, endings. All have the same reader, so all are mutated the same way.
+// The JSON documents between launcher and worker: listing, plan, endings. All have the same reader, so all are mutated
+// the same way.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <limits>
@@ -66,11 +67,17 @@ GpuListing gpus() {
   known.clock_now_khz = 345'000;
   known.memory_clock_now_khz = 2'619'000;
   known.slowed_by = {"power cap"};
-  known.peers = {{.uuid = "GPU-1", .can_access = false, .performance_rank = 1, .native_atomics = false, .nvlink = true, .pci = "SYS"}};
+  known.peers = {{.uuid = "GPU-1",
+                  .can_access = false,
+                  .performance_rank = 1,
+                  .native_atomics = false,
+                  .nvlink = true,
+                  .pci = "SYS"}};
   return all;
 }
 
-/// Takes away or spoils every field of a document in turn and hands the rest to `read`, which must refuse it and name the field.
+/// Takes away or spoils every field of a document in turn and hands the rest to `read`, which must refuse it and name
+/// the field.
 template <class Document>
 void refuses_every_spoiled_field(const ordered_json& good) {
   for (const auto& item : good.items()) {
@@ -81,7 +88,8 @@ void refuses_every_spoiled_field(const ordered_json& good) {
     auto wrong = good;
     wrong[item.key()] = item.value().is_object() ? ordered_json(7) : ordered_json{{"a", 7}};
     CHECK_THROWS_AS(wrong.get<Document>(), std::invalid_argument);
-    CHECK_THROWS_WITH(wrong.get<Document>(), ContainsSubstring("\"" + item.key() + "\"") && ContainsSubstring("expected"));
+    CHECK_THROWS_WITH(wrong.get<Document>(),
+                      ContainsSubstring("\"" + item.key() + "\"") && ContainsSubstring("expected"));
   }
   CHECK_THROWS_AS(ordered_json::array().get<Document>(), std::invalid_argument);
 }
@@ -134,8 +142,9 @@ TEST_CASE("a listing says by which parameter a case draws what it plays, and eac
   CHECK(other.on_request);
   CHECK(drawn_number(drawn, other.id) == 250);
   CHECK(drawn_number(other, drawn.id) == 1);
-  for (const char* const id : {"a/b[W=2,reseed=1,seed=0,z=0]", "a/b[W=2,reseed=1,seed=,z=0]", "a/b[W=2,reseed=1,seed=7,z=1]",
-                               "a/b[W=2,reseed=7,seed=1,z=0]", "a/b[W=2,reseed=1,seed=99999999999,z=0]", "a/b[W=2,reseed=1,seed=7", ""}) {
+  for (const char* const id :
+       {"a/b[W=2,reseed=1,seed=0,z=0]", "a/b[W=2,reseed=1,seed=,z=0]", "a/b[W=2,reseed=1,seed=7,z=1]",
+        "a/b[W=2,reseed=7,seed=1,z=0]", "a/b[W=2,reseed=1,seed=99999999999,z=0]", "a/b[W=2,reseed=1,seed=7", ""}) {
     CAPTURE(id);
     CHECK_FALSE(drawn_number(drawn, id));
   }
@@ -240,7 +249,8 @@ TEST_CASE("a profile takes cases by world size, tags, needs and the kind of thei
 }
 
 TEST_CASE("a listing of another protocol says so, whatever else it holds") {
-  CHECK_THROWS_WITH(ordered_json({{"protocol", 3}}).get<Listing>(), ContainsSubstring("speaks protocol 3, this launcher speaks 2"));
+  CHECK_THROWS_WITH(ordered_json({{"protocol", 3}}).get<Listing>(),
+                    ContainsSubstring("speaks protocol 3, this launcher speaks 2"));
 }
 
 TEST_CASE("a plan survives the way through JSON and a spoiled one is refused") {
@@ -301,7 +311,8 @@ TEST_CASE("a plan says which shared object its subject is in, where it is in one
 }
 
 TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
-  for (const char* field : {"environment", "unfit_for_timing", "skipped"}) CHECK_FALSE(ordered_json(plan()).contains(field));
+  for (const char* field : {"environment", "unfit_for_timing", "skipped"})
+    CHECK_FALSE(ordered_json(plan()).contains(field));
   WorldPlan told = plan();
   told.environment = {{{"A", "1"}}, {{"A", "2"}}};
   told.unfit_for_timing = "shared";
@@ -334,7 +345,8 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
   refused([](auto& spoiled) { spoiled["gpus"][1]["uuid"] = "GPU-1"; }, "two of them are GPU-1");
   for (const char* uuid : {"", "GPU-1,GPU-2", "GPU 1", "GPU-1\n"})
     refused([&](auto& spoiled) { spoiled["gpus"][1]["uuid"] = uuid; }, "without blanks and commas");
-  for (const char* field : {"index", "compute_major", "compute_minor", "multiprocessors", "clock_khz", "memory_clock_khz"})
+  for (const char* field :
+       {"index", "compute_major", "compute_minor", "multiprocessors", "clock_khz", "memory_clock_khz"})
     refused([&](auto& spoiled) { spoiled["gpus"][0][field] = -1; }, field);
   // What need not be there is as strict where it is.
   for (const char* field : {"numa_node", "clock_now_khz", "memory_clock_now_khz", "pci_path", "slowed_by", "peers"})
@@ -347,7 +359,8 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
     CHECK_FALSE(json["gpus"][0].contains(field));
   for (const char* peer : {"GPU-2", "GPU-3"})
     refused([&](auto& spoiled) { spoiled["gpus"][1]["peers"][0]["uuid"] = peer; }, "to be another of them");
-  refused([](auto& spoiled) { spoiled["gpus"][1]["peers"].push_back(spoiled["gpus"][1]["peers"][0]); }, "and once, found GPU-1");
+  refused([](auto& spoiled) { spoiled["gpus"][1]["peers"].push_back(spoiled["gpus"][1]["peers"][0]); },
+          "and once, found GPU-1");
   GpuListing none;
   none.why_none = "no driver";
   CHECK(ordered_json(none).get<GpuListing>() == none);
@@ -371,8 +384,8 @@ TEST_CASE("pairs of GPUs are strangers when either is known not to reach the oth
     known.can_access = can_access;
     return known;
   };
-  const std::vector<GpuInfo> gpus{gpu("a", {peer("b", true), peer("c", true)}), gpu("b", {peer("a", true)}), gpu("c", {peer("a", false)}),
-                                  gpu("d", {})};
+  const std::vector<GpuInfo> gpus{gpu("a", {peer("b", true), peer("c", true)}), gpu("b", {peer("a", true)}),
+                                  gpu("c", {peer("a", false)}), gpu("d", {})};
   using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   CHECK(unreachable_pairs(gpus) == Pairs{{0, 2}});
   CHECK(pairs_text(Pairs{}).empty());

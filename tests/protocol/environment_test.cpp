@@ -56,10 +56,13 @@ TEST_CASE("the innermost launcher wins") {
 TEST_CASE("a value that is no rank is refused by name") {
   for (const char* bad : {"", " 1", "1 ", "-1", "0x1", "1.0", "one", "99999999999999999999"}) {
     CAPTURE(bad);
-    CHECK_THROWS_WITH(identity_in({{"SHARDPROOF_RANK", bad}}), ContainsSubstring("SHARDPROOF_RANK=\"" + std::string(bad) + "\""));
-    CHECK_THROWS_WITH(identity_in({{"RANK", bad}, {"WORLD_SIZE", "2"}}), ContainsSubstring("RANK=\"" + std::string(bad) + "\""));
+    CHECK_THROWS_WITH(identity_in({{"SHARDPROOF_RANK", bad}}),
+                      ContainsSubstring("SHARDPROOF_RANK=\"" + std::string(bad) + "\""));
+    CHECK_THROWS_WITH(identity_in({{"RANK", bad}, {"WORLD_SIZE", "2"}}),
+                      ContainsSubstring("RANK=\"" + std::string(bad) + "\""));
   }
-  CHECK_THROWS_WITH(identity_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), ContainsSubstring("RANK=\"2\" is no integer from 0 to 1"));
+  CHECK_THROWS_WITH(identity_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
+                    ContainsSubstring("RANK=\"2\" is no integer from 0 to 1"));
   CHECK_THROWS_WITH(identity_in({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), ContainsSubstring("WORLD_SIZE=\"0\""));
 }
 

@@ -21,7 +21,8 @@ using shardproof::testing::rounds;
 std::vector<RankEvent> one_of_each() {
   return {event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
           event::CaseStarted{"overlap/training_overlap[W=2]", 7, 123456789012345},
-          event::AssertionFailed{"suites/overlap/a.cpp", 42, "CHECK", "a == b", "1 == 2", {"i := 1", "second"}, {"OVL-1"}, 99},
+          event::AssertionFailed{
+              "suites/overlap/a.cpp", 42, "CHECK", "a == b", "1 == 2", {"i := 1", "second"}, {"OVL-1"}, 99},
           event::Measured{"forward_ns", 85000000.0, "ns"},
           event::CaseEnded{"overlap/training_overlap[W=2]", 7, Outcome::released, 3, "rank 1 failed", 1, 1500},
           event::RankEnded{1}};
@@ -50,11 +51,13 @@ TEST_CASE("every event survives the way through its line") {
 }
 
 TEST_CASE("a line has one form") {
-  CHECK(to_line(event::CaseStarted{"a/b[W=2]", 0, 5}) == R"({"event":"case_started","id":"a/b[W=2]","position":0,"monotonic_ns":5})");
+  CHECK(to_line(event::CaseStarted{"a/b[W=2]", 0, 5}) ==
+        R"({"event":"case_started","id":"a/b[W=2]","position":0,"monotonic_ns":5})");
   CHECK(
       to_line(event::CaseEnded{"a/b[W=2]", 0, Outcome::passed, 3, "", -1, 17}) ==
       R"({"event":"case_ended","id":"a/b[W=2]","position":0,"outcome":"passed","assertions":3,"reason":"","culprit":-1,"duration_ns":17})");
-  CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) == R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
+  CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) ==
+        R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
 }
 
 TEST_CASE("a rank that leaves before the end of the plan says why, and only such a one") {
@@ -74,8 +77,8 @@ TEST_CASE("integers keep all 64 bits") {
 }
 
 TEST_CASE("a value that is not finite becomes null and reads as NaN") {
-  for (const double value :
-       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity()}) {
     const auto line = to_line(event::Measured{"x", value, "ns"});
     CHECK_THAT(line, ContainsSubstring("\"value\":null"));
     CHECK(std::isnan(std::get<event::Measured>(parse_line(line)).value));
@@ -91,7 +94,8 @@ TEST_CASE("a measured double keeps its bits") {
 }
 
 TEST_CASE("a failure text that is no UTF-8 is mended, not refused") {
-  const auto line = to_line(event::AssertionFailed{"f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
+  const auto line = to_line(
+      event::AssertionFailed{"f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
   CHECK(line.find('\n') == std::string::npos);
   const auto back = std::get<event::AssertionFailed>(parse_line(line));
   CHECK(back.expression == "a == \xef\xbf\xbd\xef\xbf\xbd");
@@ -102,14 +106,16 @@ TEST_CASE("long texts are cut between characters and no line exceeds its limit")
   const std::string odd = "x";
   std::string text = odd;
   while (text.size() < 3 * event::text_limit) text += "é";
-  const auto cut =
-      std::get<event::AssertionFailed>(parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0}))).expression;
+  const auto cut = std::get<event::AssertionFailed>(
+                       parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0})))
+                       .expression;
   CHECK(cut.size() < event::text_limit + 64);
   CHECK_THAT(cut, ContainsSubstring("bytes more)"));
   CHECK(cut.find("\xef\xbf\xbd") == std::string::npos);
 
   const std::string control(2 * event::text_limit, '\x01');
-  const event::AssertionFailed worst{control, 1, control, control, control, std::vector<std::string>(1000, control), {"OVL-1"}, 0};
+  const event::AssertionFailed worst{control,   1, control, control, control, std::vector<std::string>(1000, control),
+                                     {"OVL-1"}, 0};
   const auto line = to_line(worst);
   CHECK(line.size() < event::line_limit);
   CHECK(std::get<event::AssertionFailed>(parse_line(line)).messages.size() == event::messages_limit + 1);
@@ -132,19 +138,22 @@ TEST_CASE("a field of another type is refused, naming field, expectation and fin
       auto json = nlohmann::ordered_json::parse(line);
       json[field] = nlohmann::ordered_json::object();
       CAPTURE(json.dump());
-      CHECK_THROWS_WITH(parse_line(json.dump()),
-                        ContainsSubstring("\"" + field + "\"") && ContainsSubstring("expected") && ContainsSubstring("found an object"));
+      CHECK_THROWS_WITH(parse_line(json.dump()), ContainsSubstring("\"" + field + "\"") &&
+                                                     ContainsSubstring("expected") &&
+                                                     ContainsSubstring("found an object"));
     }
   }
-  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"), ContainsSubstring("found 1.5"));
-  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":-1,"monotonic_ns":0})"), ContainsSubstring("found -1"));
+  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"),
+                    ContainsSubstring("found 1.5"));
+  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":-1,"monotonic_ns":0})"),
+                    ContainsSubstring("found -1"));
   CHECK_THROWS_WITH(parse_line(R"({"event":"rank_ended","rank":4294967296})"), ContainsSubstring("found 4294967296"));
 }
 
 TEST_CASE("what is no event line is refused") {
-  for (const char* line :
-       {"", "{", "null", "[]", "\"x\"", "{}", "{\"event\":1}", "{\"event\":\"case_stopped\"}", "{\"event\":\"rank_ended\",\"rank\":1}x",
-        "{\"event\":\"rank_ended\",\"rank\":1e999}", "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
+  for (const char* line : {"", "{", "null", "[]", "\"x\"", "{}", "{\"event\":1}", "{\"event\":\"case_stopped\"}",
+                           "{\"event\":\"rank_ended\",\"rank\":1}x", "{\"event\":\"rank_ended\",\"rank\":1e999}",
+                           "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
     CAPTURE(line);
     CHECK_THROWS_AS(parse_line(line), std::invalid_argument);
   }
@@ -184,7 +193,8 @@ TEST_CASE("lines in the form in which they are written mean what they mean to th
                                           "1e999", "1e-999", "5e-324", "é",  "\x01", " "};
   std::vector<std::string> lines;
   for (const auto& event : one_of_each()) lines.push_back(to_line(event));
-  for (const double value : {0.0, -0.0, 1.5, 1e21, 1e-7, 85000000.0}) lines.push_back(to_line(event::Measured{"m", value, "ns"}));
+  for (const double value : {0.0, -0.0, 1.5, 1e21, 1e-7, 85000000.0})
+    lines.push_back(to_line(event::Measured{"m", value, "ns"}));
   std::size_t read = 0;
   for (int i = 0; i < rounds(20000); ++i) {
     auto line = lines[random() % lines.size()];

@@ -30,8 +30,12 @@ inline StepGraph sample_backward() {
       computed("wait", {4, 4}),  // 10 11 12
   };
   const auto reduce = [](const char* bucket, std::size_t in, std::size_t out) {
-    return StepNode{
-        .kind = StepNodeKind::all_reduce, .label = bucket, .inputs = {in}, .outputs = {out}, .op = ReduceOp::sum, .group = {0, 1}};
+    return StepNode{.kind = StepNodeKind::all_reduce,
+                    .label = bucket,
+                    .inputs = {in},
+                    .outputs = {out},
+                    .op = ReduceOp::sum,
+                    .group = {0, 1}};
   };
   graph.nodes = {
       {.operation = "backward", .label = "fc2", .inputs = {0, 1}, .outputs = {4, 5}},

@@ -37,13 +37,15 @@ std::string read_some(const FileDescriptor& pipe) {
 
 TEST_CASE("a request brings any environment, however long, and two descriptors") {
   const auto [launcher, warm] = make_warm_sockets();
-  const std::vector<std::string> environment{"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'), ""};
+  const std::vector<std::string> environment{"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'),
+                                             ""};
   const Pipe out, err;
   send_request(launcher.get(), environment, out.in.get(), err.in.get());
   const auto request = receive_request(warm.get());
   REQUIRE(request);
   CHECK(request->environment == environment);
-  for (const auto& [descriptor, pipe] : {std::pair(request->standard_output.get(), &out), std::pair(request->standard_error.get(), &err)}) {
+  for (const auto& [descriptor, pipe] :
+       {std::pair(request->standard_output.get(), &out), std::pair(request->standard_error.get(), &err)}) {
     CHECK((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
     CHECK(::write(descriptor, "here", 4) == 4);
     CHECK(read_some(pipe->out) == "here");
@@ -52,7 +54,8 @@ TEST_CASE("a request brings any environment, however long, and two descriptors")
 
 TEST_CASE("an answer names a process or an error, of which it keeps the beginning") {
   const auto [launcher, warm] = make_warm_sockets();
-  for (const CopyAnswer& answer : {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}, CopyAnswer{.error = ""}}) {
+  for (const CopyAnswer& answer :
+       {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}, CopyAnswer{.error = ""}}) {
     send_answer(warm.get(), answer);
     const auto back = receive_answer(launcher.get());
     REQUIRE(back);
@@ -76,7 +79,8 @@ TEST_CASE("an answer brings the first warnings, however many and long they are, 
   const Warnings many = brought({.warnings = Warnings(1'000'000, "")});
   CHECK(many.size() < 100);
   CHECK(many.back() == std::to_string(1'000'000 - (many.size() - 1)) + " more");
-  const Warnings both = brought({.error = std::string(5000, '\x01'), .warnings = {std::string(1'000'000, '\x01'), "thin"}});
+  const Warnings both =
+      brought({.error = std::string(5000, '\x01'), .warnings = {std::string(1'000'000, '\x01'), "thin"}});
   REQUIRE(both.size() == 2);
   CHECK(both[0].size() > 1000);
   CHECK(both[1] == "1 more");
@@ -109,7 +113,9 @@ TEST_CASE("what is no message of ours is refused by what is wrong with it") {
   CHECK_THROWS_AS(receive_request(warm.get()), std::invalid_argument);
 }
 
-std::ptrdiff_t open_descriptors() { return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd")); }
+std::ptrdiff_t open_descriptors() {
+  return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd"));
+}
 
 void send_with(const FileDescriptor& socket, const std::vector<int>& descriptors) {
   alignas(cmsghdr) std::array<char, 256> control{};

@@ -38,8 +38,12 @@ class Scratch {
     if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp");
   }
   ~Scratch() { std::filesystem::remove_all(path_); }
-  FileStore store(int rank, const char* nonce = "mine") const { return {std::filesystem::path(path_) / "store", nonce, rank}; }
-  std::filesystem::path value_file(const std::string& name) const { return std::filesystem::path(path_) / "store" / "values" / name; }
+  FileStore store(int rank, const char* nonce = "mine") const {
+    return {std::filesystem::path(path_) / "store", nonce, rank};
+  }
+  std::filesystem::path value_file(const std::string& name) const {
+    return std::filesystem::path(path_) / "store" / "values" / name;
+  }
   std::filesystem::path unfinished() const { return std::filesystem::path(path_) / "store" / "unfinished"; }
 
  private:
@@ -90,8 +94,9 @@ TEST_CASE("any bytes come back as they were put, under any key") {
 TEST_CASE("a second writer is told of the first, whose value stays") {
   const Scratch scratch;
   scratch.store(2).put("ranks/0", "first");
-  CHECK_THROWS_MATCHES(scratch.store(5).put("ranks/0", "second"), KeyExists,
-                       MessageMatches(ContainsSubstring("rank 5 writes key \"ranks/0\", which rank 2 has written already")));
+  CHECK_THROWS_MATCHES(
+      scratch.store(5).put("ranks/0", "second"), KeyExists,
+      MessageMatches(ContainsSubstring("rank 5 writes key \"ranks/0\", which rank 2 has written already")));
   CHECK(scratch.store(0).get("ranks/0") == "first");
   CHECK(std::filesystem::is_empty(scratch.unfinished()));
 }
@@ -114,7 +119,8 @@ TEST_CASE("a value of another world is an error and not an answer") {
   scratch.store(0, "yesterday").put("id", "old");
   CHECK_THROWS_MATCHES(scratch.store(1).get("id"), std::runtime_error,
                        MessageMatches(ContainsSubstring("stale: it belongs to the world \"yesterday\"")));
-  CHECK_THROWS_MATCHES(scratch.store(1).wait("id", far()), std::runtime_error, MessageMatches(ContainsSubstring("key.id")));
+  CHECK_THROWS_MATCHES(scratch.store(1).wait("id", far()), std::runtime_error,
+                       MessageMatches(ContainsSubstring("key.id")));
 }
 
 TEST_CASE("torn and corrupt values are told from values") {
@@ -143,7 +149,8 @@ TEST_CASE("torn and corrupt values are told from values") {
 TEST_CASE("what a killed writer has left unfinished is in nobody's way") {
   const Scratch scratch;
   FileStore store = scratch.store(0);
-  for (int counter = 0; counter < 3; ++counter) overwrite(scratch.unfinished() / fmt::format("{}-0-{}", ::getpid(), counter), "half a val");
+  for (int counter = 0; counter < 3; ++counter)
+    overwrite(scratch.unfinished() / fmt::format("{}-0-{}", ::getpid(), counter), "half a val");
   store.put("key", "value");
   CHECK(store.get("key") == "value");
 }
@@ -170,9 +177,9 @@ TEST_CASE("the deadline names the missing keys, and some of them when they are m
   FileStore store = scratch.store(4).with_prefix("ranks/");
   store.put("1", "");
   const std::vector<std::string> keys{"0", "1", "2"};
-  CHECK_THROWS_MATCHES(
-      store.wait(keys, in(std::chrono::milliseconds(3))), DeadlineExceeded,
-      MessageMatches(ContainsSubstring("rank 4: file store") && ContainsSubstring("nobody wrote \"ranks/0\" \"ranks/2\" before")));
+  CHECK_THROWS_MATCHES(store.wait(keys, in(std::chrono::milliseconds(3))), DeadlineExceeded,
+                       MessageMatches(ContainsSubstring("rank 4: file store") &&
+                                      ContainsSubstring("nobody wrote \"ranks/0\" \"ranks/2\" before")));
   CHECK_THROWS_AS(store.wait("0", Deadline{}), DeadlineExceeded);
   std::vector<std::string> many;
   for (int i = 10; i < 40; ++i) many.push_back(std::to_string(i));
@@ -219,8 +226,10 @@ TEST_CASE("of writers that race for a key exactly one wins, and the others name 
     for (auto& thread : threads) thread.join();
     const int winner = std::stoi(scratch.store(0).get(key).value());
     for (int rank = 0; rank < writers; ++rank) {
-      const std::string expected = fmt::format("rank {} writes key \"{}\", which rank {} has written already", rank, key, winner);
-      CHECK((rank == winner ? lost[static_cast<std::size_t>(rank)].empty() : lost[static_cast<std::size_t>(rank)].ends_with(expected)));
+      const std::string expected =
+          fmt::format("rank {} writes key \"{}\", which rank {} has written already", rank, key, winner);
+      CHECK((rank == winner ? lost[static_cast<std::size_t>(rank)].empty()
+                            : lost[static_cast<std::size_t>(rank)].ends_with(expected)));
     }
   }
 }
@@ -241,7 +250,8 @@ TEST_CASE("64 processes meet") {
         FileStore store = scratch.store(rank);
         store.put(keys[static_cast<std::size_t>(rank)], std::to_string(rank * rank));
         const auto values = store.wait(keys, far());
-        for (int other = 0; other < ranks; ++other) wrong += values[static_cast<std::size_t>(other)] != std::to_string(other * other);
+        for (int other = 0; other < ranks; ++other)
+          wrong += values[static_cast<std::size_t>(other)] != std::to_string(other * other);
         try {
           store.put("leader", std::to_string(rank));
         } catch (const KeyExists&) {

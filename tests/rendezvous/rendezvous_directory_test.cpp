@@ -39,7 +39,8 @@ TEST_CASE("what a killed owner left is removed, what anybody else has is not") {
     if (!with_lock) return;
     const auto lock = lock_of(place / name);
     std::ofstream{lock};
-    if (old) std::filesystem::last_write_time(lock, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    if (old)
+      std::filesystem::last_write_time(lock, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   };
   make("shardproof-killed", true, true);
   make("shardproof-alive", true, true);

@@ -8,7 +8,8 @@
 namespace shardproof::reports {
 namespace {
 
-event::AssertionFailed check(const std::string& expression, const std::string& expansion, std::vector<std::string> clauses = {"A-1"}) {
+event::AssertionFailed check(const std::string& expression, const std::string& expansion,
+                             std::vector<std::string> clauses = {"A-1"}) {
   return {.file = "suites/a/cases.cpp",
           .line = 42,
           .macro = "CHECK",
@@ -24,11 +25,13 @@ event::AssertionFailed said(const std::string& text, std::string_view macro = "F
   return failure;
 }
 
-CaseResult failed(const std::string& id, std::vector<event::AssertionFailed> failures, Verdict verdict = Verdict::failed) {
+CaseResult failed(const std::string& id, std::vector<event::AssertionFailed> failures,
+                  Verdict verdict = Verdict::failed) {
   CaseResult result;
   result.info.id = id;
   result.verdict = verdict;
-  for (event::AssertionFailed& failure : failures) result.failures.push_back({.rank = 0, .assertion = std::move(failure)});
+  for (event::AssertionFailed& failure : failures)
+    result.failures.push_back({.rank = 0, .assertion = std::move(failure)});
   return result;
 }
 
@@ -47,7 +50,8 @@ TEST_CASE("the first clause of a failure is part of its cause, and others are no
 
 TEST_CASE("texts have one cause if they differ in numbers, quoted names and parentheses alone") {
   const auto race = [](const std::string& label, const std::string& times, const std::string& stream) {
-    return cause_of(said("rank 1: all_gather \"" + label + "\" on stream " + stream + " (" + times + ") writes bytes 0..160"));
+    return cause_of(
+        said("rank 1: all_gather \"" + label + "\" on stream " + stream + " (" + times + ") writes bytes 0..160"));
   };
   CHECK(race("layers.1", "10 ms..20 ms", "all_gather") == race("", "1.5 us..2 ms", "all_gather"));
   CHECK(race("layers.1", "10 ms..20 ms", "all_gather") != race("layers.1", "10 ms..20 ms", "reduce"));
@@ -57,7 +61,8 @@ TEST_CASE("texts have one cause if they differ in numbers, quoted names and pare
 
 TEST_CASE("races that lack one wait have one cause, whatever work they are between") {
   const auto race = [](const std::string& work, const std::string& stream) {
-    return cause_of(said(work + "\n  missing: stream compute waits for an event recorded on stream " + stream + " after the first"));
+    return cause_of(said(work + "\n  missing: stream compute waits for an event recorded on stream " + stream +
+                         " after the first"));
   };
   CHECK(race("all_gather, then copy_out", "all_gather") == race("all_gather, then forward", "all_gather"));
   CHECK(race("all_gather, then copy_out", "all_gather") != race("all_gather, then copy_out", "reduce"));
@@ -92,8 +97,10 @@ TEST_CASE("without failures the reasons of ranks tell causes apart, and a death 
   CHECK(cause_of(error("s/one", "no sign of rank 1")) == cause_of(error("s/two", "no sign of rank 0")));
   CHECK(cause_of(error("s/one", "no sign of rank 1")) != cause_of(error("s/two", "no assertion")));
   CHECK(cause_of(failed("s/one", {}, Verdict::crashed)) != cause_of(failed("s/two", {}, Verdict::crashed)));
-  CHECK(cause_of(failed("s/one", {check("a", "1")}, Verdict::hung)) != cause_of(failed("s/two", {check("a", "1")}, Verdict::hung)));
-  CHECK(cause_of(failed("s/one", {check("a", "1")})) != cause_of(failed("s/one", {check("a", "1")}, Verdict::disagreed)));
+  CHECK(cause_of(failed("s/one", {check("a", "1")}, Verdict::hung)) !=
+        cause_of(failed("s/two", {check("a", "1")}, Verdict::hung)));
+  CHECK(cause_of(failed("s/one", {check("a", "1")})) !=
+        cause_of(failed("s/one", {check("a", "1")}, Verdict::disagreed)));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TraceBuilder layer() {
 
 TEST_CASE("a small trace, whole") {
   auto builder = layer();
-  builder.span(0, WorkKind::copy_out, "layers.0", 10'500, 10'500).span(0, WorkKind::forward, "layers.0", 10'500, 35'001);
+  builder.span(0, WorkKind::copy_out, "layers.0", 10'500, 10'500)
+      .span(0, WorkKind::forward, "layers.0", 10'500, 35'001);
   Trace trace = builder;
   trace.rank = 3;
   const auto json = reports::chrome_trace({&trace, 1});
@@ -61,7 +62,11 @@ TEST_CASE("only waits that held work back are drawn") {
   CHECK(arrows(layer().span(0, WorkKind::forward, "0", 10'500, 20'000)) == 1);
   // The compute stream was busy for longer than the gather.
   TraceBuilder busy;
-  busy.span(0, WorkKind::forward, "0", 0, 20).gather(1, "1", 0, 10).record(1, 1).wait(0, 1).span(0, WorkKind::forward, "1", 20, 40);
+  busy.span(0, WorkKind::forward, "0", 0, 20)
+      .gather(1, "1", 0, 10)
+      .record(1, 1)
+      .wait(0, 1)
+      .span(0, WorkKind::forward, "1", 20, 40);
   CHECK(arrows(busy) == 0);
   // The host, or another rank, came later still.
   CHECK(arrows(layer().span(0, WorkKind::forward, "0", 11'000, 20'000)) == 0);

@@ -47,14 +47,16 @@ SubjectPlay play(std::vector<PlayResult> ranks) {
 
 TEST_CASE("a step is shown once for each plan, with the iterations that played it") {
   CHECK(compiled_steps_text(std::vector{compiled(0), compiled(1)}) ==
-        "rank 0: compiled step of iteration 0\n" + text_of(sample_backward()) + "\nrank 0: compiled step of iterations 1 to 2\n" +
-            text_of(averaging()) + "\nrank 0: compiled step of iteration 3\n  as in iteration 0\n");
+        "rank 0: compiled step of iteration 0\n" + text_of(sample_backward()) +
+            "\nrank 0: compiled step of iterations 1 to 2\n" + text_of(averaging()) +
+            "\nrank 0: compiled step of iteration 3\n  as in iteration 0\n");
   CHECK_THAT(compiled_steps_text(std::vector{compiled(0, {{0, 1, 0}, {0, 2, 0}, {1, 1, 1}})}),
              StartsWith("rank 0: compiled step of iterations 0 (backward 1) to 0 (backward 2)\n") &&
                  ContainsSubstring("\nrank 0: compiled step of iteration 1 (backward 1)\n"));
   PlayResult eager = compiled(0, {{0, 1, 0}});
   eager.plans = {{}};
-  CHECK(compiled_steps_text(std::vector{eager}) == "rank 0: compiled step of iteration 0\n  nothing: all passes ran eagerly\n");
+  CHECK(compiled_steps_text(std::vector{eager}) ==
+        "rank 0: compiled step of iteration 0\n  nothing: all passes ran eagerly\n");
 }
 
 TEST_CASE("ranks that compiled otherwise are named, and names cannot control the terminal") {
@@ -75,7 +77,8 @@ TEST_CASE("without a compiled step there is a line that says what to do") {
 TEST_CASE("a drawing has each plan once") {
   const std::string dot = compiled_steps_dot(compiled(0));
   CHECK_THAT(dot, ContainsSubstring("label=\"rank 0, iteration 0: backward\"") &&
-                      ContainsSubstring("label=\"rank 0, iterations 1 to 2: backward\"") && !ContainsSubstring("iteration 3"));
+                      ContainsSubstring("label=\"rank 0, iterations 1 to 2: backward\"") &&
+                      !ContainsSubstring("iteration 3"));
 }
 
 TEST_CASE("compiled steps survive the way through JSON, and each captured iteration has its own") {
@@ -115,7 +118,8 @@ TEST_CASE("compiled steps of two subjects differ where they communicate otherwis
   CHECK(found.rank == 1);
   CHECK(found.iteration == 1);
   CHECK(found.what == "communication 1 of backward 1");
-  CHECK(found.values == std::array<std::string, 2>{"all_reduce 0 (avg), 16 f32, ranks 0 1", "all_reduce 0 (max), 16 f32, ranks 0 1"});
+  CHECK(found.values ==
+        std::array<std::string, 2>{"all_reduce 0 (avg), 16 f32, ranks 0 1", "all_reduce 0 (max), 16 f32, ranks 0 1"});
   CHECK(found.more == "before it, on both: compiled backward");
   CHECK(to_json(comparison).at("differences").at(0).at("aspect") == "plan");
 }
@@ -131,13 +135,15 @@ TEST_CASE("a wait at another place is a difference of compiled steps, and comput
   std::swap(graph.nodes[6], graph.nodes[8]);
   const PlayComparison comparison = compare(one, other);
   REQUIRE(comparison.find(Aspect::plan) != nullptr);
-  CHECK(comparison.find(Aspect::plan)->values == std::array<std::string, 2>{"wait for all_reduce 0", "wait for all_reduce 1"});
+  CHECK(comparison.find(Aspect::plan)->values ==
+        std::array<std::string, 2>{"wait for all_reduce 0", "wait for all_reduce 1"});
   graph.nodes.erase(graph.nodes.begin() + 8);
   CHECK(compare(other, one).find(Aspect::plan) != nullptr);
 }
 
 TEST_CASE("a subject without compiled steps differs from one that has them") {
-  const SubjectPlay one = play({compiled(0)}), other = play({PlayResult{.rank = 0, .iterations = {{.iteration = 0}, {.iteration = 2}}}});
+  const SubjectPlay one = play({compiled(0)}),
+                    other = play({PlayResult{.rank = 0, .iterations = {{.iteration = 0}, {.iteration = 2}}}});
   const PlayComparison comparison = compare(other, one);
   REQUIRE(comparison.find(Aspect::plan) != nullptr);
   CHECK(comparison.find(Aspect::plan)->values == std::array<std::string, 2>{"0", "4"});

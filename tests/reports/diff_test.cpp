@@ -46,8 +46,10 @@ TEST_CASE("every pair of verdicts has its state") {
       CHECK(d.regression() == (change == Change::new_failure || change == Change::newly_skipped));
     }
   }
-  CHECK(diff(report_of({result("a", V::skipped)}), report_of({result("a", V::passed)})).changes[0].change == Change::status_changed);
-  CHECK(diff(report_of({result("a", V::failed)}), report_of({result("a", V::crashed)})).changes[0].change == Change::status_changed);
+  CHECK(diff(report_of({result("a", V::skipped)}), report_of({result("a", V::passed)})).changes[0].change ==
+        Change::status_changed);
+  CHECK(diff(report_of({result("a", V::failed)}), report_of({result("a", V::crashed)})).changes[0].change ==
+        Change::status_changed);
 }
 
 TEST_CASE("a case that is waived now and was not before got worse; waived before, it counts as known") {
@@ -61,8 +63,8 @@ TEST_CASE("a case that is waived now and was not before got worse; waived before
     const auto d = diff(report_of(before), report_of(after));
     REQUIRE(d.changes.size() == 1);
     const auto state = d.changes[0].change;
-    CHECK(d.regression() == (state == Change::newly_waived || state == Change::new_failure || state == Change::newly_skipped ||
-                             state == Change::removed_case));
+    CHECK(d.regression() == (state == Change::newly_waived || state == Change::new_failure ||
+                             state == Change::newly_skipped || state == Change::removed_case));
     return state;
   };
   for (const auto before : all_verdicts) {
@@ -107,8 +109,8 @@ TEST_CASE("another profile is a reason to differ") {
 
 TEST_CASE("cases that come and go") {
   const auto one = report_of({result("a", Verdict::passed), result("c", Verdict::passed)});
-  const auto other =
-      report_of({result("b", Verdict::passed), result("c", Verdict::passed), result("d", Verdict::failed), result("e", Verdict::skipped)});
+  const auto other = report_of({result("b", Verdict::passed), result("c", Verdict::passed),
+                                result("d", Verdict::failed), result("e", Verdict::skipped)});
   const auto d = diff(one, other);
   REQUIRE(d.changes.size() == 5);
   CHECK(d.changes[0].id == "a");
@@ -140,7 +142,8 @@ TEST_CASE("exact measurements are compared exactly") {
   CHECK(diff(passed(nan), passed(1)).regression());
 
   const auto none = report_of({result("a", Verdict::passed)});
-  CHECK(diff(passed(85e6), none).changes[0].measurements == std::vector<std::string>{"forward_ns: 85000000 ns -> none"});
+  CHECK(diff(passed(85e6), none).changes[0].measurements ==
+        std::vector<std::string>{"forward_ns: 85000000 ns -> none"});
   CHECK_FALSE(diff(none, passed(85e6)).regression());
 }
 
@@ -150,17 +153,21 @@ TEST_CASE("measurements of cases that did not pass twice, and durations on a rea
   CHECK(diff(report_of({result("a", Verdict::failed, slow)}), report_of({result("a", Verdict::passed, fast)}))
             .changes[0]
             .measurements.empty());
-  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, fast)}, "cuda"))
+  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"),
+             report_of({result("a", Verdict::passed, fast)}, "cuda"))
             .changes[0]
             .measurements.empty());
   auto more = fast;
   more["bytes"].value = 16;
-  CHECK(
-      diff(report_of({result("a", Verdict::passed, slow)}, "cuda"), report_of({result("a", Verdict::passed, more)}, "cuda")).regression());
+  CHECK(diff(report_of({result("a", Verdict::passed, slow)}, "cuda"),
+             report_of({result("a", Verdict::passed, more)}, "cuda"))
+            .regression());
 }
 
-TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, and their times by a clock are not compared") {
-  const std::map<std::string, Measurement> all{{"forward_ns", {2, "ns"}}, {"forward_us", {2, "us"}}, {"bytes", {8, "bytes"}}};
+TEST_CASE(
+    "reports of two devices, or of one whose times say nothing, tell so, and their times by a clock are not compared") {
+  const std::map<std::string, Measurement> all{
+      {"forward_ns", {2, "ns"}}, {"forward_us", {2, "us"}}, {"bytes", {8, "bytes"}}};
   const auto virtual_time = report_of({result("a", Verdict::passed, all)});
   auto real_time = report_of({result("a", Verdict::passed, all)}, "cuda");
   real_time.worlds[0].fabric = "nccl";
@@ -186,24 +193,29 @@ TEST_CASE("reports of two devices, or of one whose times say nothing, tell so, a
   CHECK(diff(shared, shared).context.empty());
   Report recorded = real_time;
   recorded.worlds[0].times = cupti_times;
-  CHECK(diff(real_time, recorded).context == std::vector<std::string>{"times from: events -> cupti; times by a clock are not compared"});
+  CHECK(diff(real_time, recorded).context ==
+        std::vector<std::string>{"times from: events -> cupti; times by a clock are not compared"});
   CHECK(diff(recorded, recorded).context.empty());
 }
 
 TEST_CASE("a repeated case counts with its strongest verdict and all its values") {
   const auto once = report_of({result("a", Verdict::passed, {{"m", {1, ""}}})});
-  const auto flaky = report_of({result("a", Verdict::passed), result("a", Verdict::failed), result("a", Verdict::passed)});
+  const auto flaky =
+      report_of({result("a", Verdict::passed), result("a", Verdict::failed), result("a", Verdict::passed)});
   CHECK(diff(once, flaky).changes[0].change == Change::new_failure);
   CHECK(diff(flaky, once).changes[0].change == Change::fixed);
-  const auto wavering = report_of({result("a", Verdict::passed, {{"m", {1, ""}}}), result("a", Verdict::passed, {{"m", {2, ""}}})});
+  const auto wavering =
+      report_of({result("a", Verdict::passed, {{"m", {1, ""}}}), result("a", Verdict::passed, {{"m", {2, ""}}})});
   CHECK(diff(once, wavering).changes[0].measurements == std::vector<std::string>{"m: 1 -> 1, 2"});
 }
 
 TEST_CASE("a difference as text") {
-  auto before = report_of({result("a/fixed", Verdict::failed), result("a/gone", Verdict::passed), result("a/new_failure", Verdict::passed),
-                           result("a/same", Verdict::passed), result("a/slow", Verdict::passed, {{"forward_ns", {85e6, "ns"}}})});
-  auto after = report_of({result("a/fixed", Verdict::passed), result("a/new", Verdict::passed), result("a/new_failure", Verdict::crashed),
-                          result("a/same", Verdict::passed), result("a/slow", Verdict::passed, {{"forward_ns", {105e6, "ns"}}})});
+  auto before = report_of({result("a/fixed", Verdict::failed), result("a/gone", Verdict::passed),
+                           result("a/new_failure", Verdict::passed), result("a/same", Verdict::passed),
+                           result("a/slow", Verdict::passed, {{"forward_ns", {85e6, "ns"}}})});
+  auto after = report_of({result("a/fixed", Verdict::passed), result("a/new", Verdict::passed),
+                          result("a/new_failure", Verdict::crashed), result("a/same", Verdict::passed),
+                          result("a/slow", Verdict::passed, {{"forward_ns", {105e6, "ns"}}})});
   before.head.seed = 7;
   after.head.seed = 8;
   CHECK(to_text(diff(before, after), false) ==
@@ -215,14 +227,15 @@ TEST_CASE("a difference as text") {
         "measured       a/slow\n"
         "               forward_ns: 85000000 ns -> 105000000 ns\n"
         "6 cases: 1 new_failure, 1 fixed, 1 new_case, 1 removed_case, 2 unchanged; regression\n");
-  CHECK(to_text(diff(before, before), false) == "still_failing  a/fixed\n5 cases: 1 still_failing, 4 unchanged; no regression\n");
+  CHECK(to_text(diff(before, before), false) ==
+        "still_failing  a/fixed\n5 cases: 1 still_failing, 4 unchanged; no regression\n");
   CHECK(to_text(diff(report_of({}), report_of({})), false) == "0 cases: none in either report; no regression\n");
   CHECK_THAT(to_text(diff(before, after), true), ContainsSubstring("\x1b[31;1mnew_failure   \x1b[0m a/new_failure"));
 }
 
 TEST_CASE("a difference as JSON") {
-  const auto json =
-      to_json(diff(report_of({result("a", Verdict::passed)}), report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
+  const auto json = to_json(diff(report_of({result("a", Verdict::passed)}),
+                                 report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
   CHECK(
       json.dump() ==
       R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,"removed_case":0,"newly_skipped":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
@@ -234,7 +247,8 @@ TEST_CASE("a report differs from itself in nothing") {
   const auto d = diff(report, report);
   CHECK_FALSE(d.regression());
   CHECK(d.context.empty());
-  for (const auto& change : d.changes) CHECK((change.change == Change::unchanged || change.change == Change::still_failing));
+  for (const auto& change : d.changes)
+    CHECK((change.change == Change::unchanged || change.change == Change::still_failing));
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class Scene {
   FlightRing& flight(int rank) { return page_.flight(rank); }
 
   void begin(int position = 1) {
-    for (int rank = 0; rank < plan_.size; ++rank) flight(rank).enter(What::case_begun, static_cast<std::uint64_t>(position), at(1));
+    for (int rank = 0; rank < plan_.size; ++rank)
+      flight(rank).enter(What::case_begun, static_cast<std::uint64_t>(position), at(1));
   }
   void enter(int rank, std::uint64_t group, std::uint64_t sequence, CollectiveKind kind, double waits_since = 7) {
     flight(rank).enter_call(group, 2, {.sequence = sequence, .count = 4, .kind = kind, .dtype = DType::f32});
@@ -55,15 +56,25 @@ class Scene {
   }
 
   void died(int rank, int signal, bool is_cause = true) {
-    end({.rank = rank, .how = How::signalled, .code = signal, .position = 1, .text = "", .last_words = "", .is_cause = is_cause});
+    end({.rank = rank,
+         .how = How::signalled,
+         .code = signal,
+         .position = 1,
+         .text = "",
+         .last_words = "",
+         .is_cause = is_cause});
   }
-  void overran(int rank) { end({.rank = rank, .how = How::overran, .code = 0, .position = 1, .text = "took too long"}); }
+  void overran(int rank) {
+    end({.rank = rank, .how = How::overran, .code = 0, .position = 1, .text = "took too long"});
+  }
   void end(const Ending& ending) { endings_[static_cast<std::size_t>(ending.rank)] = ending; }
 
   void share_a_process() { plan_.fabric = thread_fabric; }
 
   void look() {
-    flight_ = {.taken_ns = std::chrono::nanoseconds(at(10).time_since_epoch()).count(), .ranks = page_.flight_records(), .begun_later = {}};
+    flight_ = {.taken_ns = std::chrono::nanoseconds(at(10).time_since_epoch()).count(),
+               .ranks = page_.flight_records(),
+               .begun_later = {}};
   }
   void look_again() {
     for (const FlightRecord& record : page_.flight_records()) flight_.begun_later.push_back(record.begun);
@@ -105,7 +116,8 @@ TEST_CASE("a death is told with its place, its last collective and who waited fo
   scene.enter(2, world_group, 0, CollectiveKind::barrier);
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
-        "rank 1 died by signal 11 (SIGSEGV) in a/two before its first collective; ranks 0, 2 waited for it in barrier #0 of 4 f32 in group "
+        "rank 1 died by signal 11 (SIGSEGV) in a/two before its first collective; ranks 0, 2 waited for it in barrier "
+        "#0 of 4 f32 in group "
         "world");
   CHECK(scene.explained_without_flight() == "rank 1 died by signal 11 (SIGSEGV) in a/two");
 }
@@ -119,22 +131,31 @@ TEST_CASE("a death inside a collective, and after one") {
     scene->died(1, SIGKILL);
   }
   inside.enter(1, world_group, 1, CollectiveKind::all_gather);
-  CHECK(inside.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two inside all_gather #1 of 4 f32 in group world");
+  CHECK(inside.explained() ==
+        "rank 1 died by signal 9 (SIGKILL) in a/two inside all_gather #1 of 4 f32 in group world");
   CHECK(after.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #0 of 4 f32 in group world");
 }
 
 TEST_CASE("a rank that has made more calls than its record keeps is still told with its case") {
   Scene scene(2);
   scene.begin();
-  for (std::uint64_t i = 0; i < 2 * FlightRing::entries_kept; ++i) scene.pass(1, world_group, i, CollectiveKind::all_reduce);
+  for (std::uint64_t i = 0; i < 2 * FlightRing::entries_kept; ++i)
+    scene.pass(1, world_group, i, CollectiveKind::all_reduce);
   const auto killed = [&] {
-    scene.end({.rank = 1, .how = How::signalled, .code = SIGKILL, .position = -1, .text = "", .last_words = "", .is_cause = true});
+    scene.end({.rank = 1,
+               .how = How::signalled,
+               .code = SIGKILL,
+               .position = -1,
+               .text = "",
+               .last_words = "",
+               .is_cause = true});
     scene.look();
     return scene.explained();
   };
   CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #63 of 4 f32 in group world");
   scene.end_body(1);
-  CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) at the end of a/two after all_reduce #63 of 4 f32 in group world");
+  CHECK(killed() ==
+        "rank 1 died by signal 9 (SIGKILL) at the end of a/two after all_reduce #63 of 4 f32 in group world");
   scene.flight(1).end(State::left);
   scene.flight(1).enter(What::agreement, 5, at(8));
   CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) after a/two after all_reduce #63 of 4 f32 in group world");
@@ -145,7 +166,8 @@ TEST_CASE("of several deaths the first is the cause, and the others are told") {
   scene.begin();
   scene.died(0, SIGABRT, false);
   scene.end({.rank = 2, .how = How::exited, .code = 0, .position = 1, .text = "", .last_words = "", .is_cause = true});
-  CHECK(scene.explained() == "rank 2 exited with code 0 in a/two before its first collective; rank 0 died by signal 6 (SIGABRT) too");
+  CHECK(scene.explained() ==
+        "rank 2 exited with code 0 in a/two before its first collective; rank 0 died by signal 6 (SIGABRT) too");
 }
 
 TEST_CASE("a process that was all ranks dies of the one that ran, or of one of those that did") {
@@ -155,18 +177,21 @@ TEST_CASE("a process that was all ranks dies of the one that ran, or of one of t
   scene.enter(0, world_group, 0, CollectiveKind::barrier);
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
-        "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in a/two before its first collective; rank 0 "
+        "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in a/two before its first "
+        "collective; rank 0 "
         "waited for it in barrier #0 of 4 f32 in group world");
   scene.died(2, SIGSEGV);
   CHECK(scene.explained() ==
-        "the process of all ranks died by signal 11 (SIGSEGV); one of these did it: rank 1 in a/two before its first collective, rank 2 in "
+        "the process of all ranks died by signal 11 (SIGSEGV); one of these did it: rank 1 in a/two before its first "
+        "collective, rank 2 in "
         "a/two before its first collective");
 }
 
 TEST_CASE("a rank that never enters a collective is told with those who wait, and with what it did last") {
   Scene scene(4);
   for (const int rank : {0, 2}) scene.flight(rank).join_group(dp, "dp", std::array{0, 2});
-  for (const int rank : {1, 3}) scene.flight(rank).join_group(tp, "dp", std::array{1, 3});  // another group of the same name
+  for (const int rank : {1, 3})
+    scene.flight(rank).join_group(tp, "dp", std::array{1, 3});  // another group of the same name
   scene.begin();
   for (const int rank : {0, 2}) scene.pass(rank, dp, 9, CollectiveKind::reduce_scatter);
   scene.enter(0, dp, 10, CollectiveKind::all_gather);
@@ -174,7 +199,8 @@ TEST_CASE("a rank that never enters a collective is told with those who wait, an
   for (const int rank : {1, 3}) scene.enter(rank, world_group, 11, CollectiveKind::barrier, 8);
   scene.overran(2);
   CHECK(scene.explained() ==
-        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 waits since 3.0 s), rank 2 never entered barrier #11 of 4 f32 in "
+        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 waits since 3.0 s), rank 2 never entered "
+        "barrier #11 of 4 f32 in "
         "group world (ranks 1, 3 wait since 2.0 s); it is in a/two after reduce_scatter #9 of 4 f32 in group dp");
 }
 
@@ -188,9 +214,9 @@ TEST_CASE("a rank that gave up, or was released, still waited for the one that n
   scene.end_body(0);
   scene.end_body(2);
   scene.overran(1);
-  CHECK(
-      scene.explained() ==
-      "rank 1 never entered barrier #0 of 4 f32 in group world (ranks 0, 2 wait since 3.0 s); it is in a/two before its first collective");
+  CHECK(scene.explained() ==
+        "rank 1 never entered barrier #0 of 4 f32 in group world (ranks 0, 2 wait since 3.0 s); it is in a/two before "
+        "its first collective");
 }
 
 TEST_CASE("a rank that runs on is told as such, whether others wait at the end of the case or nowhere") {
@@ -199,12 +225,14 @@ TEST_CASE("a rank that runs on is told as such, whether others wait at the end o
   scene.end_body(0);
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never came to the end of the case (rank 0 waits since 4.0 s); it is in a/two before its first collective");
+        "rank 1 never came to the end of the case (rank 0 waits since 4.0 s); it is in a/two before its first "
+        "collective");
   Scene both(2);
   both.begin();
   both.overran(0);
   both.overran(1);
-  CHECK(both.explained() == "rank 0 is in a/two before its first collective; rank 1 is in a/two before its first collective");
+  CHECK(both.explained() ==
+        "rank 0 is in a/two before its first collective; rank 1 is in a/two before its first collective");
 }
 
 TEST_CASE("who goes on making calls is slow, not stuck") {
@@ -216,20 +244,25 @@ TEST_CASE("who goes on making calls is slow, not stuck") {
   scene.pass(0, world_group, 1, CollectiveKind::barrier);
   scene.pass(0, world_group, 2, CollectiveKind::barrier);
   scene.look_again();
-  CHECK(scene.explained() == "rank 0 is in a/two after barrier #0 of 4 f32 in group world; it went on meanwhile (2 more): slow, not stuck");
+  CHECK(scene.explained() ==
+        "rank 0 is in a/two after barrier #0 of 4 f32 in group world; it went on meanwhile (2 more): slow, not stuck");
 }
 
-TEST_CASE("ranks that wait for each other at one moment and have gone on at the next are slow, and nobody has entered what he has not") {
+TEST_CASE(
+    "ranks that wait for each other at one moment and have gone on at the next are slow, and nobody has entered what "
+    "he has not") {
   Scene scene(2);
   wait_for_each_other(scene);
   scene.look();
   for (const int rank : {0, 1}) scene.pass(rank, world_group, 9, CollectiveKind::barrier);
   scene.look_again();
   CHECK(scene.explained() ==
-        "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 waits since 3.0 s); it is in a/two inside barrier #0 of 4 f32 in "
+        "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 waits since 3.0 s); it is in a/two inside barrier "
+        "#0 of 4 f32 in "
         "group a; "
         "it went on meanwhile (1 more): slow, not stuck; "
-        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 waits since 3.0 s); it is in a/two inside barrier #2 of 4 f32 in "
+        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 waits since 3.0 s); it is in a/two inside barrier "
+        "#2 of 4 f32 in "
         "group b; "
         "it went on meanwhile (1 more): slow, not stuck");
 }
@@ -240,7 +273,8 @@ TEST_CASE("who waits where is told of calls, of the end of a case and of the nex
   scene.enter(0, world_group, 0, CollectiveKind::barrier);
   scene.end_body(1);
   CHECK(scene.standing() ==
-        "rank 1 waits at the end of the case for ranks 0, 2, rank 0 waits in barrier #0 of 4 f32 in group world for ranks 1, 2");
+        "rank 1 waits at the end of the case for ranks 0, 2, rank 0 waits in barrier #0 of 4 f32 in group world for "
+        "ranks 1, 2");
   Scene next(2);
   next.flight(0).enter(What::agreement, 1, at(3));
   CHECK(next.standing() == "rank 0 waits at the next case for rank 1");
@@ -249,10 +283,10 @@ TEST_CASE("who waits where is told of calls, of the end of a case and of the nex
 TEST_CASE("ranks that wait for each other are told as the circle that they are") {
   Scene scene(2);
   wait_for_each_other(scene);
-  CHECK(
-      scene.explained() ==
-      "every rank waits for another in a/two: rank 0 in barrier #0 of 4 f32 in group a for rank 1, rank 1 in barrier #2 of 4 f32 in group "
-      "b for rank 0");
+  CHECK(scene.explained() ==
+        "every rank waits for another in a/two: rank 0 in barrier #0 of 4 f32 in group a for rank 1, rank 1 in barrier "
+        "#2 of 4 f32 in group "
+        "b for rank 0");
 }
 
 TEST_CASE("a rank that stops in the middle of a collective that all have entered is told so") {
@@ -261,7 +295,8 @@ TEST_CASE("a rank that stops in the middle of a collective that all have entered
   for (const int rank : {0, 1}) scene.enter(rank, world_group, 5, CollectiveKind::all_gather);
   scene.flight(0).meet();
   scene.overran(1);
-  CHECK(scene.explained() == "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all have entered since 3.0 s");
+  CHECK(scene.explained() ==
+        "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all have entered since 3.0 s");
 }
 
 TEST_CASE("a rank that stays in a collective from which all others have been released waits for nobody") {
@@ -273,7 +308,8 @@ TEST_CASE("a rank that stays in a collective from which all others have been rel
   scene.end_body(2, 7);  // came too late for that barrier
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never came to the end of the case (rank 2 waits since 3.0 s); it is in a/two inside barrier #0 of 4 f32 in group world, "
+        "rank 1 never came to the end of the case (rank 2 waits since 3.0 s); it is in a/two inside barrier #0 of 4 "
+        "f32 in group world, "
         "which others have left");
 }
 
@@ -292,7 +328,8 @@ TEST_CASE("a rank that never came is told in its launcher's words; a world that 
   CHECK(scene.explained() == "rank 1 did not join its world within 30 s");
   Scene well(2);
   well.begin();
-  for (int rank = 0; rank < 2; ++rank) well.end({.rank = rank, .how = How::exited, .code = 0, .position = -1, .text = ""});
+  for (int rank = 0; rank < 2; ++rank)
+    well.end({.rank = rank, .how = How::exited, .code = 0, .position = -1, .text = ""});
   CHECK(well.explained().empty());
 }
 
@@ -301,7 +338,13 @@ TEST_CASE("a death at the end of a case, between two cases, and after the last o
   scene.begin(0);
   scene.flight(1).enter(What::body_ended, 0, at(2));
   const auto killed = [&](Scene& there) {
-    there.end({.rank = 1, .how = How::signalled, .code = SIGKILL, .position = -1, .text = "", .last_words = "", .is_cause = true});
+    there.end({.rank = 1,
+               .how = How::signalled,
+               .code = SIGKILL,
+               .position = -1,
+               .text = "",
+               .last_words = "",
+               .is_cause = true});
     there.look();
     return there.explained();
   };

@@ -59,7 +59,9 @@ TEST_CASE("failures stand in the order of their causes") {
   for (int rank = 0; rank < 3; ++rank) {
     world.begin(rank);
     world.start(rank, 0);
-    world.of(rank).add(check_failed("first of " + std::to_string(rank), "", times[rank])).add(check_failed("second", "", 100));
+    world.of(rank)
+        .add(check_failed("first of " + std::to_string(rank), "", times[rank]))
+        .add(check_failed("second", "", 100));
     world.end(rank, 0, Outcome::failed);
     world.finish(rank);
   }
@@ -105,15 +107,18 @@ TEST_CASE("passed ranks must have measured the same") {
   auto result = measure({{"forward_ns", 86e6, "ns"}});
   CHECK(result.verdict == Verdict::disagreed);
   CHECK(result.notes ==
-        std::vector<std::string>{"measurement forward_ns: 85000000 ns on rank 0, 86000000 ns on rank 1; every rank must measure the same"});
+        std::vector<std::string>{
+            "measurement forward_ns: 85000000 ns on rank 0, 86000000 ns on rank 1; every rank must measure the same"});
   CHECK(measure({{"forward_ns", 85e6, "us"}}).verdict == Verdict::disagreed);
   CHECK(measure({{"forward_ns", nan, "ns"}}).verdict == Verdict::disagreed);
   result = measure({});
   CHECK(result.notes ==
-        std::vector<std::string>{"measurement forward_ns: 85000000 ns on rank 0, none on rank 1; every rank must measure the same"});
+        std::vector<std::string>{
+            "measurement forward_ns: 85000000 ns on rank 0, none on rank 1; every rank must measure the same"});
   CHECK(result.verdict == Verdict::disagreed);
   result = measure({{"forward_ns", 85e6, "ns"}, {"more", 1, ""}});
-  CHECK(result.notes == std::vector<std::string>{"measurement more: none on rank 0, 1 on rank 1; every rank must measure the same"});
+  CHECK(result.notes ==
+        std::vector<std::string>{"measurement more: none on rank 0, 1 on rank 1; every rank must measure the same"});
   result = measure({{"forward_ns", 85e6, "ns"}, {"forward_ns", 85e6, "ns"}});
   CHECK(result.verdict == Verdict::error);
   CHECK(result.reasons.at(1) == "measured \"forward_ns\" twice");

@@ -19,7 +19,8 @@ TEST_CASE("a rank that exits with 0 between two cases has ended its world, and t
     world.pass(rank, 0);
     world.ending(rank) = {rank, How::stopped, 0, -1, "rank 1 ended with exit code 0 between two cases"};
   }
-  world.ending(1) = {.rank = 1, .how = How::exited, .code = 0, .position = -1, .text = "", .last_words = "", .is_cause = true};
+  world.ending(1) = {
+      .rank = 1, .how = How::exited, .code = 0, .position = -1, .text = "", .last_words = "", .is_cause = true};
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
   CHECK(report.worlds.at(0).defects.empty());
@@ -160,7 +161,8 @@ TEST_CASE("a rank that its launcher takes for not started keeps the results in i
   world.ending(1) = {1, How::not_started, 0, -1, "the process that ranks are copies of died"};
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
-  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"rank 1 was not started: the process that ranks are copies of died"});
+  CHECK(report.worlds.at(0).defects ==
+        std::vector<std::string>{"rank 1 was not started: the process that ranks are copies of died"});
   CHECK(exit_code(report) == 3);
 }
 

@@ -102,7 +102,8 @@ TEST_CASE("a stream without an end is missing evidence even after code 0") {
   world.of(0).lines.pop_back();
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "passed", "passed"});
-  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 0 exited with code 0, but its stream has no end"));
+  CHECK_THAT(report.worlds.at(0).defects.at(0),
+             ContainsSubstring("rank 0 exited with code 0, but its stream has no end"));
   CHECK(exit_code(report) == 5);
 }
 

@@ -15,7 +15,9 @@ TEST_CASE("ranks that ran different cases disagree") {
   auto world = three_cases();
   world.begin(1);
   world.pass(1, 0);
-  world.of(1).add(event::CaseStarted{"a/other[W=2]", 1, 0}).add(event::CaseEnded{"a/other[W=2]", 1, Outcome::passed, 3, "", -1, 0});
+  world.of(1)
+      .add(event::CaseStarted{"a/other[W=2]", 1, 0})
+      .add(event::CaseEnded{"a/other[W=2]", 1, Outcome::passed, 3, "", -1, 0});
   world.pass(1, 2);
   world.finish(1);
   const auto report = world.merged();
@@ -26,7 +28,9 @@ TEST_CASE("ranks that ran different cases disagree") {
 TEST_CASE("even when all ranks ran the same wrong case, the planned one is not passed") {
   WorldOnPaper world(1, {"a/one"});
   world.begin(0);
-  world.of(0).add(event::CaseStarted{"a/other[W=1]", 0, 0}).add(event::CaseEnded{"a/other[W=1]", 0, Outcome::passed, 3, "", -1, 0});
+  world.of(0)
+      .add(event::CaseStarted{"a/other[W=1]", 0, 0})
+      .add(event::CaseEnded{"a/other[W=1]", 0, Outcome::passed, 3, "", -1, 0});
   world.finish(0);
   CHECK(verdicts(world.merged()) == Words{"disagreed"});
 }
@@ -81,7 +85,8 @@ TEST_CASE("ranks that say why they all left early answer for what they ran") {
     CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
     REQUIRE(report.worlds.at(0).defects.size() == 1);
     CHECK(report.worlds.at(0).explanation == "rank 1 cannot go on: lost");
-    CHECK_THAT(report.worlds.at(0).defects[0], ContainsSubstring("1 of 3 cases") && ContainsSubstring("rank 1 cannot go on: lost"));
+    CHECK_THAT(report.worlds.at(0).defects[0],
+               ContainsSubstring("1 of 3 cases") && ContainsSubstring("rank 1 cannot go on: lost"));
     CHECK(exit_code(report) == 5);
   }
   SECTION("another world runs the rest") {
@@ -116,7 +121,8 @@ TEST_CASE("a plan that is not what the launcher answers for is a defect") {
   world.plan.cases[1] = "a/other[W=2]";
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "disagreed", "passed"});
-  CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("position 1 of the plan is \"a/other[W=2]\", not \"a/three[W=2]\""));
+  CHECK_THAT(report.worlds.at(0).defects.at(0),
+             ContainsSubstring("position 1 of the plan is \"a/other[W=2]\", not \"a/three[W=2]\""));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-/// A world as a launcher and its ranks leave it: cases that pass, fail on one rank, are skipped, and perhaps a rank that dies.
+/// A world as a launcher and its ranks leave it: cases that pass, fail on one rank, are skipped, and perhaps a rank
+/// that dies.
 WorldOnPaper random_world(Dice& dice) {
   const int size = static_cast<int>(1 + dice.below(4));
   std::vector<std::string> names(1 + dice.below(5));
@@ -79,10 +80,11 @@ std::vector<Verdict> by_position(const WorldOnPaper& world, const Report& report
   std::vector<Verdict> verdicts;
   for (std::size_t i = 0; i < world.cases.size(); ++i) {
     const auto& id = world.cases[i].id;
-    const auto before =
-        std::count_if(world.cases.begin(), world.cases.begin() + static_cast<std::ptrdiff_t>(i), [&](const auto& c) { return c.id == id; });
-    const auto found = std::find_if(report.cases.begin(), report.cases.end(),
-                                    [&](const auto& r) { return r.info.id == id && std::cmp_equal(r.repetition, before); });
+    const auto before = std::count_if(world.cases.begin(), world.cases.begin() + static_cast<std::ptrdiff_t>(i),
+                                      [&](const auto& c) { return c.id == id; });
+    const auto found = std::find_if(report.cases.begin(), report.cases.end(), [&](const auto& r) {
+      return r.info.id == id && std::cmp_equal(r.repetition, before);
+    });
     REQUIRE(found != report.cases.end());
     verdicts.push_back(found->verdict);
   }
@@ -127,7 +129,8 @@ std::string spoil(std::string& line, Dice& dice) {
   if (field == "event") {
     value = "line_" + std::to_string(dice.below(100));
   } else if (field == "outcome") {
-    value = std::vector<std::string>{"failed", "error", "released", "skipped", "crashed", "Passed", "", "passed"}[dice.below(8)];
+    value = std::vector<std::string>{
+        "failed", "error", "released", "skipped", "crashed", "Passed", "", "passed"}[dice.below(8)];
     if (json[field] == ordered_json::parse(line)[field]) value = "unknown";
   } else if (value.is_string()) {
     value = value.get<std::string>() + "'";
@@ -154,7 +157,8 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
   if (dice.once_in(3)) {
     how = "dropped";
     lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(index));
-  } else if (dice.once_in(4) && index + 1 < lines.size() && !is_measurement && lines[index + 1].find("\"measured\"") == std::string::npos) {
+  } else if (dice.once_in(4) && index + 1 < lines.size() && !is_measurement &&
+             lines[index + 1].find("\"measured\"") == std::string::npos) {
     how = "swapped with the next";
     std::swap(lines[index], lines[index + 1]);
   } else if (dice.once_in(4) && !is_measurement) {
@@ -175,7 +179,8 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
     ++tally.of_cases;
     // A doubled end leaves its own case ended; the line behind it is what is wrong.
     const bool later = how == "doubled" && original.find("\"case_ended\"") != std::string::npos;
-    if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later && how != "swapped with the next")
+    if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later &&
+        how != "swapped with the next")
       FAIL("the case still passes");
     // Another outcome may be `skipped`, which fails a case's pass but no run.
     if (exit_code(report) == 0 && !unnoticed && how != "changed outcome") FAIL("the run still passes");
@@ -183,7 +188,8 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
     ++tally.of_ranks;
     if (exit_code(report) == 0) FAIL("the run still passes");
     const bool harmless =
-        how == "doubled" || how == "swapped with the next";  // where the second one stands evidence ends, cases before it stay
+        how == "doubled" ||
+        how == "swapped with the next";  // where the second one stands evidence ends, cases before it stay
     if (is_start && !harmless && std::count(after.begin(), after.end(), Verdict::passed) > 0)
       FAIL("a case passes without the rank's first line");
   }
@@ -256,14 +262,15 @@ TEST_CASE("a merge of whatever bytes ends without an exception") {
     auto record = world.record();
     for (std::size_t rank = 0; rank < record.streams.size(); ++rank) {
       auto text = world.streams[rank].text();
-      for (std::size_t k = dice.below(4); k > 0; --k) text[dice.below(text.size())] = static_cast<char>(dice.below(256));
+      for (std::size_t k = dice.below(4); k > 0; --k)
+        text[dice.below(text.size())] = static_cast<char>(dice.below(256));
       if (dice.once_in(3)) text.resize(dice.below(text.size()));
       record.streams[rank] = parse(text);
     }
     for (auto& ending : record.endings) {
       if (dice.once_in(2))
-        ending = {static_cast<int>(dice.below(6)) - 1, static_cast<How>(dice.below(6)), static_cast<int>(dice.below(256)),
-                  static_cast<std::int64_t>(dice.below(9)) - 1, "?"};
+        ending = {static_cast<int>(dice.below(6)) - 1, static_cast<How>(dice.below(6)),
+                  static_cast<int>(dice.below(256)), static_cast<std::int64_t>(dice.below(9)) - 1, "?"};
     }
     if (dice.once_in(4)) record.streams.resize(dice.below(6));
     if (dice.once_in(4)) record.cases.resize(dice.below(record.cases.size() + 1));

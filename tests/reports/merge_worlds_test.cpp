@@ -121,7 +121,8 @@ TEST_CASE("a world without a folder is numbered behind those that have one") {
     WorldOnPaper paper(1, {"a/" + std::to_string(place)});
     paper.plan.planned = place;
     const WorldRecord world = paper.record();
-    merger.open_world(world.plan, world.cases, world.endings, place == 0 ? std::nullopt : std::optional(place == 1 ? 4 : 0));
+    merger.open_world(world.plan, world.cases, world.endings,
+                      place == 0 ? std::nullopt : std::optional(place == 1 ? 4 : 0));
     merger.add(world.streams.front());
   }
   const Report report = merger.finish();

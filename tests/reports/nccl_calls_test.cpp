@@ -13,10 +13,11 @@ using nccl_tap::testing::record_of;
 using Sentences = std::vector<std::string>;
 
 TEST_CASE("ranks that asked the same of NCCL are told once, ranks without a record with them") {
-  CHECK(nccl_sentences(
-            std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0)}), record_of(1, {collective(CallKind::all_gather, 0, 0)})},
-            3) == Sentences{"ranks 0, 1 each called NCCL 1 time, last: all_gather #0 of 4 f32 on comm 0, stream 0",
-                            "rank 2 has no record of a call of NCCL"});
+  CHECK(nccl_sentences(std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0)}),
+                                   record_of(1, {collective(CallKind::all_gather, 0, 0)})},
+                       3) ==
+        Sentences{"ranks 0, 1 each called NCCL 1 time, last: all_gather #0 of 4 f32 on comm 0, stream 0",
+                  "rank 2 has no record of a call of NCCL"});
   CHECK(nccl_sentences({}, 2) == Sentences{"ranks 0, 1 have no record of a call of NCCL"});
 }
 
@@ -28,9 +29,10 @@ TEST_CASE("of many calls the last three are told, and of earlier ones those that
   nccl_tap::TapRecord record = record_of(0, calls, 1);
   record.missing = 2;
   CHECK(nccl_sentences(std::vector{record}, 1) ==
-        Sentences{"rank 0 called NCCL 6 times, earlier: all_gather #1 of 4 f32 on comm 0, stream 0, had not returned, last: "
-                  "all_gather #3 of 4 f32 on comm 0, stream 0; all_gather #4 of 4 f32 on comm 0, stream 0, had not returned; "
-                  "all_gather #5 of 4 f32 on comm 0, stream 0, and 2 that it was about to write down"});
+        Sentences{
+            "rank 0 called NCCL 6 times, earlier: all_gather #1 of 4 f32 on comm 0, stream 0, had not returned, last: "
+            "all_gather #3 of 4 f32 on comm 0, stream 0; all_gather #4 of 4 f32 on comm 0, stream 0, had not returned; "
+            "all_gather #5 of 4 f32 on comm 0, stream 0, and 2 that it was about to write down"});
   for (nccl_tap::Call& call : record.calls) call.left_ns = 0;
   record.calls.insert(record.calls.begin(), 10, collective(CallKind::broadcast, 0, 0));
   for (nccl_tap::Call& call : record.calls) call.left_ns = 0;
@@ -40,11 +42,13 @@ TEST_CASE("of many calls the last three are told, and of earlier ones those that
 }
 
 TEST_CASE("the first difference between ranks is the last sentence") {
-  const Sentences told = nccl_sentences(
-      std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0, 4)}), record_of(1, {collective(CallKind::all_gather, 0, 0, 5)})}, 2);
+  const Sentences told = nccl_sentences(std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0, 4)}),
+                                                    record_of(1, {collective(CallKind::all_gather, 0, 0, 5)})},
+                                        2);
   REQUIRE(told.size() == 3);
   CHECK(told[2] ==
-        "collective 0 on comm 0 of 2 ranks differs: rank 0 made all_gather #0 of 4 f32 on comm 0, stream 0, and rank 1 made all_gather #0 "
+        "collective 0 on comm 0 of 2 ranks differs: rank 0 made all_gather #0 of 4 f32 on comm 0, stream 0, and rank 1 "
+        "made all_gather #0 "
         "of 5 f32 "
         "on comm 0, stream 0");
 }

@@ -37,20 +37,24 @@ Fact forward(const char* label, Nanoseconds start) {
 
 // Two all-gathers, each waited for by the module that needs it; one captured iteration.
 PlayResult played_side(int rank) {
-  PlayResult result{.rank = rank,
-                    .times = {.total = 4 * tick, .phases = {{.forward = 3 * tick, .forward_backward = 4 * tick, .exposed = tick}}}};
-  result.times.trace = {.rank = rank,
-                        .facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"}, gather("a", 0),
-                                  fact::EventRecorded{.stream = 1, .event = 1}, gather("b", tick),
-                                  fact::EventRecorded{.stream = 1, .event = 2}, fact::EventWaited{.stream = 0, .event = 1},
-                                  forward("a", tick), fact::EventWaited{.stream = 0, .event = 2}, forward("b", 2 * tick)}};
-  const PlayedTensor part{.name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"};
+  PlayResult result{
+      .rank = rank,
+      .times = {.total = 4 * tick, .phases = {{.forward = 3 * tick, .forward_backward = 4 * tick, .exposed = tick}}}};
+  result.times.trace = {
+      .rank = rank,
+      .facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"}, gather("a", 0),
+                fact::EventRecorded{.stream = 1, .event = 1}, gather("b", tick),
+                fact::EventRecorded{.stream = 1, .event = 2}, fact::EventWaited{.stream = 0, .event = 1},
+                forward("a", tick), fact::EventWaited{.stream = 0, .event = 2}, forward("b", 2 * tick)}};
+  const PlayedTensor part{
+      .name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"};
   result.iterations = {{.loss = -1.5, .gradients = {part}, .parameters = {part}}};
   return result;
 }
 
 SubjectPlay play(std::string subject) {
-  return {.subject = std::move(subject), .verdict = Verdict::passed, .why = {}, .ranks = {played_side(0), played_side(1)}};
+  return {
+      .subject = std::move(subject), .verdict = Verdict::passed, .why = {}, .ranks = {played_side(0), played_side(1)}};
 }
 
 std::vector<Fact>& facts(SubjectPlay& play, std::size_t rank) { return play.ranks[rank].times.trace.facts; }
@@ -79,7 +83,8 @@ TEST_CASE("plays that are alike say how much has been compared") {
   const auto json = to_json(comparison);
   CHECK(json.at("alike") == true);
   CHECK(json.at("differences").empty());
-  CHECK(json.at("compared") == nlohmann::ordered_json{{"ranks", 2}, {"steps", 8}, {"waits", true}, {"collectives", 4}, {"values", 10}});
+  CHECK(json.at("compared") ==
+        nlohmann::ordered_json{{"ranks", 2}, {"steps", 8}, {"waits", true}, {"collectives", 4}, {"values", 10}});
 }
 
 TEST_CASE("times differ first by iteration, then by phase, then by rank, and the whole comes last") {
@@ -151,7 +156,9 @@ TEST_CASE("where there are too many steps, what each waits for is not looked at,
 }
 
 TEST_CASE("collectives are counted by kind, then by tag, then by what is exchanged") {
-  const auto second = [](SubjectPlay& play) -> fact::Collective& { return std::get<fact::Collective>(facts(play, 1)[3]); };
+  const auto second = [](SubjectPlay& play) -> fact::Collective& {
+    return std::get<fact::Collective>(facts(play, 1)[3]);
+  };
   SubjectPlay other = play("other");
   second(other).in_count = 3;
   PlayDifference found = sole(one, other);
@@ -223,11 +230,13 @@ TEST_CASE("how ranks agree on the sizes of what extensions contribute is an engi
   CHECK(comparison.collectives == 4);
   CHECK(compare(other, one).collectives == 4);
 
-  // The host may wait for what is agreed on, and so for "a", which nobody else waits for. Without an agreement that is a difference.
+  // The host may wait for what is agreed on, and so for "a", which nobody else waits for. Without an agreement that is
+  // a difference.
   SubjectPlay free = play("free");
   facts(free, 0).erase(facts(free, 0).begin() + 5);
   SubjectPlay agreeing = free, waiting = free;
-  facts(agreeing, 0).insert(facts(agreeing, 0).begin() + 3, {gather("extension sizes", tick), fact::StreamSynchronized{.stream = 1}});
+  facts(agreeing, 0)
+      .insert(facts(agreeing, 0).begin() + 3, {gather("extension sizes", tick), fact::StreamSynchronized{.stream = 1}});
   facts(waiting, 0).insert(facts(waiting, 0).begin() + 3, fact::StreamSynchronized{.stream = 1});
   CHECK(compare(free, agreeing).alike());
   CHECK_FALSE(compare(free, waiting).alike());
@@ -250,11 +259,14 @@ TEST_CASE("what is not there, or is another part, is a difference") {
   });
   CHECK(missing.what == "parameter \"a.weight\"");
   CHECK(missing.values == std::array<std::string, 2>{"f32 [1, 2], from 0 along dimension 0", "missing"});
-  CHECK(changed([](Iterations& all) { all[0].seconds = all[0].parameters; }).what == "second tensor of parameter \"a.weight\"");
+  CHECK(changed([](Iterations& all) { all[0].seconds = all[0].parameters; }).what ==
+        "second tensor of parameter \"a.weight\"");
   CHECK(changed([](Iterations& all) { all[0].parameters[0].start = 7; }).values ==
         std::array<std::string, 2>{"f32 [1, 2], from 0 along dimension 0", "f32 [1, 2], from 7 along dimension 0"});
-  CHECK(changed([](Iterations& all) { all[0].parameters[0].shape = {2, 1}; }).values[1] == "f32 [2, 1], from 0 along dimension 0");
-  CHECK(changed([](Iterations& all) { all[0].parameters[0].dtype = DType::f64; }).values[1] == "f64 [1, 2], from 0 along dimension 0");
+  CHECK(changed([](Iterations& all) { all[0].parameters[0].shape = {2, 1}; }).values[1] ==
+        "f32 [2, 1], from 0 along dimension 0");
+  CHECK(changed([](Iterations& all) { all[0].parameters[0].dtype = DType::f64; }).values[1] ==
+        "f64 [1, 2], from 0 along dimension 0");
 }
 
 TEST_CASE("a part without elements begins nowhere in particular") {
@@ -291,10 +303,12 @@ TEST_CASE("values may be let to differ by so many units in the last place; zeros
   CHECK(are_alike(with("fc00", DType::f16), with("fbff", DType::f16), 1));  // infinity, and the number before it
   CHECK_FALSE(are_alike(with("01", DType::u8), with("02", DType::u8), 100));
   CHECK(sole(with("01", DType::u8), with("02", DType::u8)).values == std::array<std::string, 2>{"0x01", "0x02"});
-  CHECK(sole(with("3c00", DType::f16), with("fc00", DType::f16)).values == std::array<std::string, 2>{"1 (0x3c00)", "-inf (0xfc00)"});
+  CHECK(sole(with("3c00", DType::f16), with("fc00", DType::f16)).values ==
+        std::array<std::string, 2>{"1 (0x3c00)", "-inf (0xfc00)"});
   CHECK(sole(with("0001", DType::bf16), with("7fc0", DType::bf16)).values ==
         std::array<std::string, 2>{"9.183549615799121e-41 (0x0001)", "nan (0x7fc0)"});
-  CHECK(sole(with("3ff8000000000000", DType::f64), with("bff8000000000000", DType::f64)).values[1] == "-1.5 (0xbff8000000000000)");
+  CHECK(sole(with("3ff8000000000000", DType::f64), with("bff8000000000000", DType::f64)).values[1] ==
+        "-1.5 (0xbff8000000000000)");
 }
 
 TEST_CASE("a refusal differs from a play, and nothing else is compared") {
@@ -350,7 +364,8 @@ TEST_CASE("of a long explanation the beginning is shown, and all of it kept for 
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
   for (int i = 0; i < 12; ++i) other.why += fmt::format("{}line {}", i == 0 ? "" : "\n", i);
-  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("           line 9\n           and 2 more lines\ntotals "));
+  CHECK_THAT(to_text(compare(one, other)),
+             ContainsSubstring("           line 9\n           and 2 more lines\ntotals "));
   CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
 }
 
@@ -372,7 +387,8 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
 TEST_CASE("a play that is thought otherwise of was played") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
-  CHECK_THAT(to_text(compare(one, other)), ContainsSubstring("both play it to its end, and they have different verdicts"));
+  CHECK_THAT(to_text(compare(one, other)),
+             ContainsSubstring("both play it to its end, and they have different verdicts"));
 }
 
 TEST_CASE("a race that one of them has is a difference, and what they did is compared all the same") {

@@ -17,21 +17,23 @@ constexpr Nanoseconds ms = 1'000'000;
 PlayResult played(int rank, Nanoseconds late = 0) {
   PlayResult result{.rank = rank, .times = {.total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}}};
   result.times.trace.rank = rank;
-  result.times.trace.facts = {fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
-                              fact::Collective{.stream = 1,
-                                               .kind = CollectiveKind::all_gather,
-                                               .dtype = DType::f32,
-                                               .in_count = 2,
-                                               .out_count = 4,
-                                               .group = {0, 1},
-                                               .tag = "a",
-                                               .start = late,
-                                               .end = ms + late},
-                              fact::Work{.stream = 0, .kind = WorkKind::forward, .label = "a", .start = ms + late, .end = 4 * ms + late}};
+  result.times.trace.facts = {
+      fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
+      fact::Collective{.stream = 1,
+                       .kind = CollectiveKind::all_gather,
+                       .dtype = DType::f32,
+                       .in_count = 2,
+                       .out_count = 4,
+                       .group = {0, 1},
+                       .tag = "a",
+                       .start = late,
+                       .end = ms + late},
+      fact::Work{.stream = 0, .kind = WorkKind::forward, .label = "a", .start = ms + late, .end = 4 * ms + late}};
   result.iterations = {
       {.loss = -1.5,
        .gradients = {},
-       .parameters = {{.name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"}}}};
+       .parameters = {
+           {.name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"}}}};
   return result;
 }
 
@@ -73,14 +75,21 @@ TEST_CASE("many ranks in a row are named by the first and the last") {
 TEST_CASE("what takes no time, and a subject's warnings, are said") {
   const PlayResult result{.rank = 0, .times = {.phases = {{}}}, .warnings = {"iter 0 step: slow"}};
   const std::string text = reports::to_text(std::vector{result}, {}, 60);
-  CHECK_THAT(text, ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
+  CHECK_THAT(text,
+             ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
 }
 
 TEST_CASE("calls of hooks, the collectives that hooks issued, and refused registrations are shown") {
   std::vector ranks{played(0), played(1)};
   for (PlayResult& rank : ranks) {
     rank.hook_calls = {
-        {.during = "backward", .hook = "doubled", .point = "reduction", .state = 7, .label = "a", .count = 4, .collective = 0},
+        {.during = "backward",
+         .hook = "doubled",
+         .point = "reduction",
+         .state = 7,
+         .label = "a",
+         .count = 4,
+         .collective = 0},
         {.iteration = 1, .during = "backward", .hook = "plain", .point = "after_reduction", .label = "b", .count = 2}};
   }
   ranks[1].refusals = {"iter 0 register_hook: no root"};
@@ -119,9 +128,10 @@ TEST_CASE("codes that control a terminal do not reach it from names and warnings
 TEST_CASE("what was measured stands beside what follows from order and costs") {
   std::vector ranks{played(0), played(1)};
   for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
-  CHECK_THAT(reports::to_text(ranks, {}, 31), ContainsSubstring("iteration 0            4 ms                  -            -\n"
-                                                                "    measured         4.5 ms                  -            -\n"
-                                                                "total 4 ms, measured 4.5 ms\nmeasured times come from events\n"));
+  CHECK_THAT(reports::to_text(ranks, {}, 31),
+             ContainsSubstring("iteration 0            4 ms                  -            -\n"
+                               "    measured         4.5 ms                  -            -\n"
+                               "total 4 ms, measured 4.5 ms\nmeasured times come from events\n"));
   const Json json = reports::to_json(ranks, {});
   CHECK(json["totals_ns"] == Json{{"forward", 4 * ms}, {"total", 4 * ms}});
   CHECK(json["measured_ns"] == Json{{"forward", 4 * ms + ms / 2}, {"total", 4 * ms + ms / 2}});
@@ -139,7 +149,8 @@ TEST_CASE("what was measured stands beside what follows from order and costs") {
 TEST_CASE("as JSON, values are bits and times nanoseconds") {
   const Json json = reports::to_json(std::vector{played(1)}, {});
   const Json& rank = json["ranks"][0];
-  CHECK(rank["spans"][1] == Json{{"stream", "gathers"}, {"kind", "all_gather"}, {"label", "a"}, {"start", 0}, {"end", ms}});
+  CHECK(rank["spans"][1] ==
+        Json{{"stream", "gathers"}, {"kind", "all_gather"}, {"label", "a"}, {"start", 0}, {"end", ms}});
   CHECK(rank["collectives"][0]["group"] == Json{0, 1});
   CHECK(rank["iterations"][0]["loss"] == "bfc00000");
   CHECK(rank["iterations"][0]["parameters"]["a.weight"] ==
@@ -156,7 +167,8 @@ TEST_CASE("a loss travels as its bits, so that infinities, zeros and what is no 
     CHECK(Json(read) == json);
     CHECK(reports::to_json(std::vector{read}, {})["ranks"][0]["iterations"][0]["loss"] == bits);
   }
-  for (const Json& none : {Json("7f8"), Json("7f80000000"), Json("0x800000"), Json("-1234567"), Json("7f80000g"), Json(""), Json()}) {
+  for (const Json& none :
+       {Json("7f8"), Json("7f80000000"), Json("0x800000"), Json("-1234567"), Json("7f80000g"), Json(""), Json()}) {
     CAPTURE(none);
     Json json = result;
     json["iterations"][0]["loss"] = none;
@@ -171,7 +183,8 @@ TEST_CASE("of pairs the second tensors stand beside the parameters, and without 
   result.iterations[0].seconds = {result.iterations[0].parameters[0]};
   result.iterations[0].seconds[0].bits = "4040000040800000";
   CHECK(Json(Json(result).get<PlayResult>()) == Json(result));
-  CHECK(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0]["seconds"]["a.weight"]["hex"] == "4040000040800000");
+  CHECK(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0]["seconds"]["a.weight"]["hex"] ==
+        "4040000040800000");
 }
 
 TEST_CASE("what a rank leaves of a play is read as it was written") {

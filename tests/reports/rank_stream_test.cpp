@@ -82,8 +82,8 @@ TEST_CASE("reading stops at the first corrupt line, says where, and keeps what s
 TEST_CASE("events that cannot stand where they stand are corruption") {
   const event::RankStarted start = started(0, 1);
   const event::CaseStarted one{"a/b", 0, 1}, two{"a/c", 1, 2};
-  const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1}, elsewhere{"a/b", 1, Outcome::passed, 1, "", -1, 1},
-      two_ended{"a/c", 1, Outcome::passed, 1, "", -1, 1};
+  const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1},
+      elsewhere{"a/b", 1, Outcome::passed, 1, "", -1, 1}, two_ended{"a/c", 1, Outcome::passed, 1, "", -1, 1};
   const event::AssertionFailed failure = check_failed("x", "y", 1);
   const event::Measured measured{"m", 1, ""};
   const event::RankEnded end{0};
@@ -166,7 +166,8 @@ TEST_CASE("a line without end is not held in memory") {
 TEST_CASE("lines across the reader's chunks are whole") {
   Lines lines;
   lines.add(started(0, 1)).add(event::CaseStarted{"a/b", 0, 1});
-  for (int i = 0; i < 90; ++i) lines.add(check_failed(std::string(static_cast<std::size_t>(i) * 180, 'x'), std::to_string(i), i));
+  for (int i = 0; i < 90; ++i)
+    lines.add(check_failed(std::string(static_cast<std::size_t>(i) * 180, 'x'), std::to_string(i), i));
   lines.add(event::CaseEnded{"a/b", 0, Outcome::failed, 90, "", -1, 1}).add(event::RankEnded{0});
   REQUIRE(lines.text().size() > 512 * 1024);
   const auto stream = parse(lines.text());

@@ -39,11 +39,12 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("the fields that scripts rely on") {
   const auto json = to_json(sample_report());
-  CHECK(keys(json) == Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary", "worlds", "cases",
-                            "skips", "requirements", "waivers"});
+  CHECK(keys(json) == Names{"schema_version", "suite_version", "run", "machine", "subject", "profile", "summary",
+                            "worlds", "cases", "skips", "requirements", "waivers"});
   CHECK(json["schema_version"] == 1);
-  CHECK(json["summary"].dump() ==
-        R"({"cases":9,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":2,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":1})");
+  CHECK(
+      json["summary"].dump() ==
+      R"({"cases":9,"passed":2,"skipped":1,"not_run":1,"error":1,"failed":2,"disagreed":1,"hung":0,"crashed":1,"flaky":1,"waived":1})");
   CHECK(json["worlds"][0]["fabric"] == "shm");
   CHECK(json["worlds"][0]["device"] == "sim");
   CHECK(json["worlds"][0]["ranks"] == 2);
@@ -52,13 +53,15 @@ TEST_CASE("the fields that scripts rely on") {
   CHECK(json["skips"].dump() == R"([{"id":"mine/skipped[W=2]","repetition":0,"reason":"needs a timeline","by":0}])");
   CHECK(json["run"]["outside_profile"] == 3);
   CHECK(json["run"]["demands"].dump() == R"({"max_skips":2,"max_waivers":null,"require":["OVL-1","OVL-9"]})");
-  CHECK(json["requirements"].dump() == R"([{"clause":"OVL-1","cases":1,"passed":0},{"clause":"OVL-9","cases":0,"passed":0}])");
+  CHECK(json["requirements"].dump() ==
+        R"([{"clause":"OVL-1","cases":1,"passed":0},{"clause":"OVL-9","cases":0,"passed":0}])");
   CHECK(json["waivers"].size() == 2);
-  CHECK(json["waivers"][0].dump() ==
-        R"({"pattern":"mine/waived*","verdict":"failed","when":{"fabric":"shm","device":"sim","subject":"fully_shard","world_size":2},)"
-        R"("reason":"the new scheduler is late","link":"https://tracker.example/7","owner":"ada","expires":"2030-02-01",)"
-        R"("shown_by":{"scenario":"docs/late one.json","ranks":3,"beside":"reference"},)"
-        R"("state":"used","waived":["mine/waived[W=2]"],"passed":[]})");
+  CHECK(
+      json["waivers"][0].dump() ==
+      R"({"pattern":"mine/waived*","verdict":"failed","when":{"fabric":"shm","device":"sim","subject":"fully_shard","world_size":2},)"
+      R"("reason":"the new scheduler is late","link":"https://tracker.example/7","owner":"ada","expires":"2030-02-01",)"
+      R"("shown_by":{"scenario":"docs/late one.json","ranks":3,"beside":"reference"},)"
+      R"("state":"used","waived":["mine/waived[W=2]"],"passed":[]})");
   CHECK(json["waivers"][1]["state"] == "idle");
 
   const auto& one = json["cases"][0];
@@ -71,7 +74,8 @@ TEST_CASE("the fields that scripts rely on") {
   CHECK(
       one["ranks"].dump() ==
       R"([{"outcome":"released","assertions":3,"reason":"rank 1 died"},{"outcome":"crashed","assertions":0,"reason":"was killed by signal 9 (SIGKILL) inside this case"}])");
-  const auto passed = std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c["verdict"] == "passed"; });
+  const auto passed =
+      std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c["verdict"] == "passed"; });
   REQUIRE(passed != json["cases"].end());
   CHECK((*passed)["measurements"].dump() == R"({"forward_ns":{"value":85000000.0,"unit":"ns"}})");
   CHECK((*passed)["assertions"] == 6);
@@ -105,11 +109,13 @@ TEST_CASE("a report without demands and waivers, as the first ones were, is read
 
 TEST_CASE("a waiver that a case names is there, and is one of its verdict") {
   auto json = to_json(sample_report());
-  auto& waived = *std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c.contains("waiver"); });
+  auto& waived =
+      *std::find_if(json["cases"].begin(), json["cases"].end(), [](const auto& c) { return c.contains("waiver"); });
   waived["waiver"] = 2;
   CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected an index into 2 waivers, found 2"));
   waived["waiver"] = 1;
-  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected a waiver of failed, found one of crashed"));
+  CHECK_THROWS_WITH(from_json(json),
+                    ContainsSubstring("\"waiver\": expected a waiver of failed, found one of crashed"));
   waived["waiver"] = -1;
   CHECK_THROWS_WITH(from_json(json), ContainsSubstring("\"waiver\": expected no negative number, found -1"));
   waived["waiver"] = 0;
@@ -193,7 +199,8 @@ TEST_CASE("values that are not finite and texts that are no UTF-8 do not break a
 TEST_CASE("a newer schema is a clear error, wherever in the document it stands") {
   auto json = to_json(sample_report());
   json["schema_version"] = 2;
-  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("schema version 2; this shardproof reads version 1") && ContainsSubstring("newer"));
+  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("schema version 2; this shardproof reads version 1") &&
+                                         ContainsSubstring("newer"));
   CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("schema version 2"));
   json["cases"] = "in another form";
   CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("schema version 2"));
@@ -221,7 +228,8 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
     // What follows from the cases and the demands, nobody reads.
     if (place.starts_with("/summary") || place.starts_with("/skips") || place.starts_with("/requirements")) return;
     if (place.ends_with("/flaky") || (place.starts_with("/cases") && place.ends_with("/waived"))) return;
-    const std::string use = place.starts_with("/waivers/") ? place.substr(std::min(place.size(), place.find('/', 9))) : "";
+    const std::string use =
+        place.starts_with("/waivers/") ? place.substr(std::min(place.size(), place.find('/', 9))) : "";
     if (use.starts_with("/state") || use.starts_with("/waived") || use.starts_with("/passed")) return;
     auto original = value;
     value = original.is_boolean() ? ordered_json(3) : ordered_json(true);
@@ -260,8 +268,10 @@ TEST_CASE("a missing field is refused wherever it stands") {
     if (key == "flaky" || key == "waived") continue;
     auto without = json;
     without["cases"][0].erase(key);
-    CHECK_THROWS_WITH(from_json(without), ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
-    CHECK_THROWS_WITH(read(without.dump()), ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
+    CHECK_THROWS_WITH(from_json(without),
+                      ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
+    CHECK_THROWS_WITH(read(without.dump()),
+                      ContainsSubstring("cases[0]") && ContainsSubstring("\"" + key + "\" is missing"));
   }
 }
 
@@ -272,7 +282,8 @@ TEST_CASE("what is no report is refused by name") {
   CHECK_THROWS_WITH(read("{\"schema_version\": 1e999}"), ContainsSubstring("out of range"));
   auto json = to_json(sample_report());
   json["cases"][0]["world"] = 9;
-  CHECK_THROWS_WITH(from_json(json), ContainsSubstring("cases[0]: \"world\": expected an index into 2 worlds, found 9"));
+  CHECK_THROWS_WITH(from_json(json),
+                    ContainsSubstring("cases[0]: \"world\": expected an index into 2 worlds, found 9"));
   CHECK_THROWS_WITH(read(json.dump()), ContainsSubstring("cases[0]: \"world\""));
   json = to_json(sample_report());
   json["cases"][0]["verdict"] = "great";
@@ -327,7 +338,8 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
     result.duration_ns += 17;
     for (auto& failure : result.failures) failure.assertion.monotonic_ns = 1'000'000 - failure.assertion.monotonic_ns;
     // Ranks that fail in another order of time: each rank's own order stays.
-    std::stable_sort(result.failures.begin(), result.failures.end(), [](const auto& a, const auto& b) { return a.rank > b.rank; });
+    std::stable_sort(result.failures.begin(), result.failures.end(),
+                     [](const auto& a, const auto& b) { return a.rank > b.rank; });
   }
   CHECK(to_json(other).dump() != to_json(report).dump());
   CHECK(stable_part(to_json(other)).dump() == stable_part(to_json(report)).dump());

@@ -31,29 +31,36 @@ inline Report sample_report() {
   gpu.clock_now_khz = 1'200'000;
   gpu.memory_clock_now_khz = 2'600'000;
   gpu.slowed_by = {"power cap"};
-  gpu.peers = {{.uuid = "GPU-77", .can_access = true, .performance_rank = 0, .native_atomics = true, .nvlink = false, .pci = "PHB"}};
+  gpu.peers = {{.uuid = "GPU-77",
+                .can_access = true,
+                .performance_rank = 0,
+                .native_atomics = true,
+                .nvlink = false,
+                .pci = "PHB"}};
   head.gpus = {gpu};
   head.environment = {{"OMP_NUM_THREADS", "1"}};
   head.repeat = 2;
   head.profile = "core";
   head.outside_profile = 3;
   head.demands = {.max_skips = 2, .max_waivers = std::nullopt, .require = {"OVL-1", "OVL-9"}};
-  head.waivers = {{.pattern = "mine/waived*",
-                   .verdict = Verdict::failed,
-                   .when = {.fabric = "shm", .device = "sim", .subject = "fully_shard", .fault = std::nullopt, .world_size = 2},
-                   .reason = "the new scheduler is late",
-                   .link = "https://tracker.example/7",
-                   .owner = "ada",
-                   .expires = "2030-02-01",
-                   .shown_by = {{.scenario = "docs/late one.json", .ranks = 3, .beside = "reference"}}},
-                  {.pattern = "mine/passed",
-                   .verdict = Verdict::crashed,
-                   .when = {.fabric = std::nullopt, .device = std::nullopt, .subject = std::nullopt, .fault = "drop", .world_size = {}},
-                   .reason = "drop crashes it",
-                   .link = "https://tracker.example/8",
-                   .owner = "bob",
-                   .expires = "2030-02-01",
-                   .shown_by = {}}};
+  head.waivers = {
+      {.pattern = "mine/waived*",
+       .verdict = Verdict::failed,
+       .when = {.fabric = "shm", .device = "sim", .subject = "fully_shard", .fault = std::nullopt, .world_size = 2},
+       .reason = "the new scheduler is late",
+       .link = "https://tracker.example/7",
+       .owner = "ada",
+       .expires = "2030-02-01",
+       .shown_by = {{.scenario = "docs/late one.json", .ranks = 3, .beside = "reference"}}},
+      {.pattern = "mine/passed",
+       .verdict = Verdict::crashed,
+       .when =
+           {.fabric = std::nullopt, .device = std::nullopt, .subject = std::nullopt, .fault = "drop", .world_size = {}},
+       .reason = "drop crashes it",
+       .link = "https://tracker.example/8",
+       .owner = "bob",
+       .expires = "2030-02-01",
+       .shown_by = {}}};
 
   WorldOnPaper first(2, {"mine/passed", "mine/flaky", "mine/failed", "mine/skipped", "mine/disagreed", "mine/waived"});
   first.cases[2].clauses = {"OVL-1", "OVL-5"};
@@ -63,7 +70,8 @@ inline Report sample_report() {
     first.pass(rank, 0);
     first.pass(rank, 1);
     first.start(rank, 2);
-    auto failure = check_failed("run.forward() <= first_gather_exposed(run.scenario())", "105000000 <= 85000000", rank == 1 ? 500 : 900);
+    auto failure = check_failed("run.forward() <= first_gather_exposed(run.scenario())", "105000000 <= 85000000",
+                                rank == 1 ? 500 : 900);
     failure.messages = {"costs := 25 ms\nforward", "gather := 10 ms"};
     failure.clauses = {"OVL-1", "OVL-5"};
     first.of(rank).add(failure);
@@ -85,8 +93,10 @@ inline Report sample_report() {
   for (int rank = 0; rank < 2; ++rank) {
     second.begin(rank);
     second.start(rank, 0);
-    if (rank == 1) second.of(rank).add(event::AssertionFailed{"", 0, "", "", "std::runtime_error: \x1b[31mno\x1b[0m", {}, {}, 7});
-    second.end(rank, 0, rank == 1 ? Outcome::error : Outcome::released, rank == 1 ? "an exception left the body" : "", rank == 1 ? -1 : 1);
+    if (rank == 1)
+      second.of(rank).add(event::AssertionFailed{"", 0, "", "", "std::runtime_error: \x1b[31mno\x1b[0m", {}, {}, 7});
+    second.end(rank, 0, rank == 1 ? Outcome::error : Outcome::released, rank == 1 ? "an exception left the body" : "",
+               rank == 1 ? -1 : 1);
     second.start(rank, 1);
   }
   second.end(0, 1, Outcome::released, "rank 1 died", 1);

@@ -53,10 +53,13 @@ TEST_CASE("a pass that is not well formed still has a text and a drawing") {
 TEST_CASE("a drawing has a vertex for each node and an edge for each value, and all-reduces and waits are coloured") {
   StepGraph graph = sample_backward();
   graph.nodes[0].label = "say \"fc2\"";
-  const std::string dot = to_dot(std::array{TitledStepGraph{"iteration 0: backward", &graph}, TitledStepGraph{"other", &graph}});
+  const std::string dot =
+      to_dot(std::array{TitledStepGraph{"iteration 0: backward", &graph}, TitledStepGraph{"other", &graph}});
   CHECK_THAT(dot, ContainsSubstring("subgraph cluster_0 {\n    label=\"iteration 0: backward\";"));
   CHECK_THAT(dot, ContainsSubstring("n0_0 [label=\"backward\\nsay \\\"fc2\\\"\"];"));
-  CHECK_THAT(dot, ContainsSubstring("n0_2 [label=\"all_reduce sum over ranks 0 1\\nbucket 0\", style=filled, fillcolor=\"#f4b183\"];"));
+  CHECK_THAT(dot,
+             ContainsSubstring(
+                 "n0_2 [label=\"all_reduce sum over ranks 0 1\\nbucket 0\", style=filled, fillcolor=\"#f4b183\"];"));
   CHECK_THAT(dot, ContainsSubstring("n0_6 [label=\"wait\\nbucket 0\", style=filled, fillcolor=\"#ffe699\"];"));
   CHECK_THAT(dot, ContainsSubstring("v0_1 [label=\"fc2.weight\\n4 x 4 x f32\", shape=ellipse];"));
   CHECK_THAT(dot, ContainsSubstring("v0_1 -> n0_0 [label=\"4 x 4 x f32\"];"));

@@ -28,7 +28,8 @@ inline event::RankStarted started(int rank, int world_size) {
   return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", Listing::current_protocol};
 }
 
-inline event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion, std::int64_t at_ns) {
+inline event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion,
+                                           std::int64_t at_ns) {
   return {"suites/a/cases.cpp", 42, "CHECK", expression, expansion, {}, {}, at_ns};
 }
 
@@ -86,8 +87,10 @@ struct WorldOnPaper {
   void start(int rank, std::size_t position) {
     of(rank).add(event::CaseStarted{cases.at(position).id, position, static_cast<std::int64_t>(1000 * position)});
   }
-  void end(int rank, std::size_t position, Outcome outcome, std::string reason = {}, int culprit = -1, std::uint64_t assertions = 3) {
-    of(rank).add(event::CaseEnded{cases.at(position).id, position, outcome, assertions, std::move(reason), culprit, 12'000'000});
+  void end(int rank, std::size_t position, Outcome outcome, std::string reason = {}, int culprit = -1,
+           std::uint64_t assertions = 3) {
+    of(rank).add(
+        event::CaseEnded{cases.at(position).id, position, outcome, assertions, std::move(reason), culprit, 12'000'000});
   }
   void pass(int rank, std::size_t position) {
     start(rank, position);

@@ -92,7 +92,8 @@ TEST_CASE("a cause that many cases show is one paragraph, with the clause of eac
 TEST_CASE("what the other cases of a cause break besides is said too") {
   Report report = one_missing_wait();
   std::erase_if(report.cases, [](const CaseResult& result) { return result.info.id.starts_with("a/four"); });
-  CHECK_THAT(summary(report, {}), ContainsSubstring("FAIL a/one[W=2]") && ContainsSubstring("also in: 2 cases of a: three, two\n") &&
+  CHECK_THAT(summary(report, {}), ContainsSubstring("FAIL a/one[W=2]") &&
+                                      ContainsSubstring("also in: 2 cases of a: three, two\n") &&
                                       ContainsSubstring("  they also break OVL-20 (2 cases)\n"));
 }
 
@@ -210,15 +211,17 @@ TEST_CASE("a world is told by the number of its folder, wherever it stands in th
   report.worlds[0].number = 7;
   report.worlds[0].defects = {"something is missing"};
   const auto text = summary(report, {});
-  CHECK_THAT(text, ContainsSubstring("(worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: worlds/7/evidence\n") &&
-                       ContainsSubstring("EVIDENCE world 7: something is missing") && ContainsSubstring("\nworld 7: 2 ranks"));
+  CHECK_THAT(
+      text, ContainsSubstring("(worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: worlds/7/evidence\n") &&
+                ContainsSubstring("EVIDENCE world 7: something is missing") && ContainsSubstring("\nworld 7: 2 ranks"));
   TextStyle with_place;
   with_place.place = "out/my run/";
-  CHECK_THAT(summary(report, with_place),
-             ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
-  CHECK_THAT(summary(report, {.is_kept = false}), ContainsSubstring("rank 1 said last:\n") &&
-                                                      ContainsSubstring("evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
-                                                      !ContainsSubstring("worlds/7"));
+  CHECK_THAT(summary(report, with_place), ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") &&
+                                              ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
+  CHECK_THAT(summary(report, {.is_kept = false}),
+             ContainsSubstring("rank 1 said last:\n") &&
+                 ContainsSubstring("evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
+                 !ContainsSubstring("worlds/7"));
 }
 
 TEST_CASE("FAIL has a message and no expression") {
@@ -257,26 +260,31 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "\n\n"
         "NCCL world 1: rank 1 called NCCL once\n"
         "NOT RUN 1 case: mine/late[W=2]\n"
-        "FINDING subject fully_shard claims the engine kind fully_shrad, which this worker does not know: correct its claims\n"
+        "FINDING subject fully_shard claims the engine kind fully_shrad, which this worker does not know: correct its "
+        "claims\n"
         "FINDING required clause OVL-1: its one case did not pass\n"
         "FINDING required clause OVL-9: no case of this run checks it\n"
         "FINDING waivers[0] mine/waived* (ada): this worker has no subject rigth, closest is right\n"
         "WAIVED 1 failed: the new scheduler is late (https://tracker.example/7)\n"
         "  mine/waived[W=2]\n"
-        "  by ada until 2030-02-01; to see it: shardproof play 'docs/late one.json' --ranks 3 --subject reference,fully_shard "
+        "  by ada until 2030-02-01; to see it: shardproof play 'docs/late one.json' --ranks 3 --subject "
+        "reference,fully_shard "
         "--worker './my tests'\n"
         "SKIP 1 case: needs a timeline (asked by rank 0)\n"
         "  mine/skipped[W=2]\n"
         "FLAKY mine/flaky[W=2]\n"
         "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 1 waived, 1 failed, 1 disagreed\n"
-        "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a GPU slowed by "
+        "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a "
+        "GPU slowed by "
         "power cap; times from cupti; unfit for timing: 2 ranks share 1 GPU\n"
-        "9 cases in 2 worlds: 2 passed, 1 skipped, 1 waived, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 flaky\n");
+        "9 cases in 2 worlds: 2 passed, 1 skipped, 1 waived, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 "
+        "flaky\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("what is waived is told by reason, once, in the order of the waivers; all of it only where all is asked for") {
+TEST_CASE(
+    "what is waived is told by reason, once, in the order of the waivers; all of it only where all is asked for") {
   WorldOnPaper world(1, {"a/one", "a/two", "b/one", "b/two", "c/one"});
   Report report = world.merged();
   report.head.started = "2030-01-02T03:04:05Z";
@@ -313,7 +321,8 @@ TEST_CASE("what is waived is told by reason, once, in the order of the waivers; 
   style.quiet = true;
   CHECK(summary(report, style) == "5 cases in 1 world: 5 waived\n");
   style.verbose = true;
-  CHECK_THAT(summary(report, style), ContainsSubstring("WAIVED FAIL a/one[W=1]") && ContainsSubstring("  waived by ada until 2030-02-01"));
+  CHECK_THAT(summary(report, style),
+             ContainsSubstring("WAIVED FAIL a/one[W=1]") && ContainsSubstring("  waived by ada until 2030-02-01"));
   // What a later attempt supersedes is no case of its own.
   report.cases[3].superseded = true;
   CHECK_THAT(summary(report, {}),
@@ -328,12 +337,14 @@ TEST_CASE("a sentence that is evidence of many worlds is said once") {
     world.defects = {number == 0 ? "one of a kind" : "none of its ranks was started: it was interrupted"};
     if (number > 1) world.defects.emplace_back("of two");
   }
-  CHECK_THAT(summary(report, {}), ContainsSubstring("EVIDENCE world 0: one of a kind\n"
-                                                    "EVIDENCE world 1 and 2 others: none of its ranks was started: it was interrupted\n"
-                                                    "EVIDENCE world 2 and 1 other: of two\n"));
+  CHECK_THAT(summary(report, {}),
+             ContainsSubstring("EVIDENCE world 0: one of a kind\n"
+                               "EVIDENCE world 1 and 2 others: none of its ranks was started: it was interrupted\n"
+                               "EVIDENCE world 2 and 1 other: of two\n"));
 }
 
-TEST_CASE("a world whose GPUs cannot reach each other's memory says whose, and one whose GPUs nobody knows says nothing") {
+TEST_CASE(
+    "a world whose GPUs cannot reach each other's memory says whose, and one whose GPUs nobody knows says nothing") {
   auto report = sample_report();
   const auto add = [&](const char* uuid, const char* stranger) {
     GpuInfo& gpu = report.head.gpus.emplace_back();
@@ -356,8 +367,8 @@ TEST_CASE("quiet: failures and the last line") {
   TextStyle style;
   style.quiet = true;
   const auto text = summary(report, style);
-  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("9 cases in 2 worlds") && !ContainsSubstring("SKIP") &&
-                       !ContainsSubstring("world 0:"));
+  CHECK_THAT(text, ContainsSubstring("FAIL mine/failed[W=2]") && ContainsSubstring("9 cases in 2 worlds") &&
+                       !ContainsSubstring("SKIP") && !ContainsSubstring("world 0:"));
 }
 
 TEST_CASE("when all is well the summary is short") {
@@ -425,17 +436,19 @@ TEST_CASE("many failures are cut unless all are asked for") {
                        !ContainsSubstring("CHECK( i == 10 )") && ContainsSubstring("and 15 more\n"));
   TextStyle style;
   style.verbose = true;
-  CHECK_THAT(failure_text(report.cases[0], report, style), ContainsSubstring("CHECK( i == 24 )") && !ContainsSubstring("more\n"));
+  CHECK_THAT(failure_text(report.cases[0], report, style),
+             ContainsSubstring("CHECK( i == 24 )") && !ContainsSubstring("more\n"));
 }
 
 TEST_CASE("the command that shows a failure again keeps what decides on it") {
   auto report = WorldOnPaper(1, {"a/one"}).merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof", "run",    "a",       "--subject=flat shard", "--ranks", "2", "--fault", "drop", "--timeout=3",
-                      "--waivers",  "w.json", "--device"};
-  CHECK_THAT(
-      failure_text(report.cases[0], report, {}),
-      ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop --timeout=3 --waivers w.json\n"));
+  report.head.argv = {"shardproof",  "run",       "a",       "--subject=flat shard",
+                      "--ranks",     "2",         "--fault", "drop",
+                      "--timeout=3", "--waivers", "w.json",  "--device"};
+  CHECK_THAT(failure_text(report.cases[0], report, {}),
+             ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop "
+                               "--timeout=3 --waivers w.json\n"));
 }
 
 TEST_CASE("words, durations and margins of a terminal") {
@@ -463,14 +476,10 @@ TEST_CASE("a world of GPUs is made again on the same, by its runs and by what it
   TextStyle style;
   style.scenarios = [](const CaseResult&, int) { return std::vector<std::string>{"scenario.json"}; };
   const std::string text = failure_text(report.cases[0], report, style);
-  CHECK_THAT(
-      text,
-      ContainsSubstring(
-          "again: shardproof run 'a/one[W=1]' --seed 0 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
-  CHECK_THAT(
-      text,
-      ContainsSubstring(
-          "shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
+  CHECK_THAT(text, ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 --device cuda '--backend=lib/my "
+                                     "cuda.so' --gpus 0,2 --share-gpus --times cupti\n"));
+  CHECK_THAT(text, ContainsSubstring("shardproof play scenario.json --ranks 1 --device cuda '--backend=lib/my cuda.so' "
+                                     "--gpus 0,2 --share-gpus --times cupti\n"));
 }
 
 TEST_CASE("a scenario is played again by its command, without the directory that it wrote into") {
@@ -478,8 +487,10 @@ TEST_CASE("a scenario is played again by its command, without the directory that
   world.start(0, 0);
   Report report = world.merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof", "play", "--out", "there", "--json", "--out=there", "--overwrite", "--", "--overwrite"};
-  CHECK_THAT(failure_text(report.cases[0], report, TextStyle()), ContainsSubstring("again: shardproof play --json -- --overwrite\n"));
+  report.head.argv = {"shardproof",  "play",        "--out", "there",      "--json",
+                      "--out=there", "--overwrite", "--",    "--overwrite"};
+  CHECK_THAT(failure_text(report.cases[0], report, TextStyle()),
+             ContainsSubstring("again: shardproof play --json -- --overwrite\n"));
 }
 
 }  // namespace

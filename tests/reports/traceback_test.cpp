@@ -9,14 +9,17 @@ namespace {
 
 const std::string beginning = "Traceback (most recent call last):\n";
 
-std::string frame(const std::string& file, const std::string& line) { return "  File \"" + file + "\", line 7, in f\n    " + line + "\n"; }
+std::string frame(const std::string& file, const std::string& line) {
+  return "  File \"" + file + "\", line 7, in f\n    " + line + "\n";
+}
 
 }  // namespace
 
 TEST_CASE("frames of the package are left out, wherever they stand, and lines that underline") {
   const std::string text = "failed\n" + beginning + frame("/opt/shardproof/subject.py", "call()") +
-                           frame("/opt/shardproof/pytorch/model.py", "run()") + "          ^^^^^\n" + frame("/opt/torch/nn.py", "hook(x)") +
-                           "         ~~~~^^^\n" + frame("/opt/shardproof/seat.py", "wait()") + frame("/opt/torch/add.py", "x + 1") +
+                           frame("/opt/shardproof/pytorch/model.py", "run()") + "          ^^^^^\n" +
+                           frame("/opt/torch/nn.py", "hook(x)") + "         ~~~~^^^\n" +
+                           frame("/opt/shardproof/seat.py", "wait()") + frame("/opt/torch/add.py", "x + 1") +
                            "TypeError: no\nat the end\n";
   CHECK(shortened_tracebacks(text) == "failed\n" + beginning + "  …\n" + frame("/opt/torch/nn.py", "hook(x)") +
                                           frame("/opt/torch/add.py", "x + 1") + "TypeError: no\nat the end\n");
@@ -31,11 +34,12 @@ TEST_CASE("of a long way the last five lines are left, also of each of several, 
         "    " + beginning + "      File \"/a.py\"\n    E: one\n  at x.cpp:1\n");
 }
 
-TEST_CASE("a folder of that name is the package only where the harness calls it; and the package's own mistake is shown") {
+TEST_CASE(
+    "a folder of that name is the package only where the harness calls it; and the package's own mistake is shown") {
   const std::string mine = beginning + frame("/home/shardproof/engine.py", "step()") + "E: mine\n";
   CHECK(shortened_tracebacks(mine) == mine);
-  const std::string own = beginning + frame("/opt/shardproof/subject.py", "call()") + frame("/opt/shardproof/seat.py", "1 / 0") +
-                          "ZeroDivisionError: division by zero\n";
+  const std::string own = beginning + frame("/opt/shardproof/subject.py", "call()") +
+                          frame("/opt/shardproof/seat.py", "1 / 0") + "ZeroDivisionError: division by zero\n";
   CHECK(shortened_tracebacks(own) == own);
 }
 

@@ -18,11 +18,13 @@ std::vector<RankOutcome> contributions() {
   return all;
 }
 
-/// The verdict said the other way round: for each verdict, which sets of words lead to it. `vacuous` is a pass without assertions.
+/// The verdict said the other way round: for each verdict, which sets of words lead to it. `vacuous` is a pass without
+/// assertions.
 Verdict expected(const std::vector<RankOutcome>& ranks) {
   std::set<std::string> words;
   for (const auto& rank : ranks)
-    words.insert(rank.outcome == Outcome::passed && rank.assertions == 0 ? "vacuous" : std::string(to_string(rank.outcome)));
+    words.insert(rank.outcome == Outcome::passed && rank.assertions == 0 ? "vacuous"
+                                                                         : std::string(to_string(rank.outcome)));
   const auto only = [&](const std::set<std::string>& allowed) {
     return std::includes(allowed.begin(), allowed.end(), words.begin(), words.end());
   };
@@ -36,7 +38,8 @@ Verdict expected(const std::vector<RankOutcome>& ranks) {
   return words.contains("failed") ? Verdict::failed : Verdict::error;
 }
 
-/// Calls `visit` with every sequence of up to `longest` contributions: more than all multisets, so order is covered too.
+/// Calls `visit` with every sequence of up to `longest` contributions: more than all multisets, so order is covered
+/// too.
 template <class Visit>
 void every_sequence(std::vector<RankOutcome>& ranks, std::size_t longest, const Visit& visit) {
   visit(ranks);
@@ -93,8 +96,9 @@ TEST_CASE("what no combination may do") {
 }
 
 TEST_CASE("combinations worth a name") {
-  const RankOutcome pass{Outcome::passed, 1}, vacuous{Outcome::passed, 0}, fail{Outcome::failed, 1}, released{Outcome::released, 1},
-      skip{Outcome::skipped, 0}, missing{Outcome::missing, 0}, crash{Outcome::crashed, 0}, hang{Outcome::hung, 0}, error{Outcome::error, 0};
+  const RankOutcome pass{Outcome::passed, 1}, vacuous{Outcome::passed, 0}, fail{Outcome::failed, 1},
+      released{Outcome::released, 1}, skip{Outcome::skipped, 0}, missing{Outcome::missing, 0},
+      crash{Outcome::crashed, 0}, hang{Outcome::hung, 0}, error{Outcome::error, 0};
   CHECK(decide({}) == Verdict::not_run);
   CHECK(decide(std::vector{pass, pass}) == Verdict::passed);
   CHECK(decide(std::vector{pass, vacuous}) == Verdict::error);

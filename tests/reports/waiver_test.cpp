@@ -23,7 +23,9 @@ ordered_json whole_waiver() {
           {"shown_by", {{"scenario", "late.json"}, {"ranks", 3}, {"beside", "reference"}}}};
 }
 
-std::vector<Waiver> parsed(const ordered_json& waivers) { return parse_waivers(ordered_json{{"waivers", waivers}}.dump()); }
+std::vector<Waiver> parsed(const ordered_json& waivers) {
+  return parse_waivers(ordered_json{{"waivers", waivers}}.dump());
+}
 
 std::string refusal(const std::string& text) {
   try {
@@ -35,7 +37,9 @@ std::string refusal(const std::string& text) {
 }
 
 /// Of a document whose second waiver is this one.
-std::string refusal(const ordered_json& waiver) { return refusal(ordered_json{{"waivers", {whole_waiver(), waiver}}}.dump()); }
+std::string refusal(const ordered_json& waiver) {
+  return refusal(ordered_json{{"waivers", {whole_waiver(), waiver}}}.dump());
+}
 
 ordered_json with(const char* field, const ordered_json& value) {
   auto json = whole_waiver();
@@ -69,20 +73,25 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
 TEST_CASE("a mistake is named by waiver and field") {
   CHECK(refusal(std::string(R"({"waivers": [{"case": "a", "when": {"fault": "f"}, "owner": "f", "case": "b"}]})")) ==
         "the key \"case\" is twice in one object: remove one of the two");
-  CHECK(refusal(with("expires", "soon")) == "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
-  CHECK(refusal(with("verdict", "disagreed")) == "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
+  CHECK(refusal(with("expires", "soon")) ==
+        "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
+  CHECK(refusal(with("verdict", "disagreed")) ==
+        "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
   CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that says something");
   CHECK(refusal(with("expire", "2030-12-31")) ==
-        "waivers[1]: \"expire\" is not among its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", \"owner\", \"expires\", "
+        "waivers[1]: \"expire\" is not among its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", "
+        "\"owner\", \"expires\", "
         "\"shown_by\"");
   CHECK(refusal(with("when", {{"divice", "sim"}})) ==
-        "waivers[1]: when: \"divice\" is not among its fields: \"fabric\", \"device\", \"subject\", \"fault\", \"world_size\"");
+        "waivers[1]: when: \"divice\" is not among its fields: \"fabric\", \"device\", \"subject\", \"fault\", "
+        "\"world_size\"");
   CHECK(refusal(with("when", {{"world_size", 0}})) == "waivers[1]: when: \"world_size\": expected at least 1, found 0");
   CHECK(refusal(with("when", {{"fault", ""}})) == "waivers[1]: when: \"fault\": expected a text that says something");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"rank", 1}})) ==
         "waivers[1]: shown_by: \"rank\" is not among its fields: \"scenario\", \"ranks\", \"beside\"");
   CHECK(refusal(with("shown_by", {{"ranks", 1}})) == "waivers[1]: shown_by: \"scenario\" is missing, expected a text");
-  CHECK(refusal(with("shown_by", {{"scenario", ""}})) == "waivers[1]: shown_by: \"scenario\": expected a text that says something");
+  CHECK(refusal(with("shown_by", {{"scenario", ""}})) ==
+        "waivers[1]: shown_by: \"scenario\": expected a text that says something");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"ranks", 0}})) ==
         "waivers[1]: shown_by: \"ranks\": expected at least 1, found 0");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"beside", ""}})) ==
@@ -114,7 +123,8 @@ TEST_CASE("what nobody did wrong cannot be waived, nor what there is no evidence
   for (const auto verdict : {Verdict::passed, Verdict::skipped, Verdict::not_run, Verdict::disagreed}) {
     CAPTURE(to_string(verdict));
     CHECK_FALSE(is_waivable(verdict));
-    CHECK_THAT(refusal(with("verdict", to_string(verdict))), ContainsSubstring("expected failed, error, hung or crashed"));
+    CHECK_THAT(refusal(with("verdict", to_string(verdict))),
+               ContainsSubstring("expected failed, error, hung or crashed"));
   }
   for (const auto verdict : {Verdict::failed, Verdict::error, Verdict::hung, Verdict::crashed}) {
     CHECK(is_waivable(verdict));
@@ -124,8 +134,8 @@ TEST_CASE("what nobody did wrong cannot be waived, nor what there is no evidence
 
 TEST_CASE("a day is one of the calendar") {
   for (const char* day : {"2030-12-31", "2028-02-29", "0001-01-01"}) CHECK(is_day(day));
-  for (const char* none : {"", "2030-12-3", "2030-13-01", "2030-00-01", "2030-01-00", "2030-02-29", "2030-12-31T00:00:00Z", "2030/12/31",
-                           "-030-12-31", "+030-12-31", "2030-12- 1", "20301231"})
+  for (const char* none : {"", "2030-12-3", "2030-13-01", "2030-00-01", "2030-01-00", "2030-02-29",
+                           "2030-12-31T00:00:00Z", "2030/12/31", "-030-12-31", "+030-12-31", "2030-12- 1", "20301231"})
     CHECK_FALSE(is_day(none));
 }
 

@@ -65,13 +65,14 @@ TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
     result.info.engine = "fully_shard";
     result.unclaimed = true;
   }
-  CHECK(findings(report) ==
-        Names{"all 2 cases were skipped, because subject right does not claim the engine kind fully_shard; it claims fully_shrad: this run "
-              "proves nothing; correct the claims of the subject, or select other cases"});
+  CHECK(findings(report) == Names{"all 2 cases were skipped, because subject right does not claim the engine kind "
+                                  "fully_shard; it claims fully_shrad: this run "
+                                  "proves nothing; correct the claims of the subject, or select other cases"});
   CHECK(exit_code(report) == over_budget);
   report.head.unknown_kinds = {"fully_shrad"};
   CHECK(findings(report).at(1) ==
-        "subject right claims the engine kind fully_shrad, which this worker does not know (closest is fully_shard): correct its claims");
+        "subject right claims the engine kind fully_shrad, which this worker does not know (closest is fully_shard): "
+        "correct its claims");
 
   report.cases[1].verdict = Verdict::passed;
   CHECK(findings(report).size() == 1);
@@ -84,8 +85,9 @@ TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
 }
 
 TEST_CASE("a waiver excuses its verdict of the cases that it names, and changes none") {
-  const auto report = report_of({{"a/crashed", Verdict::crashed}, {"a/failed", Verdict::failed}, {"b/failed", Verdict::failed}},
-                                {waiver("a/*"), waiver("*", Verdict::error)});
+  const auto report =
+      report_of({{"a/crashed", Verdict::crashed}, {"a/failed", Verdict::failed}, {"b/failed", Verdict::failed}},
+                {waiver("a/*"), waiver("*", Verdict::error)});
   CHECK(report.cases[0].waiver == -1);  // of another verdict
   CHECK(report.cases[1].waiver == 0);
   CHECK(report.cases[1].verdict == Verdict::failed);
@@ -109,9 +111,9 @@ TEST_CASE("each condition keeps a waiver from what is elsewhere") {
     change(changed.when);
     return changed;
   };
-  for (const auto& here :
-       {with([](auto& w) { w.fabric = "shm"; }), with([](auto& w) { w.device = "sim"; }), with([](auto& w) { w.subject = "right"; }),
-        with([](auto& w) { w.fault = "late"; }), with([](auto& w) { w.world_size = 2; })}) {
+  for (const auto& here : {with([](auto& w) { w.fabric = "shm"; }), with([](auto& w) { w.device = "sim"; }),
+                           with([](auto& w) { w.subject = "right"; }), with([](auto& w) { w.fault = "late"; }),
+                           with([](auto& w) { w.world_size = 2; })}) {
     CHECK(state_of(failed, here) == WaiverState::used);
   }
   for (const auto& elsewhere : {with([](auto& w) { w.fabric = "nccl"; }), with([](auto& w) { w.device = "cuda"; }),
@@ -146,7 +148,8 @@ TEST_CASE("a waiver holds to the end of its last day; when nobody knows the day 
   auto report = report_of(failed, {old});
   CHECK(report.cases[0].waiver == -1);
   CHECK(exit_code(report) == case_failed);
-  CHECK(findings(report) == Names{"waivers[0] a/one (failed, ada): expired on 2030-06-14: it excuses nothing until ada renews it"});
+  CHECK(findings(report) ==
+        Names{"waivers[0] a/one (failed, ada): expired on 2030-06-14: it excuses nothing until ada renews it"});
   CHECK(exit_code(report_of({{"a/one", Verdict::passed}}, {old})) == over_budget);
 
   for (const char* unknown : {"", "yesterday", "2030-6-15"}) {
@@ -165,8 +168,8 @@ TEST_CASE("a pass that a waiver did not expect is a finding, if it is one each t
   CHECK(waiver_uses(report)[0].state == WaiverState::unexpected_pass);
   CHECK(waiver_uses(report)[0].passed == Names{"a/one[W=2]"});
   CHECK(waiver_uses(report)[0].waived == Names{"a/two[W=2]"});
-  CHECK(findings(report) ==
-        Names{"waivers[0] a/* (failed, ada): unexpected pass of a/one[W=2]: remove the waiver, or make its pattern narrower"});
+  CHECK(findings(report) == Names{"waivers[0] a/* (failed, ada): unexpected pass of a/one[W=2]: remove the waiver, or "
+                                  "make its pattern narrower"});
   CHECK(exit_code(report) == over_budget);
 
   CHECK(state_of({{"a/one", V::passed}, {"a/one", V::passed}}, waiver("a/one")) == WaiverState::unexpected_pass);
@@ -176,7 +179,8 @@ TEST_CASE("a pass that a waiver did not expect is a finding, if it is one each t
     CHECK(state_of({{"a/one", other}}, waiver("a/one")) == WaiverState::idle);
 }
 
-TEST_CASE("an attempt that a later one supersedes is neither waived nor required, but no pass was unexpected after it") {
+TEST_CASE(
+    "an attempt that a later one supersedes is neither waived nor required, but no pass was unexpected after it") {
   using V = Verdict;
   auto report = report_of({{"a/one", V::failed}, {"a/one", V::passed}}, {waiver("a/one")});
   report.cases[0].superseded = true;
@@ -244,8 +248,8 @@ Report merged(const WorldOnPaper& world, std::vector<Waiver> waivers) {
 }
 
 TEST_CASE("the death of a rank in a waived case is waived with it, and so is the leaving of those that it released") {
-  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, 1, ""}, Ending{1, How::exited, 3, 1, ""}, Ending{1, How::exited, 0, 1, ""},
-                             Ending{1, How::overran, 0, 1, ""}}) {
+  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, 1, ""}, Ending{1, How::exited, 3, 1, ""},
+                             Ending{1, How::exited, 0, 1, ""}, Ending{1, How::overran, 0, 1, ""}}) {
     const auto verdict = ending.how == How::overran ? Verdict::hung : Verdict::crashed;
     for (const int code : {0, static_cast<int>(rank_released)}) {
       CAPTURE(to_string(ending.how), ending.code, code);
@@ -265,7 +269,8 @@ TEST_CASE("a death that belongs to no waived case is not waived") {
   both.ending(0) = {0, How::signalled, SIGSEGV, -1, ""};
   CHECK(exit_code(merged(both, {waiver("a/two", Verdict::crashed)})) == crashed_or_hung);
   // Nor is an exit that no release explains.
-  CHECK(exit_code(merged(death({1, How::signalled, SIGKILL, 1, ""}, 7), {waiver("a/two", Verdict::crashed)})) == crashed_or_hung);
+  CHECK(exit_code(merged(death({1, How::signalled, SIGKILL, 1, ""}, 7), {waiver("a/two", Verdict::crashed)})) ==
+        crashed_or_hung);
   // In another world.
   const auto first = death({1, How::signalled, SIGKILL, 1, ""});
   WorldOnPaper second(2, {"b/one"});
@@ -292,7 +297,8 @@ TEST_CASE("worlds that were not tried after a waived death are missing evidence,
 TEST_CASE("a process that ended before it had left its world broke it, whatever its code") {
   WorldOnPaper world(2, {"a/one"});
   world.begin(1);
-  world.ending(1) = {.rank = 1, .how = How::exited, .code = 0, .position = -1, .text = "", .last_words = "", .is_cause = true};
+  world.ending(1) = {
+      .rank = 1, .how = How::exited, .code = 0, .position = -1, .text = "", .last_words = "", .is_cause = true};
   CHECK(exit_code(world.merged()) == crashed_or_hung);
   world.ending(1).is_cause = false;
   CHECK(exit_code(world.merged()) == evidence_unusable);
@@ -309,11 +315,13 @@ TEST_CASE("a waived case is shown as one, with who answers for it, and never as 
   TextStyle verbose;
   verbose.verbose = true;
   CHECK_THAT(summary(report, verbose), ContainsSubstring("WAIVED CRASH a/two[W=2]  12 ms\n") &&
-                                           ContainsSubstring("  rank 1 died by signal 9 (SIGKILL)") && ContainsSubstring("  again: "));
+                                           ContainsSubstring("  rank 1 died by signal 9 (SIGKILL)") &&
+                                           ContainsSubstring("  again: "));
 }
 
 TEST_CASE("a required clause needs a case that passed") {
-  auto report = report_of({{"a/one", Verdict::failed}, {"a/two", Verdict::skipped}, {"b/one", Verdict::passed}}, {waiver("a/one")});
+  auto report = report_of({{"a/one", Verdict::failed}, {"a/two", Verdict::skipped}, {"b/one", Verdict::passed}},
+                          {waiver("a/one")});
   report.cases[0].info.clauses = {"A-1", "A-2"};
   report.cases[1].info.clauses = {"A-1"};
   report.cases[2].info.clauses = {"B-1"};
@@ -321,7 +329,8 @@ TEST_CASE("a required clause needs a case that passed") {
   CHECK(exit_code(report) == all_passed);
   report.head.demands.require = {"A-1", "B-1", "A-2", "C-1", "A-1"};
   CHECK(exit_code(report) == over_budget);
-  CHECK(findings(report) == Names{"required clause A-1: none of its 2 cases passed", "required clause A-2: its one case did not pass",
+  CHECK(findings(report) == Names{"required clause A-1: none of its 2 cases passed",
+                                  "required clause A-2: its one case did not pass",
                                   "required clause C-1: no case of this run checks it"});
   const auto all = requirements(report);
   REQUIRE(all.size() == 4);
@@ -349,7 +358,8 @@ TEST_CASE("no waivers, whatever they are, turn a verdict into a pass or excuse m
     std::sort(cases.begin(), cases.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<Waiver> waivers(below(5));
     for (auto& w : waivers) {
-      w = waiver(one_of(patterns), one_of(std::array{Verdict::failed, Verdict::error, Verdict::hung, Verdict::crashed}));
+      w = waiver(one_of(patterns),
+                 one_of(std::array{Verdict::failed, Verdict::error, Verdict::hung, Verdict::crashed}));
       w.expires = one_of(days);
       if (below(4) == 0) w.when.world_size = static_cast<int>(1 + below(2));
     }

@@ -23,7 +23,8 @@ inline Report merge(RunHead head, std::span<const WorldRecord> worlds) {
   Merger merger(std::move(head));
   for (const auto& world : worlds) {
     merger.open_world(world.plan, world.cases, world.endings);
-    for (std::size_t rank = 0; rank < world.streams.size() && std::cmp_less(rank, world.plan.size); ++rank) merger.add(world.streams[rank]);
+    for (std::size_t rank = 0; rank < world.streams.size() && std::cmp_less(rank, world.plan.size); ++rank)
+      merger.add(world.streams[rank]);
   }
   return merger.finish();
 }

@@ -15,9 +15,12 @@ BodyEnd passed(std::uint64_t calls = 1) { return {.own = Outcome::passed, .reaso
 BodyEnd failed() { return {.own = Outcome::failed, .reason = {}, .world_calls = 1}; }
 BodyEnd skipped(std::string reason) { return {.own = Outcome::skipped, .reason = std::move(reason), .world_calls = 1}; }
 BodyEnd error(std::string reason) { return {.own = Outcome::error, .reason = std::move(reason), .world_calls = 1}; }
-Abort abort_by(int culprit, AbortReason reason = AbortReason::failed) { return {.culprit = culprit, .reason = reason, .text = "because"}; }
+Abort abort_by(int culprit, AbortReason reason = AbortReason::failed) {
+  return {.culprit = culprit, .reason = reason, .text = "because"};
+}
 
-CaseEnd conclude_on(int rank, const std::vector<BodyEnd>& all, const std::optional<Abort>& aborted = {}, std::uint64_t assertions = 1) {
+CaseEnd conclude_on(int rank, const std::vector<BodyEnd>& all, const std::optional<Abort>& aborted = {},
+                    std::uint64_t assertions = 1) {
   return conclude(rank, all[static_cast<std::size_t>(rank)], assertions, all, aborted);
 }
 
@@ -138,8 +141,8 @@ TEST_CASE("Arguments") {
   CHECK(foreign.seed == 18446744073709551615U);
   CHECK(foreign.subject == "s");
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
-  const auto made = parse(
-      {"--make-scenario=7", "--engine", "flat_shard", "--count", "3", "--ranks=1,4", "--features", "timeline,serial", "--without", "adam"});
+  const auto made = parse({"--make-scenario=7", "--engine", "flat_shard", "--count", "3", "--ranks=1,4", "--features",
+                           "timeline,serial", "--without", "adam"});
   CHECK(made.mode == CommandLine::Mode::make_scenario);
   CHECK(made.asked.first_seed == 7);
   CHECK(made.asked.engine == "flat_shard");
@@ -152,17 +155,19 @@ TEST_CASE("Arguments") {
   CHECK(shrunk.scenario == "a.json");
   CHECK(shrunk.asked.ranks == std::vector{2});
   using Arguments = std::vector<std::string_view>;
-  for (const Arguments& wrong :
-       {Arguments{"--make-scenario", "7"}, Arguments{"--make-scenario", "x", "--ranks", "1"}, Arguments{"--make-scenario"},
-        Arguments{"--make-scenario", "7", "--ranks", "0"}, Arguments{"--make-scenario", "7", "--ranks", "1,x"},
-        Arguments{"--make-scenario", "7", "--ranks", "1", "--seed", "3"}, Arguments{"--shrink-scenario", "a", "--ranks", "1,2"}}) {
+  for (const Arguments& wrong : {Arguments{"--make-scenario", "7"}, Arguments{"--make-scenario", "x", "--ranks", "1"},
+                                 Arguments{"--make-scenario"}, Arguments{"--make-scenario", "7", "--ranks", "0"},
+                                 Arguments{"--make-scenario", "7", "--ranks", "1,x"},
+                                 Arguments{"--make-scenario", "7", "--ranks", "1", "--seed", "3"},
+                                 Arguments{"--shrink-scenario", "a", "--ranks", "1,2"}}) {
     CHECK_THROWS_AS(parse(wrong), UsageError);
   }
   for (const Arguments& wrong :
-       {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"}, Arguments{"--list-json", "--seed", "1"}, Arguments{"a"},
-        Arguments{"--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"},
-        Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dirx"}, Arguments{"-x"}, Arguments{"--warm"},
-        Arguments{"--warm", "--subject", "s", "a"}, Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
+       {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"},
+        Arguments{"--list-json", "--seed", "1"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"},
+        Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="},
+        Arguments{"--run-dirx"}, Arguments{"-x"}, Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"},
+        Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), UsageError);
   }
 }

@@ -1,4 +1,5 @@
-// A program with subjects and a fault of its own. The subjects do nothing; how they are chosen, broken and left is what is tested.
+// A program with subjects and a fault of its own. The subjects do nothing; how they are chosen, broken and left is what
+// is tested.
 #include <shardproof.hpp>
 
 #include <memory>
@@ -36,11 +37,13 @@ class IdleTrainer final : public Trainer {
 
 class IdleSubject final : public Subject {
  public:
-  IdleSubject(std::string_view name, Claims claims, bool leaks) : name_(name), claims_(std::move(claims)), leaks_(leaks) {}
+  IdleSubject(std::string_view name, Claims claims, bool leaks)
+      : name_(name), claims_(std::move(claims)), leaks_(leaks) {}
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return claims_; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat& seat,
+               std::unique_ptr<Trainer>& out) override {
     out = std::make_unique<IdleTrainer>(leaks_, seat);
     return {};
   }
@@ -53,8 +56,8 @@ class IdleSubject final : public Subject {
 
 std::unique_ptr<scenario::EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
 
-const scenario::EngineKindRegistration first({.name = "first", .read = read_nothing}), second({.name = "second", .read = read_nothing}),
-    third({.name = "third", .read = read_nothing});
+const scenario::EngineKindRegistration first({.name = "first", .read = read_nothing}),
+    second({.name = "second", .read = read_nothing}), third({.name = "third", .read = read_nothing});
 
 }  // namespace
 
@@ -63,9 +66,13 @@ RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
   CHECK(run.iterations().front().forward() == 0);
 }
 
-RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::module_groups)) { CHECK(rank.index() >= 0); }
+RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::module_groups)) {
+  CHECK(rank.index() >= 0);
+}
 
-RANKED_TEST_CASE("play/of_its_kind", ranks(2), on_engines("fully_shard")) { CHECK(rank.play(scenario::sleeping_stack(1)).races().empty()); }
+RANKED_TEST_CASE("play/of_its_kind", ranks(2), on_engines("fully_shard")) {
+  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+}
 
 RANKED_TEST_CASE("play/of_another_kind", ranks(2), on_engines("fully_shard")) {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
@@ -120,14 +127,16 @@ RANKED_TEST_CASE("play/twice", ranks(2)) {
 int main(int argc, char** argv) {
   Program program;
   program.suite_version = "3";
-  program.subjects = {
-      [] {
-        return std::make_unique<IdleSubject>(
-            "idle", Claims{{"first", {Feature::timeline, Feature::serial}}, {"second", {Feature::module_groups}}, {"fully_shard", {}}},
-            false);
-      },
-      [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
-  program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"}, [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
+  program.subjects = {[] {
+                        return std::make_unique<IdleSubject>("idle",
+                                                             Claims{{"first", {Feature::timeline, Feature::serial}},
+                                                                    {"second", {Feature::module_groups}},
+                                                                    {"fully_shard", {}}},
+                                                             false);
+                      },
+                      [] { return std::make_unique<IdleSubject>("modest", Claims{{"first", {}}}, false); }};
+  program.faults = {{{"leak", {"PLY-1"}, "keeps what it allocates"},
+                     [](std::unique_ptr<Subject> subject) -> std::unique_ptr<Subject> {
                        return std::make_unique<IdleSubject>("idle with a leak", subject->claims(), true);
                      }}};
   program.clause_tables = {"| PLY-1 | required | releases its memory |"};

@@ -15,7 +15,8 @@ namespace {
 
 const std::string played_program = SHARDPROOF_PLAYED_PROGRAM;
 
-WorldRemains play(const std::string& id, const std::string& subject, const std::string& fault = {}, bool trace = false) {
+WorldRemains play(const std::string& id, const std::string& subject, const std::string& fault = {},
+                  bool trace = false) {
   return run_world(played_program, 2, {id}, {.plan = [&](WorldPlan& plan) {
                      plan.subject = subject;
                      plan.fault = fault;
@@ -59,8 +60,9 @@ TEST_CASE("A case plays on the kind of its suite, or on the kinds that it names,
   CHECK(ends("kinds/each[W=2]", "idle") == End(Outcome::passed, ""));
   CHECK(ends("kinds/each[W=2,engine=second]", "idle") ==
         End(Outcome::skipped, "subject idle does not claim timeline for the engine kind second"));
-  CHECK(ends("kinds/each[W=2,engine=third]", "idle") ==
-        End(Outcome::skipped, "subject idle does not claim the engine kind third; it claims first, second, fully_shard"));
+  CHECK(
+      ends("kinds/each[W=2,engine=third]", "idle") ==
+      End(Outcome::skipped, "subject idle does not claim the engine kind third; it claims first, second, fully_shard"));
   CHECK(ends("kinds/nothing[W=2]", "modest") == End(Outcome::passed, ""));
   CHECK(ends("play/no_kind[W=2]", "idle") == End(Outcome::passed, ""));
 }
@@ -71,9 +73,11 @@ TEST_CASE("A case plays plans of its own kind, and an engine gets to see plans t
   }
   for (const auto& rank : play("play/of_another_kind[W=2,engine=fully_shard]", "idle").ranks) {
     CHECK(rank.only_case().outcome == Outcome::error);
-    CHECK_THAT(rank.only_case().reason,
-               ContainsSubstring("case play/of_another_kind[W=2,engine=fully_shard] is for the engine kind fully_shard, but its plan has a "
-                                 "section for flat_shard: write the plan's section for fully_shard, or"));
+    CHECK_THAT(
+        rank.only_case().reason,
+        ContainsSubstring(
+            "case play/of_another_kind[W=2,engine=fully_shard] is for the engine kind fully_shard, but its plan has a "
+            "section for flat_shard: write the plan's section for fully_shard, or"));
   }
 }
 
@@ -90,9 +94,11 @@ TEST_CASE("A subject that leaves memory behind has not ended quietly") {
 
 TEST_CASE("A case names the first of many buffers that its subject does not release") {
   for (const auto& rank : play("play/in_order[W=2]", "idle", "leak").ranks) {
-    CHECK_THAT(rank.failures.at(0).expansion,
-               ContainsSubstring("left 256 bytes of device memory alive, in 4 buffers: parameter \"kept\" of 64 bytes, parameter \"kept\" "
-                                 "of 64 bytes, parameter \"kept\" of 64 bytes and 1 more"));
+    CHECK_THAT(
+        rank.failures.at(0).expansion,
+        ContainsSubstring(
+            "left 256 bytes of device memory alive, in 4 buffers: parameter \"kept\" of 64 bytes, parameter \"kept\" "
+            "of 64 bytes, parameter \"kept\" of 64 bytes and 1 more"));
   }
 }
 
@@ -137,11 +143,13 @@ TEST_CASE("A listing tells subjects, faults and clauses") {
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
   CHECK(listing.suite_version == "3");
-  CHECK(listing.engine_kinds == std::vector<std::string>{"fully_shard", "flat_shard", "replicate", "first", "second", "third"});
-  CHECK(listing.subjects ==
-        std::vector<SubjectInfo>{
-            {"idle", "1", false, {{"first", {"serial", "timeline"}}, {"second", {"module_groups"}}, {"fully_shard", {}}}},
-            {"modest", "1", false, {{"first", {}}}}});
+  CHECK(listing.engine_kinds ==
+        std::vector<std::string>{"fully_shard", "flat_shard", "replicate", "first", "second", "third"});
+  CHECK(
+      listing.subjects ==
+      std::vector<SubjectInfo>{
+          {"idle", "1", false, {{"first", {"serial", "timeline"}}, {"second", {"module_groups"}}, {"fully_shard", {}}}},
+          {"modest", "1", false, {{"first", {}}}}});
   REQUIRE(listing.faults.size() == 1);
   CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
   REQUIRE(listing.clauses.size() == 1);

@@ -18,11 +18,14 @@ namespace {
 
 const std::string ranked_program = SHARDPROOF_RANKED_PROGRAM;
 
-ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) { return run_program(path, std::move(arguments)).front(); }
+ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) {
+  return run_program(path, std::move(arguments)).front();
+}
 
 std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
-  return
-      [size](int rank) { return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}}; };
+  return [size](int rank) {
+    return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}};
+  };
 }
 
 }  // namespace
@@ -68,7 +71,8 @@ TEST_CASE("Arguments that mean nothing are refused") {
   CHECK_THAT(run_one(ranked_program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
   CHECK_THAT(run_one(ranked_program, {"[quick]", "--seed", "3"}).errors,
              ContainsSubstring("shardproof run --worker '" + ranked_program + "' '[quick]' '--seed' '3' does"));
-  CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors, ContainsSubstring("the environment names no rank and size"));
+  CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors,
+             ContainsSubstring("the environment names no rank and size"));
 }
 
 TEST_CASE("Wrong declarations are named with file and line, all of them, and nothing is run") {
@@ -77,10 +81,12 @@ TEST_CASE("Wrong declarations are named with file and line, all of them, and not
   const auto answer = nlohmann::ordered_json::parse(end.output);
   CHECK(answer.at("protocol") == Listing::current_protocol);
   REQUIRE(answer.at("problems").size() == 2);
-  CHECK_THAT(answer.at("problems").at(0).get<std::string>(), ContainsSubstring("misnamed_program.cpp:4: a case is named"));
+  CHECK_THAT(answer.at("problems").at(0).get<std::string>(),
+             ContainsSubstring("misnamed_program.cpp:4: a case is named"));
   CHECK(run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--run-dir", "x"}).output.empty());
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:4: a case is named suite/name; \"no_slash\" is not"));
-  CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:6: case twice/declared[W=2] exists already, declared at"));
+  CHECK_THAT(end.errors,
+             ContainsSubstring("misnamed_program.cpp:6: case twice/declared[W=2] exists already, declared at"));
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:5\n"));
 }
 
@@ -94,7 +100,8 @@ TEST_CASE("A plain TEST_CASE beside ranked ones is refused: it would never run")
 TEST_CASE("Under somebody else's launcher ranks are processes, and a case that asks for threads is skipped") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
-  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "threads/asked", "ends/passed"}, 2, torchrun(2));
+  const auto ends =
+      run_program(ranked_program, {"--run-dir", run.string(), "threads/asked", "ends/passed"}, 2, torchrun(2));
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     INFO(ends[rank].errors);
     CHECK(ends[rank].exit_code == 0);
@@ -111,7 +118,8 @@ TEST_CASE("Under somebody else's launcher ranks are processes, and a case that a
 TEST_CASE("Under somebody else's launcher the ranks make the world themselves") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
-  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
+  const auto ends = run_program(
+      ranked_program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
   const WorldDirectory world = RunDirectory{run}.world(0);
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     INFO(ends[rank].errors);
@@ -138,14 +146,16 @@ TEST_CASE("Under somebody else's launcher the ranks make the world themselves") 
   }
 }
 
-TEST_CASE("Under somebody else's launcher a filter that selects nothing is every rank's error at once, and uses nothing up") {
+TEST_CASE(
+    "Under somebody else's launcher a filter that selects nothing is every rank's error at once, and uses nothing up") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
   for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
     CHECK(end.exit_code == 2);
     CHECK_THAT(end.errors, ContainsSubstring("\"nothing/*\" matches none"));
   }
-  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) CHECK(end.exit_code == 0);
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2)))
+    CHECK(end.exit_code == 0);
 }
 
 TEST_CASE("Under somebody else's launcher every rank hears at once why rank 0 could make no world") {

@@ -61,7 +61,8 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
   Nobody nobody;
   for (const bool by_turns : {false, true}) {
     INFO("by turns: " << by_turns);
-    const ThreadWorldShared shared = world_shared(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
+    const ThreadWorldShared shared =
+        world_shared(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
     int released = 0;
     std::mutex mutex;
     const auto take_part = [&](int rank) {
@@ -84,5 +85,6 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
 TEST_CASE("where all ranks were released, that is what is said") {
   const ThreadWorldShared shared = world_shared(2, nullptr);
   shared.control->doom({-1, AbortReason::interrupted, "by hand"});
-  CHECK_THROWS_AS(run_rank_threads(plan_for(2), shared, [&](int rank) { shared.control->agree(rank, {}, far); }), Released);
+  CHECK_THROWS_AS(run_rank_threads(plan_for(2), shared, [&](int rank) { shared.control->agree(rank, {}, far); }),
+                  Released);
 }

@@ -175,7 +175,8 @@ RANKED_TEST_CASE("ends/abort_in_body", ranks(2)) {
 
 RANKED_TEST_CASE("ends/needs", ranks(2), needs(Feature::timeline)) { CHECK(false); }
 
-RANKED_TEST_CASE("says/measured", ranks(2), each("event", false, true), each("n", 1, 2), tags("slow"), seed("test_x.py::test_y")) {
+RANKED_TEST_CASE("says/measured", ranks(2), each("event", false, true), each("n", 1, 2), tags("slow"),
+                 seed("test_x.py::test_y")) {
   rank.measure_ns("time_ns", rank.param<bool>("event") ? 385 : 425);
   CHECK(rank.param<int>("n") >= 1);
   CHECK(rank.param("W") == "2");

@@ -74,7 +74,8 @@ TEST_CASE("A failure names the clauses of the innermost scope, and outside of sc
   CHECK(world.ranks[0].failures.empty());
   std::vector<Clauses> named;
   for (const auto& failure : world.ranks[1].failures) named.push_back(failure.clauses);
-  CHECK(named == std::vector<Clauses>{{"END-1", "END-2"}, {"END-3"}, {"END-4", "END-6"}, {"END-3"}, {"END-1", "END-2"}});
+  CHECK(named ==
+        std::vector<Clauses>{{"END-1", "END-2"}, {"END-3"}, {"END-4", "END-6"}, {"END-3"}, {"END-1", "END-2"}});
 
   const auto thrown = run_case("ends/thrown_in_scope[W=1]", 1);
   REQUIRE(thrown.ranks[0].failures.size() == 1);
@@ -215,8 +216,8 @@ TEST_CASE("Ranks that ask for different things fail with the same text, which na
     const auto& failure = rank.failures.front();
     CHECK(failure.macro == "equal collectives");
     CHECK(failure.expression.empty());
-    CHECK_THAT(failure.expansion, ContainsSubstring("rank 0") && ContainsSubstring("all_gather of 2 f32") && ContainsSubstring("rank 1") &&
-                                      ContainsSubstring("all_gather of 3 f32"));
+    CHECK_THAT(failure.expansion, ContainsSubstring("rank 0") && ContainsSubstring("all_gather of 2 f32") &&
+                                      ContainsSubstring("rank 1") && ContainsSubstring("all_gather of 3 f32"));
     CHECK(failure.expansion == world.ranks[0].failures.at(0).expansion);
     CHECK(failure.clauses == std::vector<std::string>{"END-7"});
     CHECK_THAT(failure.file, ContainsSubstring("ranked_program.cpp"));
@@ -264,8 +265,9 @@ TEST_CASE("A rank that dies in a body releases its peers, who leave the doomed w
 
 TEST_CASE("The same processes take case after case, whatever the one before did") {
   const std::vector<std::string> cases{
-      "ends/passed[W=2]",  "ends/thrown[W=2]",   "ends/passed[W=2]",   "ends/different_call_counts[W=2]", "ends/passed[W=2]",
-      "ends/section[W=2]", "ends/mismatch[W=2]", "ends/generate[W=2]", "ends/skipped_by_all[W=2]",        "ends/passed[W=2]"};
+      "ends/passed[W=2]",         "ends/thrown[W=2]",  "ends/passed[W=2]",   "ends/different_call_counts[W=2]",
+      "ends/passed[W=2]",         "ends/section[W=2]", "ends/mismatch[W=2]", "ends/generate[W=2]",
+      "ends/skipped_by_all[W=2]", "ends/passed[W=2]"};
   const auto world = run_world(program, 2, cases);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
@@ -283,7 +285,8 @@ TEST_CASE("Three hundred cases in one world") {
   for (int a = 0; a < 10; ++a) {
     for (int b = 0; b < 10; ++b) {
       for (int c = 0; c < 3; ++c)
-        cases.push_back("crowd/of[W=2,a=" + std::to_string(a) + ",b=" + std::to_string(b) + ",c=" + std::to_string(c) + "]");
+        cases.push_back("crowd/of[W=2,a=" + std::to_string(a) + ",b=" + std::to_string(b) + ",c=" + std::to_string(c) +
+                        "]");
     }
   }
   const auto world = run_world(SHARDPROOF_CROWDED_PROGRAM, 2, cases);
@@ -292,7 +295,8 @@ TEST_CASE("Three hundred cases in one world") {
     REQUIRE(rank.cases.size() == cases.size());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (rank.cases[i].id != cases[i] || rank.cases[i].outcome != Outcome::passed || rank.cases[i].assertions != 1) ++wrong;
+      if (rank.cases[i].id != cases[i] || rank.cases[i].outcome != Outcome::passed || rank.cases[i].assertions != 1)
+        ++wrong;
     }
     CHECK(wrong == 0);
   }
@@ -340,7 +344,8 @@ TEST_CASE("A plan that this program cannot follow is refused before the ranks me
       CHECK_FALSE(rank.left);
     }
   };
-  refused([](WorldPlan& plan) { plan.cases = {"ends/nothing[W=2]"}; }, 2, "ends/nothing[W=2], which this program does not declare");
+  refused([](WorldPlan& plan) { plan.cases = {"ends/nothing[W=2]"}; }, 2,
+          "ends/nothing[W=2], which this program does not declare");
   refused([](WorldPlan& plan) { plan.cases = {"ends/passed[W=3]"}; }, 2, "does not belong in a world of 2 ranks");
   refused([](WorldPlan& plan) { plan.subject = "torch"; }, 2, "there is no subject 'torch'; there is: none");
   refused([](WorldPlan& plan) { plan.fabric = "pigeon"; }, 3,

@@ -34,7 +34,9 @@ class Prepared final : public Subject {
   std::string_view name() const override { return "prepared"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override { return {}; }
+  Reply create(const scenario::Model&, const scenario::Plan&, const Seat&, std::unique_ptr<Trainer>&) override {
+    return {};
+  }
   Reply prepare() override {
     prepared_in_ = ::getpid();
     return prepare_();
@@ -56,7 +58,8 @@ class Prepared final : public Subject {
   std::function<Reply()> prepare_;
 };
 
-/// A child of this process that stays warm; what its copies do besides is `as_rank`, and what they return is their exit code.
+/// A child of this process that stays warm; what its copies do besides is `as_rank`, and what they return is their exit
+/// code.
 class Warm {
  public:
   explicit Warm(
@@ -100,7 +103,8 @@ class Warm {
   FileDescriptor socket_;
 };
 
-TEST_CASE("a copy has the environment, the output, the parent and the process group of a rank, and nothing of the socket") {
+TEST_CASE(
+    "a copy has the environment, the output, the parent and the process group of a rank, and nothing of the socket") {
   const pid_t launcher = ::getpid();
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -109,7 +113,8 @@ TEST_CASE("a copy has the environment, the output, the parent and the process gr
             [launcher] {
               const char* const now = ::getenv("NOW");
               fmt::print("{} {} {}, ", now ? now : "", ::getenv("BEFORE") != nullptr, ::getenv("PATH") != nullptr);
-              fmt::print("{} {}, {}", ::getppid() == launcher, ::getpgid(0) == ::getpid(), ::fcntl(warm_socket, F_GETFD) == -1);
+              fmt::print("{} {}, {}", ::getppid() == launcher, ::getpgid(0) == ::getpid(),
+                         ::fcntl(warm_socket, F_GETFD) == -1);
               std::fflush(stdout);
               return 5;
             });
@@ -153,7 +158,8 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
              }),
              ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
 #endif
-  CHECK(told([] { throw std::runtime_error("in the copy"); }) == "a copy of the warm process ended before it was a rank");
+  CHECK(told([] { throw std::runtime_error("in the copy"); }) ==
+        "a copy of the warm process ended before it was a rank");
 }
 
 TEST_CASE("a rank begins only after its launcher has been answered, and else ends as one that cannot join") {
@@ -183,7 +189,8 @@ TEST_CASE("a rank begins only after its launcher has been answered, and else end
   CHECK(said == "the process that this rank is a copy of ended before the rank began\n");
   CHECK_FALSE(receive_answer(warm.socket()));
   std::multiset<int> codes;
-  for (int status = 0; ::waitpid(-1, &status, 0) > 0;) codes.insert(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+  for (int status = 0; ::waitpid(-1, &status, 0) > 0;)
+    codes.insert(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
   CHECK(codes == std::multiset<int>{-SIGKILL, 0, rank_could_not_join});
 }
 
@@ -214,14 +221,15 @@ TEST_CASE("a thread that prepare has left is told by its name, and one that has 
   CHECK(prepared([] {
           for (int i = 0; i < 100; ++i) std::thread([] {}).join();
         }).empty());
-  CHECK_THAT(prepared(waits_for_ever),
-             StartsWith("it has left a thread running beside its own, which no copy of the process has: \"test_runner\""));
   CHECK_THAT(
-      prepared([&] {
-        waits_for_ever();
-        waits_for_ever();
-      }),
-      StartsWith("it has left 2 threads running beside its own, which no copy of the process has: \"test_runner\", \"test_runner\""));
+      prepared(waits_for_ever),
+      StartsWith("it has left a thread running beside its own, which no copy of the process has: \"test_runner\""));
+  CHECK_THAT(prepared([&] {
+               waits_for_ever();
+               waits_for_ever();
+             }),
+             StartsWith("it has left 2 threads running beside its own, which no copy of the process has: "
+                        "\"test_runner\", \"test_runner\""));
 }
 
 TEST_CASE("a process that cannot be copied says why in the subject's own words") {
@@ -234,23 +242,27 @@ TEST_CASE("a process that cannot be copied says why in the subject's own words")
     CHECK(warm.end() == rank_left);
     return answer->error.value();
   };
-  CHECK(told([]() -> pid_t { throw std::runtime_error("no second runtime"); }) == "the warm process cannot be copied: no second runtime");
-  CHECK(told([]() -> pid_t { throw 5; }) == "the warm process cannot be copied: fork has thrown, and no std::exception");
-  CHECK(told([]() -> pid_t { return 0; }) == "the warm process cannot be copied: fork has returned 0, as in a copy, and has made none");
+  CHECK(told([]() -> pid_t { throw std::runtime_error("no second runtime"); }) ==
+        "the warm process cannot be copied: no second runtime");
+  CHECK(told([]() -> pid_t { throw 5; }) ==
+        "the warm process cannot be copied: fork has thrown, and no std::exception");
+  CHECK(told([]() -> pid_t { return 0; }) ==
+        "the warm process cannot be copied: fork has returned 0, as in a copy, and has made none");
   CHECK(told([]() -> pid_t {
           errno = EPERM;
           return -1;
         }) == "the warm process cannot be copied: Operation not permitted");
   // The copy between, which is copied once more.
-  CHECK_THAT(told([]() -> pid_t {
-               const pid_t process = ::fork();
-               if (process == 0)
-                 std::thread([] {
-                   for (;;) ::pause();
-                 }).detach();
-               return process;
-             }),
-             StartsWith("the warm process cannot be copied: prepare or fork: it has left a thread running beside its own"));
+  CHECK_THAT(
+      told([]() -> pid_t {
+        const pid_t process = ::fork();
+        if (process == 0)
+          std::thread([] {
+            for (;;) ::pause();
+          }).detach();
+        return process;
+      }),
+      StartsWith("the warm process cannot be copied: prepare or fork: it has left a thread running beside its own"));
 }
 
 }  // namespace

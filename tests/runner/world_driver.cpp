@@ -27,8 +27,9 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-pid_t start(const std::string& program, const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,
-            const std::filesystem::path& output, const std::filesystem::path& errors) {
+pid_t start(const std::string& program, const std::vector<std::string>& arguments,
+            const std::map<std::string, std::string>& environment, const std::filesystem::path& output,
+            const std::filesystem::path& errors) {
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child > 0) return child;
@@ -59,7 +60,8 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 const event::CaseEnded& RankRemains::only_case() const {
-  if (cases.size() != 1) throw std::logic_error(fmt::format("{} cases ended, not one; standard error: {}", cases.size(), errors));
+  if (cases.size() != 1)
+    throw std::logic_error(fmt::format("{} cases ended, not one; standard error: {}", cases.size(), errors));
   return cases.front();
 }
 
@@ -75,7 +77,8 @@ void read_stream(const std::filesystem::path& file, RankRemains& into) {
   }
 }
 
-WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases, const WorldOptions& options) {
+WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases,
+                       const WorldOptions& options) {
   const TemporaryDirectory run;
   WorldPlan plan;
   plan.size = size;
@@ -115,7 +118,8 @@ WorldRemains run_world(const std::string& program, int size, std::vector<std::st
     if (WIFEXITED(status)) remain.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) remain.signal = WTERMSIG(status);
     remain.left = control.progress(rank).left;
-    if (!remain.left) control.doom({.culprit = rank, .reason = AbortReason::died, .text = fmt::format("rank {} is gone", rank)});
+    if (!remain.left)
+      control.doom({.culprit = rank, .reason = AbortReason::died, .text = fmt::format("rank {} is gone", rank)});
   }
   for (int rank = 0; rank < size; ++rank) {
     RankRemains& remain = remains.ranks[static_cast<std::size_t>(rank)];
@@ -136,8 +140,8 @@ std::vector<ProgramEnd> run_program(const std::string& program, std::vector<std:
   const auto file = [&](int copy, const char* what) { return directory.path() / fmt::format("{}.{}", copy, what); };
   std::vector<pid_t> children;
   for (int copy = 0; copy < count; ++copy) {
-    children.push_back(start(program, arguments, environment ? environment(copy) : std::map<std::string, std::string>{}, file(copy, "out"),
-                             file(copy, "err")));
+    children.push_back(start(program, arguments, environment ? environment(copy) : std::map<std::string, std::string>{},
+                             file(copy, "out"), file(copy, "err")));
   }
   std::vector<ProgramEnd> ends(children.size());
   for (int copy = 0; copy < count; ++copy) {

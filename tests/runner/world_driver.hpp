@@ -36,11 +36,12 @@ struct WorldRemains {
 
 struct WorldOptions {
   std::function<void(WorldPlan&)> plan;  ///< changes the default plan
-  std::string shell;                     ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
+  std::string shell;  ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
 };
 
 /// Starts `size` ranks of the program and waits for all of them. Dooms the world if a rank ends without leaving.
-WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases, const WorldOptions& options = {});
+WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases,
+                       const WorldOptions& options = {});
 
 struct ProgramEnd {
   int exit_code = -1;

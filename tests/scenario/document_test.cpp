@@ -98,7 +98,8 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
   // A residual adds what arrives: the features must come out as they came in.
   const std::int64_t arriving = features;
   module.frozen = dice.toss();
-  for (int i = 0; i < 3; ++i) module.children.push_back(random_module(dice, "m" + std::to_string(i), depth - 1, features));
+  for (int i = 0; i < 3; ++i)
+    module.children.push_back(random_module(dice, "m" + std::to_string(i), depth - 1, features));
   if (features == arriving && dice.toss()) module.kind = ModuleKind::residual;
   if (module.kind == ModuleKind::sequential && dice.toss()) {
     module.kind = dice.toss() ? ModuleKind::discard : ModuleKind::list;
@@ -120,7 +121,9 @@ std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
     return all.empty() ? std::nullopt : std::optional(all.front().name);
   }
   if (kind != WorkKind::forward && kind != WorkKind::backward) {
-    return fully_shard(scenario.plan).wrap.empty() ? std::nullopt : std::optional(fully_shard(scenario.plan).wrap.front().modules.front());
+    return fully_shard(scenario.plan).wrap.empty()
+               ? std::nullopt
+               : std::optional(fully_shard(scenario.plan).wrap.front().modules.front());
   }
   for (const std::string& path : paths(scenario.model)) {
     if (!is_container(find(scenario.model, path)->kind)) return path;
@@ -128,7 +131,9 @@ std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
   return std::nullopt;
 }
 
-DType random_dtype(Dice& dice) { return std::array{DType::f32, DType::bf16, DType::f16}.at(static_cast<std::size_t>(dice.up_to(2))); }
+DType random_dtype(Dice& dice) {
+  return std::array{DType::f32, DType::bf16, DType::f16}.at(static_cast<std::size_t>(dice.up_to(2)));
+}
 
 bool is_valid(const Scenario& scenario) {
   try {
@@ -152,7 +157,8 @@ Action random_registration(Dice& dice, std::string module) {
 
 // Before all else, what only comes before all else; extensions and hooks where the validator has nothing against them.
 void begin_with_preparations(Dice& dice, Scenario& scenario) {
-  std::vector<Action>& body = scenario.script.segments.insert(scenario.script.segments.begin(), Script::Segment())->body;
+  std::vector<Action>& body =
+      scenario.script.segments.insert(scenario.script.segments.begin(), Script::Segment())->body;
   const std::vector<ParameterShape> all = parameters(scenario.model);
   if (scenario.plan.initialisation == Initialisation::meta && !all.empty()) {
     if (dice.toss()) body.push_back({.kind = ActionKind::materialize});
@@ -160,7 +166,8 @@ void begin_with_preparations(Dice& dice, Scenario& scenario) {
   }
   for (const ParameterShape& parameter : all) {
     if (dice.toss()) continue;
-    Extension extension{.kind = static_cast<ExtensionKind>(dice.up_to(4)), .form = static_cast<ExtensionForm>(dice.up_to(1))};
+    Extension extension{.kind = static_cast<ExtensionKind>(dice.up_to(4)),
+                        .form = static_cast<ExtensionForm>(dice.up_to(1))};
     extension.pre = dice.toss();
     extension.post = dice.toss();
     if (dice.toss()) {
@@ -188,7 +195,8 @@ std::map<std::string, std::string> random_paths(Dice& dice, const Model& model) 
 
 std::vector<double> random_input(Dice& dice, const Shape& shape) {
   std::vector<double> values(static_cast<std::size_t>(numel(shape)));
-  for (double& value : values) value = static_cast<double>(dice.up_to(1000) - 500) / static_cast<double>(1 + dice.up_to(9));
+  for (double& value : values)
+    value = static_cast<double>(dice.up_to(1000) - 500) / static_cast<double>(1 + dice.up_to(9));
   return values;
 }
 
@@ -197,18 +205,23 @@ Scenario random_scenario(Dice& dice) {
   Scenario scenario;
   std::int64_t features = 1 + dice.up_to(5);
   scenario.script.input = {1 + dice.up_to(3), features};
-  for (int i = 0; i < 3; ++i) scenario.model.root.children.push_back(random_module(dice, "m" + std::to_string(i), 2, features));
+  for (int i = 0; i < 3; ++i)
+    scenario.model.root.children.push_back(random_module(dice, "m" + std::to_string(i), 2, features));
   scenario.model.loss = {.kind = static_cast<LossKind>(dice.up_to(2))};
   if (scenario.model.loss.kind != LossKind::sum) scenario.model.loss.divisor = static_cast<double>(1 + dice.up_to(4));
-  if (scenario.model.loss.kind == LossKind::dot) scenario.model.loss.dot_seed = static_cast<std::uint32_t>(dice.up_to(1LL << 31));
+  if (scenario.model.loss.kind == LossKind::dot)
+    scenario.model.loss.dot_seed = static_cast<std::uint32_t>(dice.up_to(1LL << 31));
   scenario.model.init_divisor = static_cast<int>(1 + dice.up_to(9));
   scenario.model.init = static_cast<Distribution>(dice.up_to(1));
   const auto all = paths(scenario.model);
   for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
     if (!dice.toss()) continue;
     const auto reshard = static_cast<Reshard>(dice.up_to(3));
-    fully_shard(scenario.plan).wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
-    if (dice.toss()) fully_shard(scenario.plan).wrap.back().forward_prefetch = {fully_shard(scenario.plan).wrap.front().modules.front()};
+    fully_shard(scenario.plan)
+        .wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
+    if (dice.toss())
+      fully_shard(scenario.plan).wrap.back().forward_prefetch = {
+          fully_shard(scenario.plan).wrap.front().modules.front()};
     if (dice.toss()) fully_shard(scenario.plan).wrap.back().backward_prefetch = {*path, *path};
   }
   if (dice.toss()) scenario.plan.mesh.shape = {2, 3};
@@ -220,54 +233,66 @@ Scenario random_scenario(Dice& dice) {
   if (dice.toss()) fully_shard(scenario.plan).gradient_divide_factor = 0.5;
   if (dice.toss()) fully_shard(scenario.plan).live_reduce_inputs = 3;
   fully_shard(scenario.plan).backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
-  scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)), .rate = static_cast<double>(dice.up_to(9)) / 7};
-  if (scenario.plan.optimizer.kind == OptimizerKind::adamw) scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
+  scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)),
+                             .rate = static_cast<double>(dice.up_to(9)) / 7};
+  if (scenario.plan.optimizer.kind == OptimizerKind::adamw)
+    scenario.plan.optimizer.weight_decay = static_cast<double>(dice.up_to(3)) / 3;
   if (scenario.plan.optimizer.kind == OptimizerKind::sgd && dice.toss()) scenario.plan.optimizer.momentum = 0.5;
   if (dice.toss()) scenario.plan.mixed_precision.param = random_dtype(dice);
   if (dice.toss()) scenario.plan.mixed_precision.reduce = random_dtype(dice);
   if (dice.toss()) scenario.plan.mixed_precision.output = random_dtype(dice);
   scenario.plan.mixed_precision.cast_forward_inputs = dice.toss();
   scenario.plan.initialisation = static_cast<Initialisation>(dice.up_to(1));
-  if (dice.toss()) scenario.script.given = {{random_input(dice, scenario.script.input)}, {random_input(dice, scenario.script.input)}};
+  if (dice.toss())
+    scenario.script.given = {{random_input(dice, scenario.script.input)}, {random_input(dice, scenario.script.input)}};
   scenario.script.keep_tensors = dice.toss();
   scenario.script.enforce_tags = dice.toss();
   scenario.script.input_divisor = static_cast<int>(1 + dice.up_to(9));
   for (int i = 0; i < 2; ++i) {
-    scenario.script.segments.push_back({.iterations = static_cast<int>(1 + dice.up_to(3)),
-                                        .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
+    scenario.script.segments.push_back(
+        {.iterations = static_cast<int>(1 + dice.up_to(3)),
+         .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
     std::vector<Action>& body = scenario.script.segments.back().body;
     const char* const runs = scenario.model.root.children.front().kind == ModuleKind::list || dice.toss() ? "" : "m0";
     if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = runs});
     if (dice.toss()) body.front().paths = random_paths(dice, scenario.model);
     if (!is_valid(scenario)) body.front().paths.clear();  // a choice that does not run
-    if (dice.toss()) body.insert(body.begin(), {.kind = ActionKind::forward, .ranks = {0, static_cast<int>(1 + dice.up_to(6))}});
+    if (dice.toss())
+      body.insert(body.begin(), {.kind = ActionKind::forward, .ranks = {0, static_cast<int>(1 + dice.up_to(6))}});
     if (dice.toss()) body.push_back({.kind = ActionKind::zero_grad, .to_zero = dice.toss()});
-    if (dice.toss()) body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 0.5, .norm_type = dice.toss() ? 3 : HUGE_VAL});
+    if (dice.toss())
+      body.push_back({.kind = ActionKind::clip_grad_norm, .max_norm = 0.5, .norm_type = dice.toss() ? 3 : HUGE_VAL});
     if (dice.toss()) {
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = false});
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = true});
     }
-    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss()) body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
+    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss())
+      body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
     if (!fully_shard(scenario.plan).wrap.empty() && dice.toss()) {
-      body.push_back(
-          {.kind = ActionKind::set_requires_all_reduce, .module = fully_shard(scenario.plan).wrap[0].modules[0], .value = dice.toss()});
+      body.push_back({.kind = ActionKind::set_requires_all_reduce,
+                      .module = fully_shard(scenario.plan).wrap[0].modules[0],
+                      .value = dice.toss()});
     }
   }
   for (int i = 0; i < 3; ++i) {
     const auto kind = static_cast<WorkKind>(dice.up_to(static_cast<int>(WorkKind::other)));
     if (dice.toss()) scenario.costs.work[kind] = dice.time();
-    if (const auto label = label_of(scenario, kind); label && dice.toss()) scenario.costs.labelled_work[{kind, *label}] = dice.time();
+    if (const auto label = label_of(scenario, kind); label && dice.toss())
+      scenario.costs.labelled_work[{kind, *label}] = dice.time();
     const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
     if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
     const bool named = !fully_shard(scenario.plan).wrap.empty() && dice.toss();
-    const std::string tag = named ? fully_shard(scenario.plan).wrap.back().modules.front() : std::string(gradient_norm_tag);
+    const std::string tag =
+        named ? fully_shard(scenario.plan).wrap.back().modules.front() : std::string(gradient_norm_tag);
     if (dice.toss()) scenario.costs.tagged_collectives[{collective, tag}] = dice.time();
   }
   scenario.costs.host_call = dice.time();
   scenario.costs.separate_resources = dice.toss();
-  const bool splits = std::ranges::any_of(fully_shard(scenario.plan).wrap,
-                                          [](const auto& group) { return group.reshard_after_forward.kind == Reshard::size; });
-  if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss()) scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
+  const bool splits = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const auto& group) {
+    return group.reshard_after_forward.kind == Reshard::size;
+  });
+  if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss())
+    scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
   scenario.costs.single_stream = dice.toss();
   scenario.costs.hide_undeclared_memory = dice.toss();
   begin_with_preparations(dice, scenario);
@@ -315,7 +340,8 @@ TEST_CASE("a document of version 1 is read, and written as one of version 2") {
   Json other_kind = then;
   other_kind["plan"]["engine"] = "telepathy";
   CHECK(refusal(other_kind) ==
-        "scenario: plan.engine: no engine kind of this worker is named \"telepathy\"; kinds: fully_shard, flat_shard, replicate");
+        "scenario: plan.engine: no engine kind of this worker is named \"telepathy\"; kinds: fully_shard, flat_shard, "
+        "replicate");
   other_kind["plan"]["engine"] = "fully_shrad";
   CHECK(refusal(other_kind) ==
         "scenario: plan.engine: no engine kind of this worker is named \"fully_shrad\"; closest is \"fully_shard\"; "
@@ -325,31 +351,36 @@ TEST_CASE("a document of version 1 is read, and written as one of version 2") {
   CHECK(refusal(wrong) == "scenario: plan.wrap[0].modules: expected at least one path, found an array of 0");
   Json of_both = then;
   of_both["plan"]["fully_shard"] = now["plan"]["fully_shard"];
-  CHECK(refusal(of_both) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+  CHECK(refusal(of_both) ==
+        "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
 }
 
 TEST_CASE("a document that mixes versions is answered with what to change") {
   Json forgotten = document();
   forgotten.erase("version");
-  CHECK(refusal(forgotten) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+  CHECK(refusal(forgotten) ==
+        "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
   forgotten["version"] = 1;
-  CHECK(refusal(forgotten) == "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
+  CHECK(refusal(forgotten) ==
+        "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
   forgotten["plan"].erase("fully_shard");
   CHECK(refusal(forgotten) ==
-        "scenario: plan: it has no \"engine\", which version 1 asks for: for version 2, write \"version\": 2 into the document");
+        "scenario: plan: it has no \"engine\", which version 1 asks for: for version 2, write \"version\": 2 into the "
+        "document");
   Json late = of_version_1(document());
   late["version"] = 2;
   CHECK(refusal(late) ==
-        "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its engine kind; "
+        "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its engine "
+        "kind; "
         "kinds: fully_shard, flat_shard, replicate");
 }
 
 TEST_CASE("a plan has one engine section") {
   Json none = document();
   none["plan"].erase("fully_shard");
-  CHECK(
-      refusal(none) ==
-      "scenario: plan: it has no engine section: add a section with the name of an engine kind; kinds: fully_shard, flat_shard, replicate");
+  CHECK(refusal(none) ==
+        "scenario: plan: it has no engine section: add a section with the name of an engine kind; kinds: fully_shard, "
+        "flat_shard, replicate");
   none["plan"]["flat_shrad"] = {{"wrap", {""}}};
   CHECK(refusal(none) ==
         "scenario: plan.flat_shrad: no such key, and no engine kind of this worker; closest is \"flat_shard\"; "
@@ -382,14 +413,18 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   CHECK(with_call("forward") == "none");
   CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"value", true}}) == "none");
   CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
-        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): flat_shard has this switch for the whole model only: leave the "
+        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): flat_shard has this switch for the whole "
+        "model only: leave the "
         "module out");
   for (const char* call : {"unshard", "wait_for_unshard", "reshard", "post_optim_event"})
     CHECK(with_call(call) ==
-          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call", call));
-  for (const char* call : {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"}) {
+          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call",
+                      call));
+  for (const char* call :
+       {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"}) {
     CHECK(with_call({{"call", call}, {"value", false}}) ==
-          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call", call));
+          fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call",
+                      call));
   }
   CHECK(with_call({{"call", "evaluate"}, {"module", "layer"}, {"method", true}}) ==
         "scenario: script.segments[0].body[0] (evaluate): engines of the kind flat_shard run no methods as forwards");
@@ -400,7 +435,8 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   CHECK(refusal(json) == "none");
   json["costs"]["collectives"]["all_gather"]["tagged"] = {{"execution odor", "1us"}};
   CHECK(refusal(json) ==
-        "scenario: costs.collectives.all_gather.tagged.\"execution odor\": no collective has the tag \"execution odor\"; closest is "
+        "scenario: costs.collectives.all_gather.tagged.\"execution odor\": no collective has the tag \"execution "
+        "odor\"; closest is "
         "\"execution order\"");
   json["costs"].erase("collectives");
 
@@ -443,7 +479,8 @@ TEST_CASE("a plan for replicate is read whole, and what is usual is not written"
   CHECK(replicate(usual.plan) == ReplicatePlan());
   CHECK(Json(usual)["plan"]["replicate"] == Json::object());
 
-  const Json eager{{"first_bucket_bytes", 16}, {"bucket_bytes", 1}, {"gradients", "views"}, {"unused_parameters", true}};
+  const Json eager{
+      {"first_bucket_bytes", 16}, {"bucket_bytes", 1}, {"gradients", "views"}, {"unused_parameters", true}};
   json["plan"]["replicate"] = eager;
   const auto of_eager = json.get<Scenario>();
   const ReplicatePlan& section = replicate(of_eager.plan);
@@ -466,50 +503,61 @@ TEST_CASE("a plan for replicate is read whole, and what is usual is not written"
   CHECK(replicate(json.get<Scenario>().plan).compile == CompilePlan());
   CHECK(Json(json.get<Scenario>())["plan"]["replicate"] == json["plan"]["replicate"]);
 
-  json["plan"] = {{"mesh", {{"shape", {2, 2}}, {"names", {"copies", "parts"}}}}, {"replicate", {{"tensor_parallel", {{"layer", "row"}}}}}};
+  json["plan"] = {{"mesh", {{"shape", {2, 2}}, {"names", {"copies", "parts"}}}},
+                  {"replicate", {{"tensor_parallel", {{"layer", "row"}}}}}};
   const auto parallel = json.get<Scenario>();
-  CHECK(replicate(parallel.plan).tensor_parallel == std::map<std::string, TensorParallel>{{"layer", TensorParallel::row}});
+  CHECK(replicate(parallel.plan).tensor_parallel ==
+        std::map<std::string, TensorParallel>{{"layer", TensorParallel::row}});
   CHECK(Json(parallel)["plan"]["replicate"] == json["plan"]["replicate"]);
 
   json["plan"] = {{"replicate", {{"parameter_dtypes", {{"layer", "f16"}}}}}};
   const auto low = json.get<Scenario>();
   CHECK(replicate(low.plan).parameter_dtypes == std::map<std::string, DType>{{"layer", DType::f16}});
-  CHECK((replicate(low.plan).dtype_of("layer.bias") == DType::f16 && replicate(low.plan).dtype_of("other.weight") == DType::f32));
+  CHECK((replicate(low.plan).dtype_of("layer.bias") == DType::f16 &&
+         replicate(low.plan).dtype_of("other.weight") == DType::f32));
   CHECK(Json(low)["plan"]["replicate"] == json["plan"]["replicate"]);
 }
 
 TEST_CASE("groups of replicate are the buckets that there can be, and only they and agreements are tags") {
   Json json = replicated();
-  CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model) == std::vector<std::string>{"bucket 0", "bucket 1"});
-  json["costs"]["collectives"] = {{"all_reduce", {{"fixed", "1ms"}, {"tagged", {{"bucket 1", "2ms"}, {"used parameters", "1us"}}}}}};
+  CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model) ==
+        std::vector<std::string>{"bucket 0", "bucket 1"});
+  json["costs"]["collectives"] = {
+      {"all_reduce", {{"fixed", "1ms"}, {"tagged", {{"bucket 1", "2ms"}, {"used parameters", "1us"}}}}}};
   CHECK(refusal(json) == "none");
   json["costs"]["collectives"]["all_reduce"]["tagged"] = {{"bucket 2", "2ms"}};
-  CHECK(refusal(json).starts_with("scenario: costs.collectives.all_reduce.tagged.\"bucket 2\": no collective has the tag \"bucket 2\""));
+  CHECK(refusal(json).starts_with(
+      "scenario: costs.collectives.all_reduce.tagged.\"bucket 2\": no collective has the tag \"bucket 2\""));
   json.erase("costs");
   json["model"]["root"]["children"][0]["frozen"] = true;
   CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model).empty());
 }
 
 TEST_CASE("places in a plan for replicate are in the document") {
-  CHECK(refusal_of_section({{"buckets", 1}}).starts_with("scenario: plan.replicate.buckets: no such key; there is first_bucket_bytes"));
+  CHECK(refusal_of_section({{"buckets", 1}})
+            .starts_with("scenario: plan.replicate.buckets: no such key; there is first_bucket_bytes"));
   for (const char* limit : {"first_bucket_bytes", "bucket_bytes"}) {
     CHECK(refusal_of_section({{limit, 0}}) ==
           fmt::format("scenario: plan.replicate.{}: expected an integer from 1 to 1099511627776, found 0", limit));
   }
   CHECK(refusal_of_section({{"gradients", "vies"}}).starts_with("scenario: plan.replicate.gradients: "));
   CHECK(refusal_of_section({{"unused_parameters", 1}}).starts_with("scenario: plan.replicate.unused_parameters: "));
-  CHECK(refusal_of_section({{"compile", {{"fusion", "all"}}}}).starts_with("scenario: plan.replicate.compile.fusion: "));
-  CHECK(refusal_of_section({{"compile", {{"region", "forward"}}}}).starts_with("scenario: plan.replicate.compile.region: "));
-  CHECK(refusal_of_section({{"compile", {{"wait", true}}}}).starts_with("scenario: plan.replicate.compile.wait: no such key"));
+  CHECK(
+      refusal_of_section({{"compile", {{"fusion", "all"}}}}).starts_with("scenario: plan.replicate.compile.fusion: "));
+  CHECK(refusal_of_section({{"compile", {{"region", "forward"}}}})
+            .starts_with("scenario: plan.replicate.compile.region: "));
+  CHECK(refusal_of_section({{"compile", {{"wait", true}}}})
+            .starts_with("scenario: plan.replicate.compile.wait: no such key"));
   CHECK(refusal_of_section({{"compile", Json::object()}, {"unused_parameters", true}}) ==
-        "scenario: plan.replicate.unused_parameters: a compiled step needs a gradient of each parameter: leave out this key or compile");
+        "scenario: plan.replicate.unused_parameters: a compiled step needs a gradient of each parameter: leave out "
+        "this key or compile");
   CHECK(refusal_of_section({{"compile", Json::object()}, {"gradients", "views"}}) ==
         "scenario: plan.replicate.gradients: a compiled step has no gradients in buckets: leave the key out");
   Json json = replicated();
   json["plan"]["mixed_precision"] = {{"reduce", "bf16"}};
-  CHECK(
-      refusal(json) ==
-      "scenario: plan.mixed_precision: replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
+  CHECK(refusal(json) ==
+        "scenario: plan.mixed_precision: replicate has no mixed precision: leave the key out, or register a hook that "
+        "compresses gradients");
 }
 
 TEST_CASE("dtypes are for modules that have parameters, alike where these are shared, and for sgd") {
@@ -527,17 +575,22 @@ TEST_CASE("dtypes are for modules that have parameters, alike where these are sh
 
   json["plan"]["optimizer"] = {{"kind", "adam"}};
   CHECK(of({{"layer", "bf16"}}) ==
-        "scenario: plan.optimizer.kind: parameter_dtypes need sgd, found adam: its averages lose too much in a low dtype");
+        "scenario: plan.optimizer.kind: parameter_dtypes need sgd, found adam: its averages lose too much in a low "
+        "dtype");
   json["plan"].erase("optimizer");
 
   Json& children = json["model"]["root"]["children"];
   children.push_back({{"name", "back"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});
-  children.push_back({{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
+  children.push_back(
+      {{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
   CHECK(of({{"layer", "bf16"}, {"head", "bf16"}}) == "none");
-  CHECK(of({{"layer", "bf16"}}) ==
-        place + "layer: \"head\" shares the weight of \"layer\", but one is f32 and the other bf16: give both the same dtype");
-  CHECK(of({{"layer", "bf16"}, {"head", "f16"}}) ==
-        place + "head: \"head\" shares the weight of \"layer\", but one is f16 and the other bf16: give both the same dtype");
+  CHECK(of({{"layer", "bf16"}}) == place +
+                                       "layer: \"head\" shares the weight of \"layer\", but one is f32 and the other "
+                                       "bf16: give both the same dtype");
+  CHECK(
+      of({{"layer", "bf16"}, {"head", "f16"}}) ==
+      place +
+          "head: \"head\" shares the weight of \"layer\", but one is f16 and the other bf16: give both the same dtype");
 
   json = replicated();
   json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
@@ -549,24 +602,31 @@ TEST_CASE("dtypes are for modules that have parameters, alike where these are sh
 TEST_CASE("tensor parallelism is for linear modules whose features divide, on a mesh of two dimensions") {
   const Json parallel{{"tensor_parallel", {{"layer", "row"}}}};
   CHECK(refusal_of_section(parallel) ==
-        "scenario: plan.mesh: tensor_parallel needs two dimensions, copies and parts, as in {\"shape\": [2, 2]}; found 1");
+        "scenario: plan.mesh: tensor_parallel needs two dimensions, copies and parts, as in {\"shape\": [2, 2]}; found "
+        "1");
   Json json = replicated();
   json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
-  CHECK(refusal(json) == "scenario: plan.mesh: 2 dimensions need tensor_parallel: divide modules, or give the mesh one dimension");
+  CHECK(refusal(json) ==
+        "scenario: plan.mesh: 2 dimensions need tensor_parallel: divide modules, or give the mesh one dimension");
   const auto of = [&](const char* module, const char* way) {
     json["plan"]["replicate"] = {{"tensor_parallel", {{module, way}}}};
     return refusal(json);
   };
   CHECK(of("layer", "row") == "none");
   CHECK(of("layer", "column") ==
-        "scenario: plan.replicate.tensor_parallel.layer: \"layer\" has 3 output features for 2 ranks: choose a multiple of 2");
-  CHECK(of("lair", "row") == "scenario: plan.replicate.tensor_parallel.lair: the model has no module \"lair\"; closest is \"layer\"");
-  CHECK(of("relu", "row") == "scenario: plan.replicate.tensor_parallel.relu: expected a linear module, found \"relu\", of kind relu");
+        "scenario: plan.replicate.tensor_parallel.layer: \"layer\" has 3 output features for 2 ranks: choose a "
+        "multiple of 2");
+  CHECK(of("lair", "row") ==
+        "scenario: plan.replicate.tensor_parallel.lair: the model has no module \"lair\"; closest is \"layer\"");
+  CHECK(of("relu", "row") ==
+        "scenario: plan.replicate.tensor_parallel.relu: expected a linear module, found \"relu\", of kind relu");
   CHECK(of("layer", "rows").starts_with("scenario: plan.replicate.tensor_parallel.layer: "));
   Json& children = json["model"]["root"]["children"];
   children.push_back({{"name", "back"}, {"kind", "linear"}, {"in_features", 3}, {"out_features", 4}});
-  children.push_back({{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
-  CHECK(of("head", "row").starts_with("scenario: plan.replicate.tensor_parallel.head: \"head\" shares the weight of \"layer\""));
+  children.push_back(
+      {{"name", "head"}, {"kind", "linear"}, {"in_features", 4}, {"out_features", 3}, {"tied_to", "layer"}});
+  CHECK(of("head", "row")
+            .starts_with("scenario: plan.replicate.tensor_parallel.head: \"head\" shares the weight of \"layer\""));
 }
 
 TEST_CASE("calls in a plan for replicate are those that the kind has") {
@@ -574,16 +634,19 @@ TEST_CASE("calls in a plan for replicate are those that the kind has") {
   CHECK(refusal_of_replicated_call({{"call", "set_requires_gradient_sync"}, {"value", true}}) == "none");
   CHECK(refusal_of_replicated_call({{"call", "register_hook"}, {"hook", "plain"}}) == "none");
   CHECK(refusal_of_replicated_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
-        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): replicate has this switch for the whole model only: leave the "
+        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): replicate has this switch for the whole "
+        "model only: leave the "
         "module out");
   CHECK(refusal_of_replicated_call({{"call", "evaluate"}, {"module", "layer"}, {"method", true}}) ==
         "scenario: script.segments[0].body[0] (evaluate): engines of the kind replicate run no methods as forwards");
   const auto no_such_call = [](const char* call) {
-    return fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind replicate have no such call", call);
+    return fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind replicate have no such call",
+                       call);
   };
   for (const char* call : {"unshard", "wait_for_unshard", "reshard", "post_optim_event"})
     CHECK(refusal_of_replicated_call(call) == no_such_call(call));
-  for (const char* call : {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"})
+  for (const char* call :
+       {"set_requires_all_reduce", "set_reshard_after_backward", "set_unshard_in_backward", "set_is_last_backward"})
     CHECK(refusal_of_replicated_call({{"call", call}, {"value", false}}) == no_such_call(call));
   CHECK(refusal_of_replicated_call({{"call", "clip_grad_norm"}, {"max_norm", 1}}) == no_such_call("clip_grad_norm"));
   CHECK(refusal_of_replicated_call({{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}})
@@ -612,7 +675,11 @@ TEST_CASE("a document says which extensions there are, and what is given") {
   json["script"]["keep_tensors"] = true;
   json["script"]["segments"][0]["iterations"] = 1;
   Json& body = json["script"]["segments"][0]["body"];
-  body = {{{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "int8"}, {"form", "minimal"}, {"hooks", {"post"}}},
+  body = {{{"call", "extend"},
+           {"parameter", "layer.weight"},
+           {"extension", "int8"},
+           {"form", "minimal"},
+           {"hooks", {"post"}}},
           {{"call", "materialize"}, {"module", "layer"}},
           "initialize"};
   const auto scenario = json.get<Scenario>();
@@ -622,7 +689,9 @@ TEST_CASE("a document says which extensions there are, and what is given") {
   CHECK(scenario.script.keep_tensors);
   const std::vector<Action> read{
       {.kind = ActionKind::extend,
-       .extension = Extension{.parameter = "layer.weight", .kind = ExtensionKind::int8, .form = ExtensionForm::minimal, .pre = false}},
+       .extension =
+           Extension{
+               .parameter = "layer.weight", .kind = ExtensionKind::int8, .form = ExtensionForm::minimal, .pre = false}},
       {.kind = ActionKind::materialize, .module = "layer"},
       {.kind = ActionKind::initialize}};
   CHECK(scenario.script.segments[0].body == read);
@@ -636,14 +705,22 @@ TEST_CASE("a document says which hooks there are, and where") {
     call.update(keys);
     return call;
   };
-  const Json full = registration(
-      {{"module", "layer"}, {"hook", "doubled"}, {"point", "after_accumulation"}, {"state", 5}, {"direct", true}, {"fails_on", {0, 2}}});
+  const Json full = registration({{"module", "layer"},
+                                  {"hook", "doubled"},
+                                  {"point", "after_accumulation"},
+                                  {"state", 5},
+                                  {"direct", true},
+                                  {"fails_on", {0, 2}}});
   body = {full, registration({{"hook", "fp16_compress"}, {"refused", true}})};
   const auto scenario = json.get<Scenario>();
   const std::vector<Action> read{
       {.kind = ActionKind::register_hook,
        .module = "layer",
-       .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_accumulation, .state = 5, .direct = true, .fails_on = {0, 2}}},
+       .hook = Hook{.kind = HookKind::doubled,
+                    .point = HookPoint::after_accumulation,
+                    .state = 5,
+                    .direct = true,
+                    .fails_on = {0, 2}}},
       {.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::fp16_compress, .refused = true}}};
   CHECK(scenario.script.segments[0].body == read);
   CHECK(Json(scenario)["script"]["segments"][0]["body"] == body);
@@ -654,13 +731,14 @@ TEST_CASE("a document says which hooks there are, and where") {
   };
   const std::string place = "scenario: script.segments[0].body[0]";
   CHECK(refused("register_hook").starts_with(place));
-  CHECK(
-      refused(registration({{"hook", "half"}})) ==
-      place +
-          ".hook: expected one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", \"bf16_compress\", \"not_callable\", found \"half\"");
+  CHECK(refused(registration({{"hook", "half"}})) ==
+        place +
+            ".hook: expected one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", \"bf16_compress\", "
+            "\"not_callable\", found \"half\"");
   CHECK(refused(registration({{"hook", "plain"}, {"point", "late"}})) ==
         place + ".point: expected one of \"reduction\", \"after_reduction\", \"after_accumulation\", found \"late\"");
-  CHECK(refused(registration({{"hook", "sum"}, {"point", "after_reduction"}})) == place + ".hook: a sum is for the point reduction only");
+  CHECK(refused(registration({{"hook", "sum"}, {"point", "after_reduction"}})) ==
+        place + ".hook: a sum is for the point reduction only");
   CHECK(refused(registration({{"hook", "bf16_compress"}, {"fails_on", {0}}})) ==
         place + ".fails_on: a hook of the engine's own does not fail as planned");
   for (const Json& never : {Json{{"hook", "plain"}, {"refused", true}}, Json{{"hook", "not_callable"}}}) {
@@ -690,7 +768,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
   const std::vector<Wrong> all{
       {"", 7, "scenario: expected an object, found 7"},
       {"/costs/colectives", "1ms",
-       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, imagined_ranks, single_stream, "
+       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, "
+       "imagined_ranks, single_stream, "
        "hide_undeclared_memory"},
       {"/model/root/kind", "conv",
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
@@ -699,8 +778,10 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
-      {"/model/init", "normal", R"(scenario: model.init: expected one of "uniform", "truncated_normal", found "normal")"},
-      {"/model/root/children/0", Json::object({{"name", "c"}, {"kind", "convolution"}, {"in_features", 4}, {"out_features", 4}}),
+      {"/model/init", "normal",
+       R"(scenario: model.init: expected one of "uniform", "truncated_normal", found "normal")"},
+      {"/model/root/children/0",
+       Json::object({{"name", "c"}, {"kind", "convolution"}, {"in_features", 4}, {"out_features", 4}}),
        "scenario: model.root.children[0].channels: is missing"},
       {"/model/root/children/0",
        Json::object({{"name", "c"}, {"kind", "convolution"}, {"channels", 0}, {"in_features", 4}, {"out_features", 4}}),
@@ -708,40 +789,51 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/model/root/children/0",
        Json::object({{"name", "c"}, {"kind", "convolution"}, {"channels", 3}, {"in_features", 4}, {"out_features", 4}}),
        R"(scenario: model.root.children[0] ("c"): 3 channels do not divide its 4 input features: choose a divisor of 4)"},
-      {"/model/root/children/0/bias", "no", "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
+      {"/model/root/children/0/bias", "no",
+       "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
       {"/model/root/children/0/forward_sleep", "25 parsecs",
-       "scenario: model.root.children[0].forward_sleep: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
+       "scenario: model.root.children[0].forward_sleep: expected a duration from 0 to a day: up to 86400000000000 "
+       "nanoseconds, or a text "
        "like \"25ms\" or "
        "\"1.5us\", "
        "found \"25 parsecs\""},
-      {"/model/root/children/1/children", Json::array(), "scenario: model.root.children[1].children: no such key; there is name, kind"},
+      {"/model/root/children/1/children", Json::array(),
+       "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
       {"/model/root/children/1", Json::object({{"name", "relu"}}),
        R"(scenario: model.root.children[1].kind: is missing; one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", )"
        R"("attention", "residual", "discard", "list", "choice", "use")"},
       {"/plan/fully_shard/wrap/0/reshard_after_forward", 2.5,
-       "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or \"automatic\", found 2.5"},
+       "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or "
+       "\"automatic\", found 2.5"},
       {"/plan/fully_shard/wrap/0/modules", Json::array(),
        "scenario: plan.fully_shard.wrap[0].modules: expected at least one path, found an array of 0"},
-      {"/plan/mesh", {{"shape", {2, 0}}}, "scenario: plan.mesh.shape[1]: expected an integer from 1 to 1048576, found 0"},
+      {"/plan/mesh",
+       {{"shape", {2, 0}}},
+       "scenario: plan.mesh.shape[1]: expected an integer from 1 to 1048576, found 0"},
       {"/plan/fully_shard/shard_dims",
        {{"layer.weight", 9}},
        "scenario: plan.fully_shard.shard_dims.\"layer.weight\": expected an integer from -8 to 8, found 9"},
       {"/plan/fully_shard/gradient_divide_factor", 0,
        "scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found 0"},
-      {"/model/root/children/0/tied_to", "", "scenario: model.root.children[0].tied_to: expected a text that is not empty, found \"\""},
+      {"/model/root/children/0/tied_to", "",
+       "scenario: model.root.children[0].tied_to: expected a text that is not empty, found \"\""},
       {"/script/segments/0/body/1", "clip_grad_norm",
-       "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found \"clip_grad_norm\""},
+       "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found "
+       "\"clip_grad_norm\""},
       {"/model/root/children/0/tensor", "pair",
-       "scenario: model.root.children[0].tensor: expected one of \"plain\", \"two_tensor\", \"low_precision\", found \"pair\""},
+       "scenario: model.root.children[0].tensor: expected one of \"plain\", \"two_tensor\", \"low_precision\", found "
+       "\"pair\""},
       {"/plan/mixed_precision",
        {{"param", "f64"}},
        "scenario: plan.mixed_precision.param: expected \"bf16\", \"f16\" or \"f32\", found \"f64\""},
       {"/plan/mixed_precision",
        {{"params", "f32"}},
        "scenario: plan.mixed_precision.params: no such key; there is param, reduce, output, cast_forward_inputs"},
-      {"/plan/initialisation", "deferred", "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
-      {"/script/given", Json::array(), "scenario: script.given: expected inputs for at least one iteration, found an array of 0"},
+      {"/plan/initialisation", "deferred",
+       "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
+      {"/script/given", Json::array(),
+       "scenario: script.given: expected inputs for at least one iteration, found an array of 0"},
       {"/script/given", Json::array({Json::array()}),
        "scenario: script.given[0]: expected the input of at least one rank, found an array of 0"},
       {"/script/given", {{{1, "2"}}}, "scenario: script.given[0][0][1]: expected a finite number, found \"2\""},
@@ -749,26 +841,33 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[0]: expected an object: this call says more than its name, found \"extend\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"extension", "bf16"}},
-       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an object of 2"},
+       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an "
+       "object of 2"},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}, {"tensor", "two_tensor"}, {"extension", "bf16"}},
-       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an object of 4"},
+       "scenario: script.segments[0].body[0]: expected what it is for, as \"parameter\" or as \"tensor\", found an "
+       "object of 4"},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"tensor", "plain"}, {"extension", "bf16"}},
-       "scenario: script.segments[0].body[0].tensor: expected a kind that is not plain: plain parameters are named one by one, found "
+       "scenario: script.segments[0].body[0].tensor: expected a kind that is not plain: plain parameters are named one "
+       "by one, found "
        "\"plain\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}},
-       "scenario: script.segments[0].body[0].extension: is missing; one of \"components\", \"bf16\", \"int8\", \"unpadded\", "
+       "scenario: script.segments[0].body[0].extension: is missing; one of \"components\", \"bf16\", \"int8\", "
+       "\"unpadded\", "
        "\"truncated\""},
       {"/script/segments/0/body/0",
        {{"call", "register_hook"}},
-       "scenario: script.segments[0].body[0].hook: is missing; one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", "
+       "scenario: script.segments[0].body[0].hook: is missing; one of \"plain\", \"doubled\", \"sum\", "
+       "\"fp16_compress\", "
        "\"bf16_compress\", \"not_callable\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}, {"hooks", {"pre", "pre"}}},
        "scenario: script.segments[0].body[0].hooks[1]: expected \"pre\" or \"post\", each once at most, found \"pre\""},
-      {"/script/segments/0/body/1", {{"call", "set_is_last_backward"}}, "scenario: script.segments[0].body[1].value: is missing"},
+      {"/script/segments/0/body/1",
+       {{"call", "set_is_last_backward"}},
+       "scenario: script.segments[0].body[1].value: is missing"},
       {"/script/segments/0/body/1",
        {{"call", "clip_grad_norm"}, {"max_norm", 1}, {"norm_type", "inf"}},
        "scenario: script.segments[0].body[1].norm_type: expected a positive number or \"infinity\", found \"inf\""},
@@ -777,7 +876,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].module: no such key; there is call, ranks"},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"ranks", Json::array()}},
-       "scenario: script.segments[0].body[1].ranks: expected at least one rank: leave the key out for all, found an array of 0"},
+       "scenario: script.segments[0].body[1].ranks: expected at least one rank: leave the key out for all, found an "
+       "array of 0"},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"ranks", {1, 1}}},
        "scenario: script.segments[0].body[1].ranks[1]: expected each rank once, found 1"},
@@ -793,20 +893,26 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/plan/fully_shard/live_reduce_inputs", 0,
        "scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0"},
       {"/script/segments/0/body/1", 7,
-       "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found 7"},
+       "scenario: script.segments[0].body[1]: expected the name of a call, or an object that has it as \"call\", found "
+       "7"},
       {"/plan/fully_shard/wrap/0/modules", Json::array({"lair"}),
        "scenario: plan.fully_shard.wrap[0].modules[0]: the model has no module \"lair\"; closest is \"layer\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
-       "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", \"post_optim_event\", "
-       "\"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", \"reshard\", \"set_requires_gradient_sync\", "
-       "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", \"set_is_last_backward\", "
+       "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", "
+       "\"post_optim_event\", "
+       "\"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", \"reshard\", "
+       "\"set_requires_gradient_sync\", "
+       "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", "
+       "\"set_is_last_backward\", "
        "\"extend\", \"materialize\", \"initialize\", \"register_hook\", found \"backwards\""},
       {"/costs/work/optimiser", "1ms",
-       "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", \"reduce_copy_in\", "
+       "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", "
+       "\"reduce_copy_in\", "
        "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},
       {"/costs/host_call", -1,
-       "scenario: costs.host_call: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text like \"25ms\" or "
+       "scenario: costs.host_call: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
+       "like \"25ms\" or "
        "\"1.5us\", found -1"},
   };
   for (const Wrong& wrong : all) {
@@ -831,8 +937,8 @@ TEST_CASE("durations are exact in both directions") {
   CHECK(duration_text(1'000'000'001) == "1.000000001s");
   CHECK(parse_duration("0.25 ms") == 250'000);
   CHECK(parse_duration("1.0ns") == 1);
-  for (const char* wrong :
-       {"", "ms", "1", "1 m", "-1ms", "1.ms", ".5ms", "1.5ns", "0.0001us", "1e3ms", "1  ms", "99999999999999999999ns", "9223372037s"}) {
+  for (const char* wrong : {"", "ms", "1", "1 m", "-1ms", "1.ms", ".5ms", "1.5ns", "0.0001us", "1e3ms", "1  ms",
+                            "99999999999999999999ns", "9223372037s"}) {
     INFO(wrong);
     CHECK(parse_duration(wrong) == std::nullopt);
   }

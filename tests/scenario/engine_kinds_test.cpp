@@ -25,7 +25,8 @@ TEST_CASE("a kind of engine has the common features, and its own") {
 
   CHECK(fully_shard_kind.find_feature("reshard_to_size") == FullyShardFeature::reshard_to_size);
   CHECK_FALSE(fully_shard_kind.find_feature("telepathy"));
-  for (const std::string_view name : fully_shard_kind.feature_names()) CHECK(fully_shard_kind.find_feature(name).value().name() == name);
+  for (const std::string_view name : fully_shard_kind.feature_names())
+    CHECK(fully_shard_kind.find_feature(name).value().name() == name);
 }
 
 TEST_CASE("features are equal, and ordered, by their names") {

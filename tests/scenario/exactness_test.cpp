@@ -26,9 +26,12 @@ Scenario two_layers(int steps) {
   fully_shard(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer.rate = 1;
   scenario.script.input = {1, 2};
-  scenario.script.segments = {
-      {.iterations = steps,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = steps,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -47,10 +50,14 @@ TEST_CASE("a hook instead of reductions decides by what gradients are divided, a
     Scenario scenario = two_layers(1);
     scenario.plan.engine = {};
     flat_shard(scenario.plan).wrap = {""};
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind, .direct = direct}}}});
-    scenario.script.segments.push_back(
-        {.body = {{ActionKind::step}, {ActionKind::zero_grad}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}});
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind, .direct = direct}}}});
+    scenario.script.segments.push_back({.body = {{ActionKind::step},
+                                                 {ActionKind::zero_grad},
+                                                 {ActionKind::forward},
+                                                 {ActionKind::backward},
+                                                 {ActionKind::capture}}});
     return exact_captures(scenario, ranks);
   };
   CHECK(hooked(HookKind::plain, 2) == Exact{true, true});
@@ -201,7 +208,8 @@ Scenario two_ways(std::vector<Action> body) {
   Scenario scenario = two_layers(1);
   const Module norm{.name = "norm", .kind = ModuleKind::layer_norm, .features = 1};
   const Module careful{.name = "careful", .kind = ModuleKind::sequential, .children = {linear("0", 2, 1), norm}};
-  scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("plain", 2, 1), careful}}};
+  scenario.model.root.children = {
+      {.name = "way", .kind = ModuleKind::choice, .children = {linear("plain", 2, 1), careful}}};
   scenario.script.segments = {{1, std::move(body)}};
   return scenario;
 }
@@ -258,8 +266,9 @@ TEST_CASE("nothing is exact after a gradient hook at another point, unless engin
   const auto with_hook = [](bool refused) {
     return changed([&](Scenario& s) {
       std::vector<Action>& body = s.script.segments.front().body;
-      body.insert(body.begin(), {.kind = ActionKind::register_hook,
-                                 .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .refused = refused}});
+      body.insert(body.begin(),
+                  {.kind = ActionKind::register_hook,
+                   .hook = Hook{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .refused = refused}});
     });
   };
   CHECK(with_hook(false) == Exact{false});

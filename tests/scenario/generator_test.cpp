@@ -39,7 +39,8 @@ std::vector<std::string> features_of(const std::string& kind) {
 const std::vector<std::string>& never_drawn(const std::string& kind) {
   static const std::vector<std::string> fully{"thread_ranks", "reduction_hooks", "forward_methods"},
       flat{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions"},
-      replicated{"thread_ranks", "clip_grad_norm", "ignored_parameters", "all_gather_extensions", "mixed_precision", "replicated_mesh"};
+      replicated{"thread_ranks",          "clip_grad_norm",  "ignored_parameters",
+                 "all_gather_extensions", "mixed_precision", "replicated_mesh"};
   return kind == "flat_shard" ? flat : kind == "replicate" ? replicated : fully;
 }
 
@@ -55,7 +56,8 @@ std::uint64_t digest_of_flat(std::uint64_t count) {
 
 bool any_call(const Scenario& scenario, std::initializer_list<ActionKind> kinds) {
   return std::ranges::any_of(scenario.script.segments, [&](const Script::Segment& segment) {
-    return std::ranges::any_of(segment.body, [&](const Action& action) { return std::ranges::find(kinds, action.kind) != kinds.end(); });
+    return std::ranges::any_of(
+        segment.body, [&](const Action& action) { return std::ranges::find(kinds, action.kind) != kinds.end(); });
   });
 }
 
@@ -70,7 +72,8 @@ const std::map<std::string, Seen>& shown() {
   using Kind = ModuleKind;
   const auto has_kind = [](std::initializer_list<Kind> kinds) {
     return [kinds = std::vector<Kind>(kinds)](const Scenario& scenario) {
-      return any_module(scenario, [&](const Module& module) { return std::ranges::find(kinds, module.kind) != kinds.end(); });
+      return any_module(scenario,
+                        [&](const Module& module) { return std::ranges::find(kinds, module.kind) != kinds.end(); });
     };
   };
   static const std::map<std::string, Seen> all{
@@ -84,20 +87,26 @@ const std::map<std::string, Seen>& shown() {
        }},
       {"prefetch_lists",
        [](const Scenario& s) {
-         return any_group(s, [](const WrapGroup& g) { return !g.forward_prefetch.empty() || !g.backward_prefetch.empty(); });
+         return any_group(
+             s, [](const WrapGroup& g) { return !g.forward_prefetch.empty() || !g.backward_prefetch.empty(); });
        }},
       {"manual_unshard",
-       [](const Scenario& s) { return any_call(s, {ActionKind::unshard, ActionKind::wait_for_unshard, ActionKind::reshard}); }},
+       [](const Scenario& s) {
+         return any_call(s, {ActionKind::unshard, ActionKind::wait_for_unshard, ActionKind::reshard});
+       }},
       {"reshard_to_size",
        [](const Scenario& s) {
-         return any_group(s, [](const WrapGroup& g) { return g.reshard_after_forward.kind == ReshardAfterForward::Kind::size; });
+         return any_group(
+             s, [](const WrapGroup& g) { return g.reshard_after_forward.kind == ReshardAfterForward::Kind::size; });
        }},
       {"shard_dims", [](const Scenario& s) { return !fully_shard(s.plan).shard_dims.empty(); }},
       {"gradient_divide_factor", [](const Scenario& s) { return fully_shard(s.plan).gradient_divide_factor != 0; }},
       {"clip_grad_norm", [](const Scenario& s) { return any_call(s, {ActionKind::clip_grad_norm}); }},
-      {"module_groups", [](const Scenario& s) { return any_group(s, [](const WrapGroup& g) { return g.modules.size() > 1; }); }},
+      {"module_groups",
+       [](const Scenario& s) { return any_group(s, [](const WrapGroup& g) { return g.modules.size() > 1; }); }},
       {"ignored_parameters", [](const Scenario& s) { return !fully_shard(s.plan).ignored_parameters.empty(); }},
-      {"shared_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
+      {"shared_parameters",
+       [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
       {"language_model", [](const Scenario& s) { return s.model.loss.kind == LossKind::cross_entropy; }},
       {"convolution", has_kind({Kind::convolution})},
       {"failed_forward",
@@ -112,7 +121,8 @@ const std::map<std::string, Seen>& shown() {
       {"hidden_memory", [](const Scenario& s) { return s.costs.hide_undeclared_memory; }},
       {"residuals",
        [](const Scenario& s) {
-         return s.model.loss.kind != LossKind::cross_entropy && any_module(s, [](const Module& m) { return m.kind == Kind::residual; });
+         return s.model.loss.kind != LossKind::cross_entropy &&
+                any_module(s, [](const Module& m) { return m.kind == Kind::residual; });
        }},
       {"scales", has_kind({Kind::scale})},
       {"frozen_parameters", [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.frozen; }); }},
@@ -147,7 +157,8 @@ TEST_CASE("what is generated is valid, and the same for the same seed, also as a
   CHECK(without < seeds / 10 / 2);
 }
 
-TEST_CASE("what is drawn for engines with flat parameters is valid, and the same for the same seed, also as a document") {
+TEST_CASE(
+    "what is drawn for engines with flat parameters is valid, and the same for the same seed, also as a document") {
   const Palette everything = full_palette("flat_shard");
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
@@ -161,7 +172,9 @@ TEST_CASE("what is drawn for engines with flat parameters is valid, and the same
   }
 }
 
-TEST_CASE("what is drawn for replicated engines is valid, the same for the same seed, and has several buckets of many sizes") {
+TEST_CASE(
+    "what is drawn for replicated engines is valid, the same for the same seed, and has several buckets of many "
+    "sizes") {
   const Palette everything = full_palette("replicate");
   int filled = 0, first_differs = 0, whole = 0, unused = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
@@ -169,7 +182,8 @@ TEST_CASE("what is drawn for replicated engines is valid, the same for the same 
     const Staged made = generate("replicate", seed, sizes, everything);
     const ReplicatePlan& section = replicate(made.scenario.plan);
     for (const ParameterShape& parameter : parameters(made.scenario.model)) {
-      if (parameter.trainable && numel(parameter.shape) * 4 == section.bucket_bytes && section.bucket_bytes > 4) ++filled;
+      if (parameter.trainable && numel(parameter.shape) * 4 == section.bucket_bytes && section.bucket_bytes > 4)
+        ++filled;
     }
     first_differs += section.first_bucket_bytes != section.bucket_bytes ? 1 : 0;
     whole += section.bucket_bytes == ReplicatePlan().bucket_bytes ? 1 : 0;
@@ -233,7 +247,8 @@ TEST_CASE("a scenario needs the features that it was drawn with, and no feature 
     const Palette everything = full_palette(kind);
     std::map<std::string, int> times;
     for (std::uint64_t seed = 0; seed < 400; ++seed) {
-      for (const Feature feature : needed_features(generate(kind, seed, sizes, everything).scenario)) ++times[std::string(feature.name())];
+      for (const Feature feature : needed_features(generate(kind, seed, sizes, everything).scenario))
+        ++times[std::string(feature.name())];
     }
     for (const std::string& name : features_of(kind)) {
       CAPTURE(kind, name);
@@ -288,7 +303,8 @@ TEST_CASE("a palette that wants nothing draws each trait now and then, and one t
 TEST_CASE("ways through the model, several forwards and zeroed gradients are drawn") {
   const Palette flat = full_palette("flat_shard"), fully = full_palette("fully_shard");
   const std::map<std::string, Seen> all{
-      {"choices", [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.kind == ModuleKind::choice; }); }},
+      {"choices",
+       [](const Scenario& s) { return any_module(s, [](const Module& m) { return m.kind == ModuleKind::choice; }); }},
       {"several_forwards",
        [](const Scenario& s) {
          return std::ranges::any_of(s.script.segments, [](const Script::Segment& segment) {
@@ -317,7 +333,8 @@ TEST_CASE("ways through the model, several forwards and zeroed gradients are dra
   }
 }
 
-// Users quote seeds: a seed keeps its scenario. New draws change all of them, so a change of these numbers is a decision.
+// Users quote seeds: a seed keeps its scenario. New draws change all of them, so a change of these numbers is a
+// decision.
 TEST_CASE("the same seeds give the documents that they gave before") {
   const Palette everything = full_palette("fully_shard"), plainest = palette("fully_shard", {}, {});
   const auto digest_of = [](std::uint64_t count, const Palette& palette) {
@@ -348,7 +365,8 @@ TEST_CASE("each feature and each ingredient is in some scenario, and in none tha
   // No scenario shows a feature that all scenarios use, nor what is not drawn.
   std::vector<std::string> rest = features_of("fully_shard");
   std::erase_if(rest, [](const std::string& name) { return shown().contains(name); });
-  CHECK(rest == std::vector<std::string>{"timeline", "thread_ranks", "truncated_normal", "reduction_hooks", "forward_methods"});
+  CHECK(rest ==
+        std::vector<std::string>{"timeline", "thread_ranks", "truncated_normal", "reduction_hooks", "forward_methods"});
 }
 
 TEST_CASE("a subject that claims nothing besides is given the plainest scenarios") {
@@ -372,22 +390,24 @@ TEST_CASE("no module sleeps for a subject without a timeline") {
   for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
     CAPTURE(seed);
     const Staged made = generate("fully_shard", seed, sizes, untimed);
-    REQUIRE_FALSE(any_module(made.scenario, [](const Module& m) { return m.forward_sleep > 0 || m.backward_sleep > 0; }));
+    REQUIRE_FALSE(
+        any_module(made.scenario, [](const Module& m) { return m.forward_sleep > 0 || m.backward_sleep > 0; }));
   }
 }
 
 TEST_CASE("the seed chooses the number of ranks, too") {
   const Palette everything = full_palette("fully_shard");
   std::map<int, int> times;
-  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) ++times[generate("fully_shard", seed, sizes, everything).ranks];
+  for (std::uint64_t seed = 0; seed < rounds(300U); ++seed)
+    ++times[generate("fully_shard", seed, sizes, everything).ranks];
   for (const int size : sizes) CHECK(times[size] > rounds(40));
   CHECK(generate("fully_shard", 7, std::vector{3}, everything).ranks == 3);
 }
 
 TEST_CASE("names of features and ingredients that are none are answered with those that there are") {
-  CHECK_THROWS_MATCHES(
-      palette("fully_shard", std::vector<std::string>{"tea"}, {}), std::invalid_argument,
-      MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, serial, ") && ContainsSubstring(", shard_dims, ")));
+  CHECK_THROWS_MATCHES(palette("fully_shard", std::vector<std::string>{"tea"}, {}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("\"tea\" is unknown; there is timeline, serial, ") &&
+                                      ContainsSubstring(", shard_dims, ")));
   CHECK_THROWS_MATCHES(palette("fully_shard", {}, std::vector<std::string>{"tea"}), std::invalid_argument,
                        MessageMatches(ContainsSubstring("\"tea\" is unknown") && ContainsSubstring(", adam, ")));
 }

@@ -46,7 +46,9 @@ TEST_CASE("a few rows have all pairs") {
 }
 
 TEST_CASE("a row never has two traits that do not fit, and only pairs that are asked for count") {
-  const auto fit = [](Trait one, Trait other) { return std::minmax(one, other) != std::minmax(Trait("a"), Trait("b")); };
+  const auto fit = [](Trait one, Trait other) {
+    return std::minmax(one, other) != std::minmax(Trait("a"), Trait("b"));
+  };
   const auto about_c = [](Trait one, Trait other) { return one == "c" || other == "c"; };
   PairwiseRows rows(letters, fit, about_c);
   Pairs met;

@@ -1,5 +1,5 @@
-// Reads one scenario from each line. For each it prints a line: nothing, or the reason why the reader refuses it. If each part of the
-// document can be read, the reason begins with `of the whole: `.
+// Reads one scenario from each line. For each it prints a line: nothing, or the reason why the reader refuses it. If
+// each part of the document can be read, the reason begins with `of the whole: `.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>

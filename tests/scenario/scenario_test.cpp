@@ -16,7 +16,8 @@ using namespace shardproof::scenario;
 using namespace std::chrono_literals;
 
 TEST_CASE("a stack is blocks of a layer and an activation, all wrapped, and so is the root") {
-  const Scenario scenario = sleeping_stack(2).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
+  const Scenario scenario =
+      sleeping_stack(2).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
   CHECK(paths(scenario.model) == std::vector<std::string>{"", "0", "0.linear", "0.relu", "1", "1.linear", "1.relu"});
   REQUIRE(fully_shard(scenario.plan).wrap.size() == 3);
   CHECK(fully_shard(scenario.plan).wrap.back().modules == std::vector<std::string>{""});
@@ -55,20 +56,24 @@ TEST_CASE("a path is under another only where a dot says so") {
 
 TEST_CASE("each rank's calls are checked by themselves") {
   Scenario scenario = sleeping_stack(1);
-  scenario.script.segments.front().body = {
-      {.kind = ActionKind::forward, .ranks = {0, 2}}, {.kind = ActionKind::forward, .ranks = {1}}, {.kind = ActionKind::backward}};
+  scenario.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {0, 2}},
+                                           {.kind = ActionKind::forward, .ranks = {1}},
+                                           {.kind = ActionKind::backward}};
   CHECK_NOTHROW(validate(scenario));
   CHECK_NOTHROW(validate_script_in_world(scenario, 3));
-  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 2), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2"));
+  CHECK_THROWS_MATCHES(
+      validate_script_in_world(scenario, 2), std::invalid_argument,
+      Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2"));
   CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 4), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script.segments[0].body[2] (backward): rank 3 has made no forward before it"));
+                       Catch::Matchers::Message(
+                           "scenario: script.segments[0].body[2] (backward): rank 3 has made no forward before it"));
   scenario.script.segments.front().body = {
       {.kind = ActionKind::forward}, {.kind = ActionKind::backward, .ranks = {0, 1}}, {.kind = ActionKind::step}};
   CHECK_NOTHROW(validate(scenario));
   CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 3), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script.segments[0].body[2] (step): a step between a forward and its backward, "
-                                                "which needs the parameters as they were (rank 2)"));
+                       Catch::Matchers::Message(
+                           "scenario: script.segments[0].body[2] (step): a step between a forward and its backward, "
+                           "which needs the parameters as they were (rank 2)"));
 }
 
 TEST_CASE("a gradient hook fails on ranks that there are") {
@@ -76,27 +81,31 @@ TEST_CASE("a gradient hook fails on ranks that there are") {
   scenario.script.segments.front().body = {{.kind = ActionKind::register_hook, .hook = Hook{.fails_on = {0, 2}}}};
   CHECK_NOTHROW(validate(scenario));
   CHECK_NOTHROW(validate_script_in_world(scenario, 3));
-  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 2), std::invalid_argument,
-                       Catch::Matchers::Message("scenario: script.segments[0].body[0].fails_on: rank 2 is not in a world of 2"));
+  CHECK_THROWS_MATCHES(
+      validate_script_in_world(scenario, 2), std::invalid_argument,
+      Catch::Matchers::Message("scenario: script.segments[0].body[0].fails_on: rank 2 is not in a world of 2"));
 }
 
 TEST_CASE("what arrives at the next module is of the child that a choice runs") {
   Scenario scenario = sleeping_stack(1);
-  scenario.model.root.children.insert(scenario.model.root.children.begin(),
-                                      {.name = "first",
-                                       .kind = ModuleKind::choice,
-                                       .children = {{.name = "same", .kind = ModuleKind::relu},
-                                                    {.name = "wider", .kind = ModuleKind::linear, .in_features = 4, .out_features = 5}}});
+  scenario.model.root.children.insert(
+      scenario.model.root.children.begin(),
+      {.name = "first",
+       .kind = ModuleKind::choice,
+       .children = {{.name = "same", .kind = ModuleKind::relu},
+                    {.name = "wider", .kind = ModuleKind::linear, .in_features = 4, .out_features = 5}}});
   CHECK_NOTHROW(validate(scenario));
   scenario.script.segments.front().body.front().paths = {{"first", "wider"}};
   CHECK_THROWS_MATCHES(
       validate(scenario), std::invalid_argument,
-      Catch::Matchers::Message("scenario: model.root.children[1].children[0] (\"0.linear\"): takes 4 features, but 5 arrive"));
+      Catch::Matchers::Message(
+          "scenario: model.root.children[1].children[0] (\"0.linear\"): takes 4 features, but 5 arrive"));
 }
 
 TEST_CASE("a stack wants one duration per layer") {
   CHECK_THROWS_AS(sleeping_stack(2).forward(std::vector<std::chrono::nanoseconds>{1ms}), std::invalid_argument);
-  CHECK_THROWS_AS(sleeping_stack(2).backward(std::vector<std::chrono::nanoseconds>{1ms, 1ms, 1ms}), std::invalid_argument);
+  CHECK_THROWS_AS(sleeping_stack(2).backward(std::vector<std::chrono::nanoseconds>{1ms, 1ms, 1ms}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("an error names the place in the document and what was expected there") {
@@ -105,13 +114,16 @@ TEST_CASE("an error names the place in the document and what was expected there"
     std::function<void(Scenario&)> spoil;
   };
   const std::vector<Wrong> all{
-      {"scenario: script.input: expected [batch, features] with both positive, found [4]", [](Scenario& s) { s.script.input = {4}; }},
-      {"scenario: script.input: expected [batch, features] with both positive, found [0, 4]", [](Scenario& s) { s.script.input = {0, 4}; }},
+      {"scenario: script.input: expected [batch, features] with both positive, found [4]",
+       [](Scenario& s) { s.script.input = {4}; }},
+      {"scenario: script.input: expected [batch, features] with both positive, found [0, 4]",
+       [](Scenario& s) { s.script.input = {0, 4}; }},
       {"scenario: model.root.children[0].children[0] (\"0.linear\"): takes 4 features, but 5 arrive",
        [](Scenario& s) { s.script.input = {2, 5}; }},
       {"scenario: model.root.children[1].children[0] (\"1.linear\"): takes 3 features, but 4 arrive",
        [](Scenario& s) { s.model.root.children[1].children[0].in_features = 3; }},
-      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a linear module has at least one feature on each side, not 4 -> 0",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a linear module has at least one feature on each "
+       "side, not 4 -> 0",
        [](Scenario& s) { s.model.root.children[0].children[0].out_features = 0; }},
       {"scenario: model.root.children[0].children[0] (\"0.linear\"): a sleep must not be negative",
        [](Scenario& s) { s.model.root.children[0].children[0].forward_sleep = -1; }},
@@ -124,25 +136,32 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[0].name = "a\nb"; }},
       {"scenario: model.root.children[0].children[1] (\"0.relu\"): a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
-      {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+      {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", "
+       "\"0.linear\", \"0.relu\", "
        "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"2"}}); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: \"0\" comes after \"\": list children before parents",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"0"}}); }},
-      {"scenario: plan.fully_shard.wrap[3].modules: at least one path", [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
+      {"scenario: plan.fully_shard.wrap[3].modules: at least one path",
+       [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
       {"scenario: plan.fully_shard.wrap[0].forward_prefetch: \"0.linear\" is not wrapped; there are \"\", \"0\", \"1\"",
        [](Scenario& s) { fully_shard(s.plan).wrap[0].forward_prefetch = {"0.linear"}; }},
-      {"scenario: plan.mesh.shape: expected integers from 1 to 1048576, found 0", [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
-      {"scenario: plan.mesh.names: 1 names for 2 dimensions", [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
-      {"scenario: plan.fully_shard.ignored_parameters: the model has no parameter \"0.weight\"; there are \"0.linear.weight\", "
+      {"scenario: plan.mesh.shape: expected integers from 1 to 1048576, found 0",
+       [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
+      {"scenario: plan.mesh.names: 1 names for 2 dimensions",
+       [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
+      {"scenario: plan.fully_shard.ignored_parameters: the model has no parameter \"0.weight\"; there are "
+       "\"0.linear.weight\", "
        "\"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.weight"}; }},
-      {"scenario: plan.fully_shard.shard_dims.\"0.weight\": the model has no parameter \"0.weight\"; there are \"0.linear.weight\", "
+      {"scenario: plan.fully_shard.shard_dims.\"0.weight\": the model has no parameter \"0.weight\"; there are "
+       "\"0.linear.weight\", "
        "\"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).shard_dims["0.weight"] = 1; }},
       {"scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found -1",
        [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
-      {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", \"1\", "
+      {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", "
+       "\"0.relu\", \"1\", "
        "\"1.linear\", \"1.relu\", \"2\"",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
       {"scenario: model.root.children[2] (\"2\"): runs itself",
@@ -159,8 +178,11 @@ TEST_CASE("an error names the place in the document and what was expected there"
          Module inner{.name = "0", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3};
          s.model.root.children.push_back({.name = "2", .kind = ModuleKind::residual, .children = {inner}});
        }},
-      {"scenario: model.root.children[2] (\"2\"): attends to the positions of a sequence, but the model takes no tokens",
-       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::attention, .features = 4}); }},
+      {"scenario: model.root.children[2] (\"2\"): attends to the positions of a sequence, but the model takes no "
+       "tokens",
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::attention, .features = 4});
+       }},
       {"scenario: model.root.children[3] (\"2\"): takes tokens, but 4 features arrive",
        [](Scenario& s) {
          s.model.root.children.insert(s.model.root.children.begin(),
@@ -168,13 +190,17 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
        }},
       {"scenario: model.root.children[0].children[0] (\"0.linear\"): takes features, but tokens arrive",
-       [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2}); }},
+       [](Scenario& s) {
+         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
+       }},
       {"scenario: model.root.children[0] (\"first\"): has 3 positions, but sequences of 4 tokens arrive",
        [](Scenario& s) {
-         s.model.root.children.insert(s.model.root.children.begin(),
-                                      {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2, .positions = 3});
+         s.model.root.children.insert(
+             s.model.root.children.begin(),
+             {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2, .positions = 3});
        }},
-      {"scenario: model.root.children[0].children[0] (\"0.linear\"): \"1.relu\" is no linear module or embedding with a weight of its own",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): \"1.relu\" is no linear module or embedding with "
+       "a weight of its own",
        [](Scenario& s) { s.model.root.children[0].children[0].tied_to = "1.relu"; }},
       {"scenario: model.root.children[2] (\"2\"): its weight would be [3, 4], that of \"0.linear\" is [4, 4]",
        [](Scenario& s) {
@@ -183,11 +209,14 @@ TEST_CASE("an error names the place in the document and what was expected there"
        }},
       {"scenario: script.segments[0].body[0] (unshard): no module at or under \"0.relu\" is wrapped",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
-      {"scenario: script.segments[0].body[0].fails_in: the model has no module \"9\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+      {"scenario: script.segments[0].body[0].fails_in: the model has no module \"9\"; there are \"\", \"0\", "
+       "\"0.linear\", \"0.relu\", "
        "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
       {"scenario: script.segments[0].body[0].fails_in: module \"1\" is to fail, but does not run",
-       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}}; }},
+       [](Scenario& s) {
+         s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}};
+       }},
       {"scenario: plan.fully_shard.wrap[0].modules[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
@@ -202,17 +231,24 @@ TEST_CASE("an error names the place in the document and what was expected there"
        }},
       {"scenario: script.segments[0].body[0] (capture): a capture before any forward, when there is no loss",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::capture}, {ActionKind::forward}}; }},
-      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the parameters as they were",
-       [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}}; }},
-      {"scenario: script.segments[0].body[3] (step): after a backward that is not the last: no wait for its reductions has come yet",
+      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the "
+       "parameters as they were",
        [](Scenario& s) {
-         s.script.segments.front().body = {
-             {.kind = ActionKind::set_is_last_backward, .value = false}, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}};
+         s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}};
+       }},
+      {"scenario: script.segments[0].body[3] (step): after a backward that is not the last: no wait for its reductions "
+       "has come yet",
+       [](Scenario& s) {
+         s.script.segments.front().body = {{.kind = ActionKind::set_is_last_backward, .value = false},
+                                           {ActionKind::forward},
+                                           {ActionKind::backward},
+                                           {ActionKind::step}};
        }},
       {"scenario: model.root.children[1] (\"wide\"): knows 2 tokens, but the model gets 4",
        [](Scenario& s) {
          s.model.root.children = {{.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 4}};
-         s.model.root.children.insert(s.model.root.children.begin(), {.name = "aside", .kind = ModuleKind::discard, .children = {}});
+         s.model.root.children.insert(s.model.root.children.begin(),
+                                      {.name = "aside", .kind = ModuleKind::discard, .children = {}});
          s.model.root.children.front().children = {s.model.root.children.back()};
          s.model.root.children.back() = {.name = "wide", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2};
        }},
@@ -225,32 +261,44 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.loss = {.kind = LossKind::cross_entropy};
          s.script.segments.front().body = {{.kind = ActionKind::evaluate, .module = "0"}};
        }},
-      {"scenario: script.segments[0].body[0] (clip_grad_norm): expected a positive max_norm and norm_type, found 0 and 2",
+      {"scenario: script.segments[0].body[0] (clip_grad_norm): expected a positive max_norm and norm_type, found 0 and "
+       "2",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script.segments[0].iterations: expected an integer of at least 1, found 0",
        [](Scenario& s) { s.script.segments.front().iterations = 0; }},
       {"scenario: script.segments[0].body[0] (backward): rank 0 has made no forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
       {"scenario: script.segments[1].body[0] (backward): rank 0 has made no forward before it",
-       [](Scenario& s) { s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}}; }},
-      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the parameters as they were",
+       [](Scenario& s) {
+         s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}};
+       }},
+      {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the "
+       "parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}}; }},
       {"scenario: script.segments[0].body[1] (backward): rank 0 has made no forward before it",
-       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {1}}, {ActionKind::backward}}; }},
+       [](Scenario& s) {
+         s.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {1}}, {ActionKind::backward}};
+       }},
       {"scenario: script.segments[0].body[0].ranks: expected ranks from 0 on, ascending, each once",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {1, 1}}}; }},
       {"scenario: script.segments[0].body[0].ranks: expected ranks from 0 on, ascending, each once",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::step, .ranks = {-1}}}; }},
       {"scenario: script.segments[0].body[0].fails_on: expected ranks from 0 on, ascending, each once",
-       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::register_hook, .hook = Hook{.fails_on = {1, 0}}}}; }},
+       [](Scenario& s) {
+         s.script.segments.front().body = {{.kind = ActionKind::register_hook, .hook = Hook{.fails_on = {1, 0}}}};
+       }},
       {"scenario: script.segments[0].body[0] (register_hook): says no hook",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::register_hook}}; }},
-      {"scenario: script.segments[0].body[0].paths.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", "
+      {"scenario: script.segments[0].body[0].paths.x: the model has no module \"x\"; there are \"\", \"0\", "
+       "\"0.linear\", \"0.relu\", "
        "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"x", "a"}}}}; }},
       {"scenario: script.segments[0].body[0].paths.0: \"0\" is a sequential, not a choice",
-       [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "linear"}}}}; }},
-      {"scenario: script.segments[0].body[0].paths.0: the choice \"0\" has no child \"other\"; there are \"linear\", \"relu\"",
+       [](Scenario& s) {
+         s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "linear"}}}};
+       }},
+      {"scenario: script.segments[0].body[0].paths.0: the choice \"0\" has no child \"other\"; there are \"linear\", "
+       "\"relu\"",
        [](Scenario& s) {
          s.model.root.children[0].kind = ModuleKind::choice;
          s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"0", "other"}}}};
@@ -270,23 +318,31 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.plan.optimizer.epsilon = -1; }},
       {"scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0",
        [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
-      {"scenario: costs.collectives.all_gather.tagged.x: no collective has the tag \"x\"; there are \"\", \"0\", \"1\", \"extension "
+      {"scenario: costs.collectives.all_gather.tagged.x: no collective has the tag \"x\"; there are \"\", \"0\", "
+       "\"1\", \"extension "
        "sizes\", \"gradient norm\"",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
-      {"scenario: costs.work.forward.labelled.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", \"0.relu\", \"1\", "
+      {"scenario: costs.work.forward.labelled.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", "
+       "\"0.relu\", \"1\", "
        "\"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
-      {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which has no such work of its own: label what runs in it",
+      {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which has no such work of its own: label what "
+       "runs in it",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = 1; }},
-      {"scenario: costs.work.optimizer.labelled.x: the model has no parameter \"x\"; there are \"0.linear.weight\", \"1.linear.weight\"",
+      {"scenario: costs.work.optimizer.labelled.x: the model has no parameter \"x\"; there are \"0.linear.weight\", "
+       "\"1.linear.weight\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::optimizer, "x"}] = 1; }},
-      {"scenario: costs.work.copy_in.labelled.\"0.linear\": the plan has no group \"0.linear\"; there are \"\", \"0\", \"1\"",
+      {"scenario: costs.work.copy_in.labelled.\"0.linear\": the plan has no group \"0.linear\"; there are \"\", \"0\", "
+       "\"1\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::copy_in, "0.linear"}] = 1; }},
-      {"scenario: model.init_divisor: expected an integer from 1 to 2147483647, found 0", [](Scenario& s) { s.model.init_divisor = 0; }},
+      {"scenario: model.init_divisor: expected an integer from 1 to 2147483647, found 0",
+       [](Scenario& s) { s.model.init_divisor = 0; }},
       {"scenario: script.input_divisor: expected an integer from 1 to 2147483647, found 0",
        [](Scenario& s) { s.script.input_divisor = 0; }},
-      {"scenario: model.loss.divisor: expected a positive number, found 0", [](Scenario& s) { s.model.loss.divisor = 0; }},
-      {"scenario: model.loss.divisor: expected a positive number, found nan", [](Scenario& s) { s.model.loss.divisor = std::nan(""); }},
+      {"scenario: model.loss.divisor: expected a positive number, found 0",
+       [](Scenario& s) { s.model.loss.divisor = 0; }},
+      {"scenario: model.loss.divisor: expected a positive number, found nan",
+       [](Scenario& s) { s.model.loss.divisor = std::nan(""); }},
       {"scenario: model.loss.divisor: expected an integer from 1 to 2147483647 for a dot, found 0.5",
        [](Scenario& s) { s.model.loss = {LossKind::dot, 0.5}; }},
       {"scenario: model.loss.divisor: expected an integer from 1 to 2147483647 for a dot, found 4000000000",
@@ -298,7 +354,9 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan.fully_shard.wrap[1].modules[0]: \"1\" comes after \"\": list children before parents",
        [](Scenario& s) { std::swap(fully_shard(s.plan).wrap[0], fully_shard(s.plan).wrap[2]); }},
       {"scenario: plan.fully_shard.wrap[2].modules[0]: \"1.linear\" comes after \"1\": list children before parents",
-       [](Scenario& s) { fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}}); }},
+       [](Scenario& s) {
+         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}});
+       }},
       {"scenario: costs.work.forward: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
       {"scenario: costs.work.forward.labelled.\"0.linear\": expected a duration that is not negative, found -1 ns",
@@ -309,21 +367,26 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.costs.collectives[CollectiveKind::all_gather].per_kib = -1; }},
       {"scenario: costs.collectives.all_gather.tagged.0: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
-      {"scenario: costs.imagined_ranks: expected an integer from 2 to 1024, found 1", [](Scenario& s) { s.costs.imagined_ranks = 1; }},
-      {"scenario: costs.imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be imagined",
+      {"scenario: costs.imagined_ranks: expected an integer from 2 to 1024, found 1",
+       [](Scenario& s) { s.costs.imagined_ranks = 1; }},
+      {"scenario: costs.imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be "
+       "imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          s.plan.mesh = {.shape = {2, 2}, .names = {"a", "b"}};
        }},
-      {"scenario: costs.imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups cannot be imagined",
+      {"scenario: costs.imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups "
+       "cannot be imagined",
        [](Scenario& s) {
          s.costs.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
-      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module or a convolution is "
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module or a convolution "
+       "is "
        "other than plain",
        [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
-      {"scenario: model.root.children[1].children[0] (\"1.linear\"): its weight is that of \"0.linear\", where it is said what it is made "
+      {"scenario: model.root.children[1].children[0] (\"1.linear\"): its weight is that of \"0.linear\", where it is "
+       "said what it is made "
        "of",
        [](Scenario& s) {
          s.model.root.children[1].children[0].tied_to = "0.linear";
@@ -334,9 +397,11 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
        }},
-      {"scenario: model.root.children[2] (\"2\"): a convolution module has at least one feature on each side, not 4 -> 0",
+      {"scenario: model.root.children[2] (\"2\"): a convolution module has at least one feature on each side, not 4 -> "
+       "0",
        [](Scenario& s) {
-         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .channels = 2});
+         s.model.root.children.push_back(
+             {.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .channels = 2});
        }},
       {"scenario: model.root.children[2] (\"2\"): 3 channels do not divide its 4 input features: choose a divisor of 4",
        [](Scenario& s) {
@@ -345,7 +410,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
        }},
       {"scenario: model.root.children[2] (\"2\"): 0 channels do not divide its 4 input features: choose a divisor of 4",
        [](Scenario& s) {
-         s.model.root.children.push_back({.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 4});
+         s.model.root.children.push_back(
+             {.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .out_features = 4});
        }},
       {"scenario: model.root.children[2] (\"2\"): takes 6 features, but 4 arrive",
        [](Scenario& s) {
@@ -364,14 +430,16 @@ TEST_CASE("an error names the place in the document and what was expected there"
                                       {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2});
          s.script.given = {{std::vector<double>(8)}};
        }},
-      {"scenario: script.given[1]: the input of at least one rank", [](Scenario& s) { s.script.given = {{std::vector<double>(8)}, {}}; }},
+      {"scenario: script.given[1]: the input of at least one rank",
+       [](Scenario& s) { s.script.given = {{std::vector<double>(8)}, {}}; }},
       {"scenario: script.given[0][1]: expected 8 numbers for an input [2, 4], found 7",
        [](Scenario& s) { s.script.given = {{std::vector<double>(8), std::vector<double>(7)}}; }},
       {"scenario: script.given[0][0]: expected a finite number of f32, at most 3.4028235e+38 in size, found 1e+39",
        [](Scenario& s) { s.script.given = {{std::vector<double>(8, 1e39)}}; }},
       {"scenario: script.given[0][0]: expected a finite number of f32, at most 3.4028235e+38 in size, found nan",
        [](Scenario& s) { s.script.given = {{std::vector<double>(8, std::nan(""))}}; }},
-      {"scenario: costs.host_call: expected a duration that is not negative, found -1 ns", [](Scenario& s) { s.costs.host_call = -1; }},
+      {"scenario: costs.host_call: expected a duration that is not negative, found -1 ns",
+       [](Scenario& s) { s.costs.host_call = -1; }},
   };
   for (const Wrong& wrong : all) {
     Scenario scenario = sleeping_stack(2);
@@ -386,7 +454,9 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
     Action action;
     std::function<void(Scenario&)> spoil = [](Scenario&) {};
   };
-  const auto extend = [](Extension extension) { return Action{.kind = ActionKind::extend, .extension = std::move(extension)}; };
+  const auto extend = [](Extension extension) {
+    return Action{.kind = ActionKind::extend, .extension = std::move(extension)};
+  };
   const Extension of_weight{.parameter = "0.linear.weight"}, of_pairs{.tensor = TensorKind::two_tensor};
   const auto pair = [](Scenario& s) { s.model.root.children[0].children[0].tensor = TensorKind::two_tensor; };
   const auto meta = [](Scenario& s) { s.plan.initialisation = Initialisation::meta; };
@@ -397,7 +467,8 @@ TEST_CASE("what cannot be extended, materialized or initialized is told with its
        extend({.parameter = "0.linear.weight", .tensor = TensorKind::two_tensor})},
       {" (extend): the model has no parameter \"0.weight\"; there are \"0.linear.weight\", \"1.linear.weight\"",
        extend({.parameter = "0.weight"})},
-      {" (extend): \"1.linear.weight\" is tied to \"0.linear.weight\": name that", extend({.parameter = "1.linear.weight"}),
+      {" (extend): \"1.linear.weight\" is tied to \"0.linear.weight\": name that",
+       extend({.parameter = "1.linear.weight"}),
        [](Scenario& s) { s.model.root.children[1].children[0].tied_to = "0.linear"; }},
       {" (extend): the model has no parameter that is two_tensor", extend(of_pairs)},
       {" (extend): bf16 is made of one tensor, and \"0.linear.weight\" is a pair",
@@ -437,9 +508,10 @@ TEST_CASE("what prepares training comes before it") {
       CHECK_NOTHROW(validate(scenario));
       scenario.script.segments.front().body = {start, late};
       const std::string call(to_string(late.kind));
-      CHECK_THROWS_MATCHES(validate(scenario), std::invalid_argument,
-                           Catch::Matchers::Message("scenario: script.segments[0].body[1] (" + call +
-                                                    "): after a forward, evaluate or unshard, which has started training"));
+      CHECK_THROWS_MATCHES(
+          validate(scenario), std::invalid_argument,
+          Catch::Matchers::Message("scenario: script.segments[0].body[1] (" + call +
+                                   "): after a forward, evaluate or unshard, which has started training"));
     }
   }
 }
@@ -455,8 +527,9 @@ TEST_CASE("parameters that have memory have values when training starts") {
   };
   const auto complaint = [&](int call, const std::string& start, const std::string& parameter) {
     const std::string place = "scenario: script.segments[0].body[" + std::to_string(call) + "] (" + start;
-    return Catch::Matchers::Message(place + "): parameter \"" + parameter +
-                                    "\" has had memory since its last materialize, and no values: an initialize comes between");
+    return Catch::Matchers::Message(
+        place + "): parameter \"" + parameter +
+        "\" has had memory since its last materialize, and no values: an initialize comes between");
   };
   const std::vector<std::pair<std::string, Action>> starts{{"forward", {ActionKind::forward}},
                                                            {"forward", {.kind = ActionKind::forward, .fails_in = "0"}},
@@ -498,7 +571,8 @@ TEST_CASE("what engines refuse themselves is left to them") {
   scenario.plan.initialisation = Initialisation::direct;
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
   CHECK_NOTHROW(validate(scenario));  // a pair that nothing extends
-  fully_shard(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};  // which may be all ranks, or more
+  fully_shard(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size,
+                                                              2};  // which may be all ranks, or more
   scenario.model.root.children[0].children[0].contiguous = false;
   fully_shard(scenario.plan).shard_dims["0.linear.weight"] = -2;  // which is 0
   scenario.script.segments.front().body = {{.kind = ActionKind::extend,

@@ -28,11 +28,17 @@ Palette everything() { return full_palette("fully_shard"); }
 
 Staged generated(std::uint64_t seed) { return generate("fully_shard", seed, std::vector{1, 2, 3, 4}, everything()); }
 
-Staged generated_flat(std::uint64_t seed) { return generate("flat_shard", seed, std::vector{1, 2, 3, 4}, full_palette("flat_shard")); }
+Staged generated_flat(std::uint64_t seed) {
+  return generate("flat_shard", seed, std::vector{1, 2, 3, 4}, full_palette("flat_shard"));
+}
 
-Staged generated_replicated(std::uint64_t seed) { return generate("replicate", seed, std::vector{1, 2, 3, 4}, full_palette("replicate")); }
+Staged generated_replicated(std::uint64_t seed) {
+  return generate("replicate", seed, std::vector{1, 2, 3, 4}, full_palette("replicate"));
+}
 
-std::string text(const Staged& staged) { return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump(); }
+std::string text(const Staged& staged) {
+  return std::to_string(staged.ranks) + " " + nlohmann::ordered_json(staged.scenario).dump();
+}
 
 /// The smallest that still shows it, taking the first variant that does; `steps` are counted.
 Staged shrunk(Staged staged, const std::function<bool(const Staged&)>& shows, int& steps) {
@@ -56,7 +62,8 @@ std::int64_t widest(const Scenario& scenario) {
 
 bool runs_twice(const Scenario& scenario) {
   bool found = false;
-  visit(scenario.model.root, "", [&](const Module& module, const std::string&) { found = found || module.kind == ModuleKind::use; });
+  visit(scenario.model.root, "",
+        [&](const Module& module, const std::string&) { found = found || module.kind == ModuleKind::use; });
   return found;
 }
 
@@ -67,13 +74,16 @@ std::optional<Nanoseconds> time_to_agree_on_sizes(const Scenario& scenario) {
   });
   const auto gather = scenario.costs.collectives.find(CollectiveKind::all_gather);
   if (!extends || gather == scenario.costs.collectives.end()) return std::nullopt;
-  const auto own = scenario.costs.tagged_collectives.find({CollectiveKind::all_gather, std::string(extension_sizes_tag)});
+  const auto own =
+      scenario.costs.tagged_collectives.find({CollectiveKind::all_gather, std::string(extension_sizes_tag)});
   return own == scenario.costs.tagged_collectives.end() ? gather->second.fixed : own->second;
 }
 
 }  // namespace
 
-TEST_CASE("to agree on sizes takes no time, in what is generated and in all that is smaller, nor to pack what hooks give", "[long]") {
+TEST_CASE(
+    "to agree on sizes takes no time, in what is generated and in all that is smaller, nor to pack what hooks give",
+    "[long]") {
   int agreeing = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -81,7 +91,8 @@ TEST_CASE("to agree on sizes takes no time, in what is generated and in all that
     if (!time_to_agree_on_sizes(from.scenario)) continue;
     ++agreeing;
     CHECK(time_to_agree_on_sizes(from.scenario) == Nanoseconds{0});
-    for (const WorkKind packing : {WorkKind::copy_in, WorkKind::copy_out}) CHECK_FALSE(from.scenario.costs.work.contains(packing));
+    for (const WorkKind packing : {WorkKind::copy_in, WorkKind::copy_out})
+      CHECK_FALSE(from.scenario.costs.work.contains(packing));
     for (const Staged& variant : smaller(from)) CHECK(time_to_agree_on_sizes(variant.scenario).value_or(0) == 0);
   }
   CHECK(agreeing > 20);
@@ -154,8 +165,8 @@ TEST_CASE("scenarios for replicated engines shrink to next to nothing as well, a
       // A model that may leave out parameters stays one that an engine accepts.
       bool may_leave_out = false;
       visit(variant.scenario.model.root, "", [&](const Module& module, const std::string&) {
-        may_leave_out =
-            may_leave_out || module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
+        may_leave_out = may_leave_out || module.kind == ModuleKind::discard || module.kind == ModuleKind::list ||
+                        module.kind == ModuleKind::choice;
       });
       REQUIRE((replicate(variant.scenario.plan).unused_parameters || !may_leave_out));
     }
@@ -202,12 +213,14 @@ TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook
     return Module{.name = name, .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
   };
   scenario.model.root.children = {
-      {.name = "block", .children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("a"), linear("b")}}}}};
+      {.name = "block",
+       .children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("a"), linear("b")}}}}};
   flat_shard(scenario.plan).wrap = {"block.way.b", ""};
   scenario.script.input = {1, 1};
-  scenario.script.segments = {{.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::doubled, .state = 3}},
-                                        {.kind = ActionKind::forward, .paths = {{"block.way", "b"}}},
-                                        {.kind = ActionKind::zero_grad, .to_zero = true, .ranks = {0, 2}}}}};
+  scenario.script.segments = {
+      {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::doubled, .state = 3}},
+                {.kind = ActionKind::forward, .paths = {{"block.way", "b"}}},
+                {.kind = ActionKind::zero_grad, .to_zero = true, .ranks = {0, 2}}}}};
   validate(scenario);
   const std::vector<Staged> variants = smaller(staged);
   const auto has = [&](const std::function<bool(const std::vector<Action>&)>& is) {
@@ -234,7 +247,8 @@ TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook
 
 TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that still divide its input") {
   Scenario scenario;
-  scenario.model.root.children = {{.name = "c", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 1, .channels = 3}};
+  scenario.model.root.children = {
+      {.name = "c", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 1, .channels = 3}};
   scenario.model.init = Distribution::truncated_normal;
   fully_shard(scenario.plan);
   scenario.script.input = {1, 6};
@@ -245,8 +259,12 @@ TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that s
       return !model.root.children.empty() && is(model, model.root.children.front());
     });
   };
-  CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::linear && m.in_features == 6 && m.channels == 0; }));
-  CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::convolution && m.in_features == 6 && m.channels == 1; }));
+  CHECK(any([](const Model&, const Module& m) {
+    return m.kind == ModuleKind::linear && m.in_features == 6 && m.channels == 0;
+  }));
+  CHECK(any([](const Model&, const Module& m) {
+    return m.kind == ModuleKind::convolution && m.in_features == 6 && m.channels == 1;
+  }));
   CHECK(any([](const Model&, const Module& m) { return m.in_features == 3 && m.channels == 3; }));
   CHECK(any([](const Model&, const Module& m) { return m.in_features == 2 && m.channels == 1; }));
   CHECK(any([](const Model&, const Module& m) { return m.kind == ModuleKind::convolution && !m.bias; }));
@@ -255,7 +273,8 @@ TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that s
 
 TEST_CASE("nothing becomes wider than the widest, also where sequences are longer than that") {
   Staged tokens{.scenario = {}, .ranks = 1};
-  tokens.scenario.model.root.children = {{.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};
+  tokens.scenario.model.root.children = {
+      {.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};
   tokens.scenario.model.loss.kind = LossKind::cross_entropy;
   tokens.scenario.script.input = {1, 4};
   fully_shard(tokens.scenario.plan).wrap = {{.modules = {""}}};
@@ -289,13 +308,15 @@ TEST_CASE("what shows stays, and little else", "[long]") {
     std::size_t longest;  ///< of the document, in bytes
   };
   const std::vector<Shown> all{
-      {"four ranks on a mesh", [](const Staged& s) { return s.ranks == 4 && s.scenario.plan.mesh.shape == std::vector{2, 2}; }, 200},
+      {"four ranks on a mesh",
+       [](const Staged& s) { return s.ranks == 4 && s.scenario.plan.mesh.shape == std::vector{2, 2}; }, 200},
       {"a module that runs twice", [](const Staged& s) { return runs_twice(s.scenario); }, 260},
       {"a step and a capture",
        [](const Staged& s) {
          const auto has = [&](ActionKind kind) {
-           return std::ranges::any_of(s.scenario.script.segments,
-                                      [&](const auto& segment) { return std::ranges::count(segment.body, kind, &Action::kind) > 0; });
+           return std::ranges::any_of(s.scenario.script.segments, [&](const auto& segment) {
+             return std::ranges::count(segment.body, kind, &Action::kind) > 0;
+           });
          };
          return has(ActionKind::step) && has(ActionKind::capture);
        },
@@ -337,8 +358,8 @@ TEST_CASE("a container gives way to its only child, whose group and cost go on")
   scenario.costs.tagged_collectives[{CollectiveKind::all_gather, "block.linear"}] = 5;
   scenario.costs.labelled_work[{WorkKind::forward, "block.linear"}] = 7;
   scenario.script.input = {1, 1};
-  scenario.script.segments = {
-      {.body = {{.kind = ActionKind::forward, .fails_in = "block.linear"}, {.kind = ActionKind::unshard, .module = "block"}}}};
+  scenario.script.segments = {{.body = {{.kind = ActionKind::forward, .fails_in = "block.linear"},
+                                        {.kind = ActionKind::unshard, .module = "block"}}}};
   validate(scenario);
   const std::vector<Staged> variants = smaller(staged);
   const bool is_there = std::ranges::any_of(variants, [](const Staged& variant) {
@@ -361,7 +382,8 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
   scenario.model.root.children = {linear("a"), linear("b")};
   fully_shard(scenario.plan).wrap = {{.modules = {"b"}}, {.modules = {""}}};
   scenario.script.input = {1, 1};
-  const Hook of_b{.kind = HookKind::doubled, .point = HookPoint::after_reduction, .state = 5, .direct = true, .fails_on = {0, 2}};
+  const Hook of_b{
+      .kind = HookKind::doubled, .point = HookPoint::after_reduction, .state = 5, .direct = true, .fails_on = {0, 2}};
   const Hook of_all{.kind = HookKind::not_callable, .refused = true};
   scenario.script.segments = {{.body = {{.kind = ActionKind::register_hook, .module = "b", .hook = of_b},
                                         {.kind = ActionKind::register_hook, .hook = of_all},
@@ -372,7 +394,8 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
   for (const Staged& variant : smaller(staged)) {
     const auto& wrap = fully_shard(variant.scenario.plan).wrap;
     const bool has_b = variant.scenario.model.root.children.size() == 2;
-    drops_only_the_group = drops_only_the_group || (has_b && wrap.size() == 1 && wrap[0].modules == std::vector<std::string>{""});
+    drops_only_the_group =
+        drops_only_the_group || (has_b && wrap.size() == 1 && wrap[0].modules == std::vector<std::string>{""});
     hooks.emplace_back();
     for (const Script::Segment& segment : variant.scenario.script.segments) {
       for (const Action& action : segment.body) {
@@ -383,7 +406,9 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
       }
     }
   }
-  const auto is_offered = [&](const std::vector<Hook>& wanted) { return std::ranges::find(hooks, wanted) != hooks.end(); };
+  const auto is_offered = [&](const std::vector<Hook>& wanted) {
+    return std::ranges::find(hooks, wanted) != hooks.end();
+  };
   const auto change = [&](const std::function<void(Hook&)>& one) {
     Hook changed = of_b;
     one(changed);
@@ -402,10 +427,12 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
       staged,
       [](const Staged& variant) {
         return std::ranges::any_of(variant.scenario.script.segments, [](const Script::Segment& segment) {
-          return std::ranges::any_of(segment.body, [](const Action& action) { return action.hook && !action.hook->refused; });
+          return std::ranges::any_of(segment.body,
+                                     [](const Action& action) { return action.hook && !action.hook->refused; });
         });
       },
       steps);
   CHECK(smallest.scenario.script.segments ==
-        std::vector{Script::Segment{.body = {{.kind = ActionKind::register_hook, .hook = Hook{.point = HookPoint::after_reduction}}}}});
+        std::vector{Script::Segment{
+            .body = {{.kind = ActionKind::register_hook, .hook = Hook{.point = HookPoint::after_reduction}}}}});
 }

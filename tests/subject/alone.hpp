@@ -28,13 +28,15 @@ struct Alone {
 
   Reply create() { return subject->create(scenario.model, scenario.plan, {device, *world, 0}, trainer); }
   /// Calls `perform` with this act of the subject, and returns its reply.
-  Reply perform(ScriptedSubject::Act act, scenario::ActionKind kind = scenario::ActionKind::step, const Batch& batch = {}) {
+  Reply perform(ScriptedSubject::Act act, scenario::ActionKind kind = scenario::ActionKind::step,
+                const Batch& batch = {}) {
     if (!trainer) create();
     scripted.perform = std::move(act);
     return trainer->perform({.kind = kind}, batch);
   }
   /// The error of a function of the harness that `call` calls, or `nothing`.
-  std::string objection(const std::function<shardproof_status(const shardproof_harness& harness, shardproof_device* device)>& call) {
+  std::string objection(
+      const std::function<shardproof_status(const shardproof_harness& harness, shardproof_device* device)>& call) {
     std::string said = "nothing";
     perform([&](ScriptedSubject& it, shardproof_reply*) {
       if (call(it.harness(), it.seat->device) != SHARDPROOF_OK) said = it.error();
@@ -48,7 +50,8 @@ inline constexpr DLDataType f32{kDLFloat, 32, 1};
 
 inline shardproof_buffer* allocated(ScriptedSubject& it, std::size_t bytes, const char* label = "mine") {
   shardproof_buffer* buffer = nullptr;
-  const shardproof_status status = it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
+  const shardproof_status status =
+      it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
   if (status != SHARDPROOF_OK) throw std::runtime_error(it.error());
   return buffer;
 }

@@ -24,11 +24,13 @@ shardproof_status cannot_prepare(void*, const shardproof_harness* harness, shard
   return SHARDPROOF_FAILED;
 }
 
-shardproof_status throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
+shardproof_status throws(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*,
+                         shardproof_reply*) {
   throw std::runtime_error("out of the C++ of a subject");
 }
 
-shardproof_status fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*, shardproof_reply*) {
+shardproof_status fails_silently(shardproof_trainer*, const char*, const shardproof_tensor*, const shardproof_tensor*,
+                                 shardproof_reply*) {
   return SHARDPROOF_FAILED;
 }
 
@@ -37,8 +39,8 @@ shardproof_status destroys_halfway(shardproof_trainer* trainer, shardproof_reply
   throw std::runtime_error("half of it is left");
 }
 
-shardproof_status leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat, shardproof_trainer** trainer,
-                        shardproof_reply* reply) {
+shardproof_status leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat,
+                        shardproof_trainer** trainer, shardproof_reply* reply) {
   shardproof_buffer* forgotten = nullptr;
   seat->harness->allocate(seat->device, 0, 100, SHARDPROOF_MEMORY_OTHER, "forgotten", &forgotten);
   return good().create(context, model, plan, seat, trainer, reply);
@@ -56,7 +58,8 @@ shardproof_status says_strided(shardproof_trainer* trainer, shardproof_tensor* l
 shardproof_subject bad() {
   static const char* const unknown[] = {"timeline", "telepathy", nullptr};
   static const char* const few[] = {"timeline", nullptr};
-  static const shardproof_claim of_unknown[] = {{"fully_shard", unknown}}, of_few[] = {{"fully_shard", few}}, of_other[] = {{"other", few}};
+  static const shardproof_claim of_unknown[] = {{"fully_shard", unknown}}, of_few[] = {{"fully_shard", few}},
+                                of_other[] = {{"other", few}};
   const char* const chosen = std::getenv("SHARDPROOF_BAD_SUBJECT");
   const std::string how = chosen == nullptr ? "" : chosen;
   if (how == "table") throw std::runtime_error("no engine without a licence");

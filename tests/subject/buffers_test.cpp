@@ -30,7 +30,8 @@ TEST_CASE("memory is allocated, described and released, and all of it is told") 
               CHECK(harness.allocate(it.seat->device, stream, 8, SHARDPROOF_MEMORY_OTHER, "?", &gathered) == 0);
               CHECK(harness.bytes(gathered) == 8);
               CHECK(harness.describe(it.seat->device, gathered, SHARDPROOF_MEMORY_GATHERED, "0") == 0);
-              CHECK(harness.adopt(it.seat->device, 0, it.values.data(), 4, SHARDPROOF_MEMORY_SHARD, "0.linear.weight", &own) == 0);
+              CHECK(harness.adopt(it.seat->device, 0, it.values.data(), 4, SHARDPROOF_MEMORY_SHARD, "0.linear.weight",
+                                  &own) == 0);
               CHECK(harness.data(own) == it.values.data());
               CHECK(harness.release(it.seat->device, stream, gathered) == 0);
               CHECK(harness.release(it.seat->device, 0, own) == 0);
@@ -39,10 +40,11 @@ TEST_CASE("memory is allocated, described and released, and all of it is told") 
             })
             .ok());
   CHECK(alone.scripted.values[0] == 1);
-  CHECK(alone.device.trace().facts == std::vector<Fact>{fact::StreamCreated{1, StreamRole::all_gather, "gathers"},
-                                                        fact::Allocated{1, 1, 8, MemoryClass::gathered, "0"},
-                                                        fact::Allocated{0, 2, 4, MemoryClass::shard, "0.linear.weight", true},
-                                                        fact::Released{1, 1}, fact::Released{0, 2}});
+  CHECK(alone.device.trace().facts ==
+        std::vector<Fact>{fact::StreamCreated{1, StreamRole::all_gather, "gathers"},
+                          fact::Allocated{1, 1, 8, MemoryClass::gathered, "0"},
+                          fact::Allocated{0, 2, 4, MemoryClass::shard, "0.linear.weight", true}, fact::Released{1, 1},
+                          fact::Released{0, 2}});
 }
 
 TEST_CASE("memory of the subject's own that it still uses when it is anybody's is a race") {
@@ -60,7 +62,8 @@ TEST_CASE("memory of the subject's own that it still uses when it is anybody's i
                 CHECK(harness.record(device, 0, &ready) == 0);
                 CHECK(harness.wait(device, side, ready) == 0);
                 const shardproof_span all{.buffer = mine, .offset = 0, .count = 16, .dtype = f32};
-                const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "late", .reads = &all, .read_count = 1};
+                const shardproof_work work{
+                    .kind = SHARDPROOF_WORK_OTHER, .label = "late", .reads = &all, .read_count = 1};
                 CHECK(harness.submit(device, side, &work) == 0);
                 return release(harness)(device, 0, mine);
               })
@@ -68,7 +71,8 @@ TEST_CASE("memory of the subject's own that it still uses when it is anybody's i
     return trace::find_races(alone.device.trace()).size();
   };
   CHECK(races([](const shardproof_harness& harness) { return harness.release; }) == 1);
-  CHECK(races([](const shardproof_harness& harness) { return harness.release_to_cache; }) == 0);  // nobody has asked for it yet
+  CHECK(races([](const shardproof_harness& harness) { return harness.release_to_cache; }) ==
+        0);  // nobody has asked for it yet
 }
 
 TEST_CASE("what is wrong with a buffer is said") {
@@ -85,13 +89,16 @@ TEST_CASE("what is wrong with a buffer is said") {
   const auto objection = [&](auto call) { return alone.objection(call); };
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, gone); }) ==
         "release: buffer 1 \"gone\" was released, or let go of, before");
-  CHECK(objection([&](auto& harness, auto* device) { return harness.release_to_cache(device, 0, allocated(alone.scripted, 4)); }) ==
-        "release_to_cache on rank 0: buffer 2 \"mine\" was allocated here, not adopted: release it");
+  CHECK(objection([&](auto& harness, auto* device) {
+          return harness.release_to_cache(device, 0, allocated(alone.scripted, 4));
+        }) == "release_to_cache on rank 0: buffer 2 \"mine\" was allocated here, not adopted: release it");
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, foreign); }) ==
         "release: that is no buffer of this device");
-  CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, nullptr); }) == "release: it is NULL");
-  CHECK(objection([&](auto& harness, auto* device) { return harness.describe(device, gone, SHARDPROOF_MEMORY_SHARD, "x"); }) ==
-        "describe: buffer 1 \"gone\" was released, or let go of, before");
+  CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, nullptr); }) ==
+        "release: it is NULL");
+  CHECK(objection([&](auto& harness, auto* device) {
+          return harness.describe(device, gone, SHARDPROOF_MEMORY_SHARD, "x");
+        }) == "describe: buffer 1 \"gone\" was released, or let go of, before");
   CHECK(objection([&](auto& harness, auto* device) {
           shardproof_buffer* buffer = nullptr;
           return harness.allocate(device, 0, 4, 1000, "x", &buffer);
@@ -100,8 +107,9 @@ TEST_CASE("what is wrong with a buffer is said") {
           shardproof_buffer* buffer = nullptr;
           return harness.allocate(device, 0, 4, SHARDPROOF_MEMORY_OTHER, nullptr, &buffer);
         }) == "allocate: the label: it is NULL");
-  CHECK(objection([&](auto& harness, auto* device) { return harness.allocate(device, 0, 4, SHARDPROOF_MEMORY_OTHER, "x", nullptr); }) ==
-        "allocate: where to say which buffer: it is NULL");
+  CHECK(objection([&](auto& harness, auto* device) {
+          return harness.allocate(device, 0, 4, SHARDPROOF_MEMORY_OTHER, "x", nullptr);
+        }) == "allocate: where to say which buffer: it is NULL");
   CHECK(objection([&](auto& harness, auto* device) {
           std::uint32_t stream = 0;
           return harness.create_stream(device, 1000, "x", &stream);

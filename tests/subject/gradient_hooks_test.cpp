@@ -31,8 +31,9 @@ struct Hooked : Alone {
   const shardproof_gradient_hook* given = nullptr;
 
   Hooked() {
-    scripted.table.register_gradient_hook = [](shardproof_trainer* at, const char* point, const char* module, int direct,
-                                               const shardproof_gradient_hook* hook, shardproof_reply* reply) -> shardproof_status {
+    scripted.table.register_gradient_hook = [](shardproof_trainer* at, const char* point, const char* module,
+                                               int direct, const shardproof_gradient_hook* hook,
+                                               shardproof_reply* reply) -> shardproof_status {
       // The trainer is the script itself.
       auto& it = *reinterpret_cast<ScriptedSubject*>(at);
       it.action = std::string(point) + " at \"" + module + "\"" + (direct != 0 ? ", direct" : "");
@@ -69,7 +70,8 @@ struct Hooked : Alone {
     return text;
   }
 
-  shardproof_status call(const shardproof_tensor* gradient, const shardproof_tensor* output, std::uint32_t stream = 0) const {
+  shardproof_status call(const shardproof_tensor* gradient, const shardproof_tensor* output,
+                         std::uint32_t stream = 0) const {
     return given->call(given->context, given->state, "0", gradient, output, stream);
   }
 };
@@ -139,7 +141,8 @@ TEST_CASE("a gradient hook that fails says why, and the engine says it in its ow
   CHECK(hooked
             .perform([&](ScriptedSubject& it, shardproof_reply* reply) -> shardproof_status {
               if (fails(it) == SHARDPROOF_OK) return SHARDPROOF_OK;
-              it.harness().fail(reply, (std::string("the hook failed: ") + hooked.given->error(hooked.given->context)).c_str());
+              it.harness().fail(
+                  reply, (std::string("the hook failed: ") + hooked.given->error(hooked.given->context)).c_str());
               return SHARDPROOF_FAILED;
             })
             .error() == "the hook failed: no bandwidth left");
@@ -157,7 +160,8 @@ TEST_CASE("a gradient hook that is called wrongly says what is wrong, and the us
     return hooked.given->call(hooked.given->context, 7, nullptr, &gradient.tensor, &undefined, 0);
   }) == "the label: it is NULL");
   CHECK(hooked.said([&](ScriptedSubject&) { return hooked.call(nullptr, &undefined); }) == "the gradient: it is NULL");
-  CHECK(hooked.said([&](ScriptedSubject&) { return hooked.call(&gradient.tensor, nullptr); }) == "the output: it is NULL");
+  CHECK(hooked.said([&](ScriptedSubject&) { return hooked.call(&gradient.tensor, nullptr); }) ==
+        "the output: it is NULL");
   CHECK(hooked.said([&](ScriptedSubject&) { return hooked.call(&gradient.tensor, &undefined, 4); }) ==
         "the hook's stream: there is no stream 4; the subject has made 0");
   CHECK(hooked.said([&](ScriptedSubject& it) {
@@ -185,7 +189,8 @@ TEST_CASE("a hook that is not callable crosses without a function") {
 TEST_CASE("a gradient hook whose registration has failed can no longer be called") {
   Hooked hooked;
   hooked.scripted.table.register_gradient_hook = [](shardproof_trainer* at, const char*, const char*, int,
-                                                    const shardproof_gradient_hook* hook, shardproof_reply* reply) -> shardproof_status {
+                                                    const shardproof_gradient_hook* hook,
+                                                    shardproof_reply* reply) -> shardproof_status {
     auto& it = *reinterpret_cast<ScriptedSubject*>(at);
     it.gradient_hook = hook;
     it.harness().fail(reply, "there is one already");
@@ -200,16 +205,21 @@ TEST_CASE("a gradient hook whose registration has failed can no longer be called
 TEST_CASE("a gradient hook that is called in another thread does nothing but fail") {
   Hooked hooked;
   REQUIRE(hooked.add({}).ok());
-  CHECK_FALSE(hooked.perform([](ScriptedSubject& it, shardproof_reply*) { return it.harness().wait(it.seat->device, 9, 1); }).ok());
+  CHECK_FALSE(
+      hooked.perform([](ScriptedSubject& it, shardproof_reply*) { return it.harness().wait(it.seat->device, 9, 1); })
+          .ok());
   const Reply reply = hooked.perform([&](ScriptedSubject&, shardproof_reply*) {
     std::thread([&] {
       CHECK(hooked.call(&undefined, &undefined) == SHARDPROOF_FAILED);
-      CHECK_THAT(hooked.given->error(hooked.given->context), StartsWith("a function of the harness was called in another thread"));
+      CHECK_THAT(hooked.given->error(hooked.given->context),
+                 StartsWith("a function of the harness was called in another thread"));
     }).join();
     CHECK(std::string(hooked.given->error(hooked.given->context)).empty());  // the rank has not called it
     return 0;
   });
-  CHECK_THAT(reply.error(),
-             StartsWith("it went on after a function of the harness had failed: a function of the harness was called in another"));
+  CHECK_THAT(
+      reply.error(),
+      StartsWith(
+          "it went on after a function of the harness had failed: a function of the harness was called in another"));
   CHECK(hooked.calls.empty());
 }

@@ -23,7 +23,8 @@ using shardproof::testing::ScriptedSubject;
 namespace {
 
 /// One collective of four floats, in place unless told otherwise.
-shardproof_status collective(ScriptedSubject& it, shardproof_group* group, shardproof_buffer* buffer, shardproof_collective asked) {
+shardproof_status collective(ScriptedSubject& it, shardproof_group* group, shardproof_buffer* buffer,
+                             shardproof_collective asked) {
   const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = f32};
   asked.in = asked.out = span;
   if (asked.tag == nullptr) asked.tag = "0";
@@ -42,19 +43,24 @@ class Witness {
   std::vector<std::string> objections_;
 };
 
-/// Plays a forward on ranks that are threads, each with a subject that does this in it. What one of them has to object to.
-std::vector<std::string> play_on(int ranks, const std::function<shardproof_status(ScriptedSubject&, Witness&)>& forward) {
+/// Plays a forward on ranks that are threads, each with a subject that does this in it. What one of them has to object
+/// to.
+std::vector<std::string> play_on(int ranks,
+                                 const std::function<shardproof_status(ScriptedSubject&, Witness&)>& forward) {
   std::vector<Witness> witnesses(static_cast<std::size_t>(ranks));
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     ScriptedSubject scripted;
-    scripted.perform = [&](ScriptedSubject& it, shardproof_reply*) { return forward(it, witnesses[static_cast<std::size_t>(rank)]); };
+    scripted.perform = [&](ScriptedSubject& it, shardproof_reply*) {
+      return forward(it, witnesses[static_cast<std::size_t>(rank)]);
+    };
     const auto subject = table_subject(&scripted.table, "here");
     scenario::Scenario scenario = scenario::sleeping_stack(1);
     scenario.script.segments = {{.body = {{.kind = scenario::ActionKind::forward}}}};
     shardproof::testing::play_simulated(scenario, *subject, group, rank);
   });
   std::vector<std::string> all;
-  for (const Witness& witness : witnesses) all.insert(all.end(), witness.objections().begin(), witness.objections().end());
+  for (const Witness& witness : witnesses)
+    all.insert(all.end(), witness.objections().begin(), witness.objections().end());
   return all;
 }
 
@@ -70,7 +76,8 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
     shardproof_buffer* const buffer = allocated(it, 16);
     auto* const values = static_cast<float*>(harness.data(buffer));
     std::fill_n(values, 4, static_cast<float>(it.seat->rank + 1));
-    must(collective(it, world, buffer, {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .root = 5}) == 0, "an all-reduce");
+    must(collective(it, world, buffer, {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .root = 5}) == 0,
+         "an all-reduce");
     must(values[3] == 6, "the sum");
 
     // Of no account but at the root.
@@ -90,7 +97,9 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
       must(harness.group_rank(part) == 2 - it.seat->rank, "its rank in the part");
       must(harness.group_members(part)[0] == 2, "the part's first rank");
       std::fill_n(values, 4, static_cast<float>(it.seat->rank));
-      must(collective(it, part, buffer, {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_PREMUL_SUM, .factor = 0.5}) == 0, "halves");
+      must(collective(it, part, buffer,
+                      {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_PREMUL_SUM, .factor = 0.5}) == 0,
+           "halves");
       must(values[0] == 1.5, "the sum of halves");
       harness.drop_group(part);
       must(harness.group_members(part) == nullptr, "that the part has gone");
@@ -100,7 +109,8 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
     std::fill_n(values, 4, 1.0F);
     const auto half = [&](std::size_t offset) {
       const shardproof_span span{.buffer = buffer, .offset = offset, .count = 2, .dtype = f32};
-      return shardproof_collective{.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "half"};
+      return shardproof_collective{
+          .kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "half"};
     };
     const shardproof_collective halves[] = {half(0), half(8)};
     must(harness.run_coalesced(world, 0, halves, 2) == 0, "two sums in one call");
@@ -115,8 +125,8 @@ TEST_CASE("what ranks disagree about is told as it is, whatever the subject make
   CHECK_THROWS_WITH(play_on(2,
                             [&](ScriptedSubject& it, Witness&) {
                               const auto op = it.seat->rank == 0 ? SHARDPROOF_OP_MAX : SHARDPROOF_OP_MIN;
-                              const shardproof_status failed =
-                                  collective(it, it.seat->world, allocated(it, 16), {.kind = SHARDPROOF_ALL_REDUCE, .op = op});
+                              const shardproof_status failed = collective(it, it.seat->world, allocated(it, 16),
+                                                                          {.kind = SHARDPROOF_ALL_REDUCE, .op = op});
                               return ignores ? 0 : failed;
                             }),
                     ContainsSubstring("(max)") && ContainsSubstring("(min)") && !StartsWith("subject: "));

@@ -29,24 +29,25 @@ struct Hooks {
   bool gives_shard = false;  ///< back, instead of a buffer of its own
 
   AllGatherExtension extension() {
-    return {.form = scenario::ExtensionForm::full,
-            .pre = [this](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) -> Reply {
-              if (!failure.empty()) return Reply::failed(failure);
-              shards.push_back(shard);
-              if (context != nullptr) contexts.push_back(*context);
-              const Tensor made = device.empty(stream, DType::bf16, {2, 2}, MemoryClass::other, "contributed");
-              out.tensors = gives_shard ? shard.components : std::vector<Tensor>{made, made.narrow(0, 1)};
-              out.metadata = metadata.emplace_back(std::make_shared<const int>(static_cast<int>(metadata.size())));
-              return {};
-            },
-            .post = [this](const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) -> Reply {
-              contributions.push_back(all);
-              outs.push_back(out);
-              if (out != nullptr) return {};
-              const Tensor value = device.empty(stream, all.param_dtype, {4, 2}, MemoryClass::parameter, "made");
-              made = {.value = value, .to_free = {value}};
-              return {};
-            }};
+    return {
+        .form = scenario::ExtensionForm::full,
+        .pre = [this](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) -> Reply {
+          if (!failure.empty()) return Reply::failed(failure);
+          shards.push_back(shard);
+          if (context != nullptr) contexts.push_back(*context);
+          const Tensor made = device.empty(stream, DType::bf16, {2, 2}, MemoryClass::other, "contributed");
+          out.tensors = gives_shard ? shard.components : std::vector<Tensor>{made, made.narrow(0, 1)};
+          out.metadata = metadata.emplace_back(std::make_shared<const int>(static_cast<int>(metadata.size())));
+          return {};
+        },
+        .post = [this](const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) -> Reply {
+          contributions.push_back(all);
+          outs.push_back(out);
+          if (out != nullptr) return {};
+          const Tensor value = device.empty(stream, all.param_dtype, {4, 2}, MemoryClass::parameter, "made");
+          made = {.value = value, .to_free = {value}};
+          return {};
+        }};
   }
 };
 
@@ -56,8 +57,8 @@ struct Extended : Alone {
   const shardproof_extension* given = nullptr;
 
   explicit Extended(void (*alter)(AllGatherExtension&) = nullptr) {
-    scripted.table.extend = [](shardproof_trainer* at, const char* parameter, const char* kind, const shardproof_extension* registered,
-                               shardproof_reply*) -> shardproof_status {
+    scripted.table.extend = [](shardproof_trainer* at, const char* parameter, const char* kind,
+                               const shardproof_extension* registered, shardproof_reply*) -> shardproof_status {
       // The trainer is the script itself.
       auto& it = *reinterpret_cast<ScriptedSubject*>(at);
       it.action = std::string(parameter) + "/" + kind;
@@ -74,8 +75,8 @@ struct Extended : Alone {
 
   shardproof_status pre(ScriptedSubject& it, shardproof_contribution& out, shardproof_buffer* buffer = nullptr) const {
     std::array<std::int64_t, 2> rows{2, 4};
-    shardproof_tensor shard =
-        ScriptedSubject::of_host(buffer == nullptr ? it.values.data() : static_cast<float*>(it.harness().data(buffer)), rows);
+    shardproof_tensor shard = ScriptedSubject::of_host(
+        buffer == nullptr ? it.values.data() : static_cast<float*>(it.harness().data(buffer)), rows);
     shard.buffer = buffer;
     const shardproof_shard view{.parameter = "0.linear.weight", .components = &shard, .component_count = 1, .rows = 1};
     const std::array<int, 2> mesh{3, 5};
@@ -89,7 +90,8 @@ struct Extended : Alone {
                                            .policy = R"({"param": "bf16"})"};
     return given->pre(given->context, &view, &context, 0, &out);
   }
-  shardproof_status post(const shardproof_contribution& all, const shardproof_unsharded* out, shardproof_unsharded& made) const {
+  shardproof_status post(const shardproof_contribution& all, const shardproof_unsharded* out,
+                         shardproof_unsharded& made) const {
     const shardproof_contributions gathered{.parameter = "0.linear.weight",
                                             .tensors = all.tensors,
                                             .tensor_count = all.tensor_count,
@@ -137,7 +139,8 @@ TEST_CASE("a contribution may be the subject's own buffer, which stays its own")
   CHECK(extended
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
               shardproof_buffer* mine = nullptr;
-              REQUIRE(it.harness().allocate(it.seat->device, 0, 32, SHARDPROOF_MEMORY_SHARD, "0.linear.weight", &mine) == 0);
+              REQUIRE(it.harness().allocate(it.seat->device, 0, 32, SHARDPROOF_MEMORY_SHARD, "0.linear.weight",
+                                            &mine) == 0);
               shardproof_contribution out{};
               CHECK(extended.pre(it, out, mine) == 0);
               CHECK(out.tensors[0].buffer == mine);
@@ -157,7 +160,8 @@ TEST_CASE("metadata comes back to the post hook of its gather, and what that has
               std::vector<shardproof_tensor> kept;
               const auto pre = [&](shardproof_contribution& out) {
                 CHECK(extended.pre(it, out) == 0);
-                kept.assign(out.tensors, out.tensors + out.tensor_count);  // the next call takes them away; their shapes, too
+                kept.assign(out.tensors,
+                            out.tensors + out.tensor_count);  // the next call takes them away; their shapes, too
                 it.harness().let_go(it.seat->device, out.tensors[0].buffer);
                 out.tensors = nullptr;
                 out.tensor_count = 0;
@@ -215,15 +219,18 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
   extended.hooks.failure = "cannot quantise";
   CHECK(said([&](ScriptedSubject& it) { return extended.pre(it, out); }) == "cannot quantise");
   const shardproof_extension& hooks = *extended.given;
-  CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, nullptr, nullptr, 0, &out); }) == "the shard: it is NULL");
+  CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, nullptr, nullptr, 0, &out); }) ==
+        "the shard: it is NULL");
   const shardproof_shard shard{.parameter = "0.linear.weight", .components = nullptr, .component_count = 1, .rows = 0};
-  CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 0, &out); }) == "components: it is NULL");
+  CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 0, &out); }) ==
+        "components: it is NULL");
   CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 4, &out); }) ==
         "the hook's stream: there is no stream 4; the subject has made 0");
   CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 0, nullptr); }) ==
         "where to say what is contributed: it is NULL");
   const shardproof_unsharded unknown{.id = 9};
-  CHECK(said([&](ScriptedSubject&) { return extended.post(out, &unknown, made); }) == "out: this extension has made nothing with id 9");
+  CHECK(said([&](ScriptedSubject&) { return extended.post(out, &unknown, made); }) ==
+        "out: this extension has made nothing with id 9");
 }
 
 TEST_CASE("a hook that is called in another thread does nothing but fail") {
@@ -232,12 +239,15 @@ TEST_CASE("a hook that is called in another thread does nothing but fail") {
     std::thread([&] {
       shardproof_contribution out{};
       CHECK(extended.pre(it, out) == 1);
-      CHECK_THAT(extended.given->error(extended.given->context), StartsWith("a function of the harness was called in another thread"));
+      CHECK_THAT(extended.given->error(extended.given->context),
+                 StartsWith("a function of the harness was called in another thread"));
     }).join();
     return 0;
   });
-  CHECK_THAT(reply.error(),
-             StartsWith("it went on after a function of the harness had failed: a function of the harness was called in another"));
+  CHECK_THAT(
+      reply.error(),
+      StartsWith(
+          "it went on after a function of the harness had failed: a function of the harness was called in another"));
   CHECK(extended.hooks.shards.empty());
 }
 
@@ -258,7 +268,8 @@ TEST_CASE("what is let go of more often than it was given is an error, and what 
               return it.harness().release(it.seat->device, 0, mine);
             })
             .error() ==
-        "it went on after a function of the harness had failed: let_go: buffer 2 \"mine\" was let go of as often as it was given");
+        "it went on after a function of the harness had failed: let_go: buffer 2 \"mine\" was let go of as often as it "
+        "was given");
   extended.trainer.reset();
   CHECK(extended.device.live_bytes() == 8);
 }

@@ -1,4 +1,5 @@
-// A program that brings the reference engine as a subject of its own: to the library, a table of C functions like any other.
+// A program that brings the reference engine as a subject of its own: to the library, a table of C functions like any
+// other.
 #include "harness/subject/shardproof.h"
 
 extern "C" const shardproof_subject* shardproof_subject_table();

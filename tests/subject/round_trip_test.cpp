@@ -44,7 +44,8 @@ struct Outcome {
 std::vector<Fact> without_loans(std::vector<Fact> facts) {
   std::set<std::uint64_t> lent;
   std::erase_if(facts, [&](const Fact& fact) {
-    if (const auto* allocated = std::get_if<fact::Allocated>(&fact); allocated != nullptr && allocated->label == "input")
+    if (const auto* allocated = std::get_if<fact::Allocated>(&fact);
+        allocated != nullptr && allocated->label == "input")
       lent.insert(allocated->buffer);
     const auto* released = std::get_if<fact::Released>(&fact);
     return released != nullptr && lent.contains(released->buffer);
@@ -59,7 +60,13 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
     const auto subject = make();
     try {
       const Run run = testing::play_simulated(scenario, *subject, group, rank);
-      outcome = {without_loans(run.trace().facts), run.captures(), run.callbacks(), run.warnings(), run.refusals(), run.left_alive(), {}};
+      outcome = {without_loans(run.trace().facts),
+                 run.captures(),
+                 run.callbacks(),
+                 run.warnings(),
+                 run.refusals(),
+                 run.left_alive(),
+                 {}};
     } catch (const SubjectError& error) {
       outcome.error = error.what();
     }
@@ -74,7 +81,8 @@ std::vector<Outcome> check_alike(int ranks, const Scenario& scenario) {
   const auto directly = play_on(ranks, scenario, engine);
   const auto through = play_on(ranks, scenario, [&] {
     const std::scoped_lock lock(mutex);
-    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported", reference_subject);
+    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported",
+                         reference_subject);
   });
   for (std::size_t rank = 0; rank < directly.size(); ++rank) {
     CAPTURE(rank);
@@ -162,14 +170,17 @@ TEST_CASE("hooks are called through the table as they are called") {
 TEST_CASE("a mistake of a hook, a failing module and a refused plan are told through the table as they are told") {
   Scenario scenario = sleeping_stack(2).train(1, {});
   SECTION("a hook's") {
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {extend({.parameter = "1.linear.weight", .kind = ExtensionKind::truncated})}});
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {extend({.parameter = "1.linear.weight", .kind = ExtensionKind::truncated})}});
   }
   SECTION("a module's") {
     scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
                                                  {.kind = ActionKind::forward, .fails_in = "1"});
   }
-  SECTION("a plan's") { fully_shard(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7}; }
+  SECTION("a plan's") {
+    fully_shard(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7};
+  }
   check_alike(2, scenario);
 }
 
@@ -191,8 +202,9 @@ TEST_CASE("hooks after a reduction and after an accumulation get the same throug
   const auto point = GENERATE(HookPoint::after_reduction, HookPoint::after_accumulation);
   Scenario scenario = sleeping_stack(2).train(2, {});
   scenario.script.keep_tensors = true;
-  scenario.script.segments.insert(scenario.script.segments.begin(),
-                                  {.body = {register_hook({.kind = HookKind::doubled, .point = point, .state = 5}, "1")}});
+  scenario.script.segments.insert(
+      scenario.script.segments.begin(),
+      {.body = {register_hook({.kind = HookKind::doubled, .point = point, .state = 5}, "1")}});
   const auto outcomes = check_alike(2, scenario);
   CHECK(outcomes.at(0).error.empty());
   REQUIRE(outcomes.at(0).callbacks.size() == 2);
@@ -208,13 +220,15 @@ TEST_CASE("a hook of the engine's own, and a hook of one unit, cross the table")
 
 TEST_CASE("a failure of a gradient hook and a refusal have the same words through the table") {
   const auto failing = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.fails_on = {0, 1}})}));
-  CHECK_THAT(failing.at(1).error, Catch::Matchers::ContainsSubstring("the gradient hook fails on rank 1, as planned by the script"));
+  CHECK_THAT(failing.at(1).error,
+             Catch::Matchers::ContainsSubstring("the gradient hook fails on rank 1, as planned by the script"));
 
-  const auto refusing =
-      check_alike(2, hooked(ShardStrategy::full_shard,
-                            {register_hook({}), register_hook({.kind = HookKind::doubled, .refused = true}),
-                             register_hook({.kind = HookKind::bf16_compress, .refused = true}),
-                             register_hook({.kind = HookKind::not_callable, .refused = true}), register_hook({.refused = true}, "0")}));
+  const auto refusing = check_alike(
+      2,
+      hooked(ShardStrategy::full_shard, {register_hook({}), register_hook({.kind = HookKind::doubled, .refused = true}),
+                                         register_hook({.kind = HookKind::bf16_compress, .refused = true}),
+                                         register_hook({.kind = HookKind::not_callable, .refused = true}),
+                                         register_hook({.refused = true}, "0")}));
   for (const Outcome& outcome : refusing) {
     CHECK(outcome.error.empty());
     CHECK(outcome.refusals.size() == 4);
@@ -222,8 +236,10 @@ TEST_CASE("a failure of a gradient hook and a refusal have the same words throug
   }
   const auto not_refused = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.refused = true})}));
   CHECK_THAT(not_refused.at(0).error, Catch::Matchers::ContainsSubstring("the engine has to refuse the hook"));
-  const auto unsupported = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.point = HookPoint::after_reduction})}));
-  CHECK_THAT(unsupported.at(0).error, Catch::Matchers::ContainsSubstring("register_hook is not supported in iteration 0"));
+  const auto unsupported =
+      check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.point = HookPoint::after_reduction})}));
+  CHECK_THAT(unsupported.at(0).error,
+             Catch::Matchers::ContainsSubstring("register_hook is not supported in iteration 0"));
 }
 
 TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {

@@ -24,8 +24,8 @@ class ScriptedSubject {
     table.claims = claims.data();
     table.claim_count = claims.size();
     table.context = this;
-    table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_seat* given, shardproof_trainer** made,
-                      shardproof_reply* reply) {
+    table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_seat* given,
+                      shardproof_trainer** made, shardproof_reply* reply) {
       auto& it = *static_cast<ScriptedSubject*>(self);
       it.model = said_model;
       it.plan = said_plan;
@@ -37,8 +37,8 @@ class ScriptedSubject {
       of(trainer).destroyed += 1;
       return act(of(trainer), of(trainer).destroy, reply);
     };
-    table.perform = [](shardproof_trainer* trainer, const char* call, const shardproof_tensor* first, const shardproof_tensor* second,
-                       shardproof_reply* reply) {
+    table.perform = [](shardproof_trainer* trainer, const char* call, const shardproof_tensor* first,
+                       const shardproof_tensor* second, shardproof_reply* reply) {
       of(trainer).action = call;
       of(trainer).input = *first;
       of(trainer).targets = *second;
@@ -49,13 +49,15 @@ class ScriptedSubject {
       *answer = of(trainer).the_loss;
       return status;
     };
-    table.parameters = [](shardproof_trainer* trainer, const shardproof_parameter** answer, std::size_t* count, shardproof_reply* reply) {
+    table.parameters = [](shardproof_trainer* trainer, const shardproof_parameter** answer, std::size_t* count,
+                          shardproof_reply* reply) {
       const shardproof_status status = act(of(trainer), of(trainer).parameters, reply);
       *answer = of(trainer).the_parameters.data();
       *count = of(trainer).the_parameters.size();
       return status;
     };
-    the_parameters.push_back({.name = "0.linear.weight", .shape = shape.data(), .ndim = 2, .shard = of_host(values.data(), shape)});
+    the_parameters.push_back(
+        {.name = "0.linear.weight", .shape = shape.data(), .ndim = 2, .shard = of_host(values.data(), shape)});
     the_loss = of_host(values.data(), one);
   }
   ScriptedSubject(const ScriptedSubject&) = delete;

@@ -42,27 +42,32 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   };
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
-      Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
-           "here: its table is of version 2 of shardproof.h, this harness of version 6: compile it with this harness's"},
+      Flaw{
+          [](ScriptedSubject& it) { it.table.abi_version = 2; },
+          "here: its table is of version 2 of shardproof.h, this harness of version 6: compile it with this harness's"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) + " bytes; of version 6 it has " +
-               of_this + ": set `size` to sizeof(shardproof_subject)"},
+           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
+               " bytes; of version 6 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; },
-           "here: its name is \"my/engine\": without a comma, a plus and a slash, and not ending in .so, --subject can ask for it"},
+           "here: its name is \"my/engine\": without a comma, a plus and a slash, and not ending in .so, --subject can "
+           "ask for it"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "my\nengine"; },
            "here: its name is \"my\\nengine\": it has a character that does not show, U+000A"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "pytorch"; },
-           "here: its name is \"pytorch\": so --subject calls PyTorch as shardproof brings it: it takes a name of its own"},
+           "here: its name is \"pytorch\": so --subject calls PyTorch as shardproof brings it: it takes a name of its "
+           "own"},
       Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
-      Flaw{[](ScriptedSubject& it) { it.table.version = "1\xff"; }, "here: its version is \"1\\ufffd\": it is no UTF-8"},
+      Flaw{[](ScriptedSubject& it) { it.table.version = "1\xff"; },
+           "here: its version is \"1\\ufffd\": it is no UTF-8"},
       Flaw{[](ScriptedSubject& it) { it.table.claims = nullptr; }, "here: its table has 1 claims, at NULL"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = nullptr; }, "here: its claim 0 has no `engine`"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = ""; }, "here: it claims the engine kind \"\": it is empty"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = "fully\nsharded"; },
            "here: it claims the engine kind \"fully\\nsharded\": it has a character that does not show, U+000A"},
-      Flaw{[](ScriptedSubject& it) { it.claims[0].features = nullptr; }, "here: its claim of \"fully_shard\" has no `features`"},
+      Flaw{[](ScriptedSubject& it) { it.claims[0].features = nullptr; },
+           "here: its claim of \"fully_shard\" has no `features`"},
       Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
       Flaw{[](ScriptedSubject& it) { it.table.destroy = nullptr; }, "here: its table has no `destroy`"},
       Flaw{[](ScriptedSubject& it) { it.table.perform = nullptr; }, "here: its table has no `perform`"},
@@ -80,7 +85,8 @@ TEST_CASE("an engine kind is claimed once, and a kind that the harness does not 
   const std::array two{shardproof_claim{"telepathic", nothing.data()}, shardproof_claim{"fully_shard", timed.data()}};
   scripted.table.claims = two.data();
   scripted.table.claim_count = two.size();
-  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"telepathic", {}}, {"fully_shard", {Feature::timeline}}});
+  CHECK(table_subject(&scripted.table, "here")->claims() ==
+        Claims{{"telepathic", {}}, {"fully_shard", {Feature::timeline}}});
   const std::array same{two[1], two[0], two[1]};
   scripted.table.claims = same.data();
   scripted.table.claim_count = same.size();
@@ -99,13 +105,16 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
     scripted.claims.front().features = scripted.features.data();
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
-  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"fully_shard", {Feature::serial, Feature::hidden_memory}}});
+  CHECK(table_subject(&scripted.table, "here")->claims() ==
+        Claims{{"fully_shard", {Feature::serial, Feature::hidden_memory}}});
   claim({"reshard_to_size", nullptr});
   CHECK(table_subject(&scripted.table, "here")->claims().has("fully_shard", FullyShardFeature::reshard_to_size));
   claim({"serial", "telepathy", nullptr});
-  CHECK_THROWS_WITH(table_subject(&scripted.table, "here"),
-                    StartsWith("here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
-                        EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks, forward_methods"));
+  CHECK_THROWS_WITH(
+      table_subject(&scripted.table, "here"),
+      StartsWith(
+          "here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
+          EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks, forward_methods"));
 }
 
 TEST_CASE("of a kind that the harness does not know, the common features are kept") {
@@ -138,7 +147,8 @@ TEST_CASE("a shared object that is no subject is refused by its path") {
   REQUIRE(::dladdr(reinterpret_cast<void*>(&::gnu_get_libc_version), &libc) != 0);
   CHECK_THROWS_WITH(load_subject_table(libc.dli_fname),
                     Catch::Matchers::EndsWith(": it exports no shardproof_subject_table, so it is no subject"));
-  CHECK_THROWS_WITH(load_subject_table(__FILE__), StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
+  CHECK_THROWS_WITH(load_subject_table(__FILE__),
+                    StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
 }
 
 TEST_CASE("models, plans and actions are told as documents have them") {
@@ -153,7 +163,8 @@ TEST_CASE("models, plans and actions are told as documents have them") {
   CHECK(alone.scripted.action == R"({"call":"reshard","module":"0"})");
   const scenario::Hook own{.kind = scenario::HookKind::bf16_compress, .state = 3, .direct = true};
   REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::register_hook, .module = "0", .hook = own}, {}).ok());
-  CHECK(alone.scripted.action == R"({"call":"register_hook","module":"0","hook":"bf16_compress","state":3,"direct":true})");
+  CHECK(alone.scripted.action ==
+        R"({"call":"register_hook","module":"0","hook":"bf16_compress","state":3,"direct":true})");
 }
 
 TEST_CASE("what a function answers is what it returns, with what it says") {
@@ -168,13 +179,16 @@ TEST_CASE("what a function answers is what it returns, with what it says") {
   };
   CHECK(answer(failing).error() == "no memory");
   CHECK(answer(failing).warnings == std::vector<std::string>{"slow"});
-  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 1; }).error() == "it failed (it returned 1) and gave no reason");
-  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error() == "its status: 5 is no status: shardproof.h has 0 to 3");
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 1; }).error() ==
+        "it failed (it returned 1) and gave no reason");
+  CHECK(answer([](ScriptedSubject&, shardproof_reply*) { return 5; }).error() ==
+        "its status: 5 is no status: shardproof.h has 0 to 3");
   const auto without_a_status = [](ScriptedSubject& it, shardproof_reply* reply) {
     it.harness().fail(reply, "no memory");
     return -1;
   };
-  CHECK(answer(without_a_status).error() == "its status: 4294967295 is no status: shardproof.h has 0 to 3; it said: no memory");
+  CHECK(answer(without_a_status).error() ==
+        "its status: 4294967295 is no status: shardproof.h has 0 to 3; it said: no memory");
   const auto indecisive = [](ScriptedSubject& it, shardproof_reply* reply) {
     it.harness().fail(reply, "something");
     return 0;
@@ -220,20 +234,25 @@ TEST_CASE("an exception without a text is a failure") {
 
 TEST_CASE("what is thrown across the boundary is an error of the call, and the rank goes on") {
   Alone alone;
-  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::out_of_range("parameter 3 of 2"); };
+  const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status {
+    throw std::out_of_range("parameter 3 of 2");
+  };
   CHECK(alone.perform(throwing).error() == "it threw across the boundary: parameter 3 of 2");
   CHECK(alone.perform([](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw 5; }).error() ==
         "it threw something across the boundary that is not a std::exception");
   CHECK(alone.perform({}).ok());
   alone.scripted.table.fork = [](void*) -> int { throw std::runtime_error("no second runtime"); };
-  CHECK_THROWS_MATCHES(alone.subject->fork(), std::runtime_error, Message("fork has thrown across the boundary: no second runtime"));
+  CHECK_THROWS_MATCHES(alone.subject->fork(), std::runtime_error,
+                       Message("fork has thrown across the boundary: no second runtime"));
 }
 
 TEST_CASE("a trainer that is not destroyed as it should be is complained of once") {
   Alone alone;
   REQUIRE(alone.create().ok());
   CHECK(alone.subject->take_teardown_failure().ok());
-  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::runtime_error("not so fast"); };
+  alone.scripted.destroy = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status {
+    throw std::runtime_error("not so fast");
+  };
   CHECK_NOTHROW(alone.trainer.reset());
   CHECK(alone.scripted.destroyed == 1);
   CHECK(alone.subject->take_teardown_failure().error() == "destroy: it threw across the boundary: not so fast");
@@ -246,7 +265,8 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   };
   alone.trainer.reset();
   CHECK(alone.subject->take_teardown_failure().error() ==
-        "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+        "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has "
+        "made 0");
 
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = is_still_busy;
@@ -275,7 +295,8 @@ TEST_CASE("a call that goes on after a function of the harness has failed has fa
     it.harness().release(it.seat->device, 0, nullptr);
     return 0;
   });
-  CHECK(reply.error() == "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+  CHECK(reply.error() ==
+        "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
   CHECK(alone.perform({}).ok());
   CHECK(alone
             .perform([](ScriptedSubject& it, shardproof_reply* reply_to) {
@@ -323,7 +344,8 @@ TEST_CASE("a compiled plan is read from JSON, and what cannot be read is a failu
   Alone alone;
   REQUIRE(alone.create().ok());
   static const char* text = nullptr;
-  alone.scripted.table.compiled_plan = [](shardproof_trainer*, const char** plan, shardproof_reply*) -> shardproof_status {
+  alone.scripted.table.compiled_plan = [](shardproof_trainer*, const char** plan,
+                                          shardproof_reply*) -> shardproof_status {
     *plan = text;
     return SHARDPROOF_OK;
   };
@@ -345,7 +367,8 @@ TEST_CASE("a compiled plan is read from JSON, and what cannot be read is a failu
 TEST_CASE("a compiled plan crosses the table in both directions, and a failure has its words") {
   Alone alone;
   static const std::string written = write_compiled_plan({shardproof::testing::sample_backward(), {}});
-  alone.scripted.table.compiled_plan = [](shardproof_trainer* at, const char** plan, shardproof_reply* reply) -> shardproof_status {
+  alone.scripted.table.compiled_plan = [](shardproof_trainer* at, const char** plan,
+                                          shardproof_reply* reply) -> shardproof_status {
     const auto& it = *reinterpret_cast<ScriptedSubject*>(at);
     *plan = written.c_str();
     it.harness().warn(reply, "recompiled");

@@ -54,7 +54,8 @@ TEST_CASE("a tensor is looked at before it is believed") {
            "the loss, f32 [2, 2]: strides [1, 2]: its elements have to lie row-major without gaps"},
       Flaw{[](auto&, auto& it) { it.view.byte_offset = 12; }, "the loss, f32 [1, 2]: its 8 bytes are at 0x"},
       Flaw{[](auto&, auto& it) { it.view.byte_offset = 2; }, "the loss: tensor f32 [1, 2] cannot start at byte 2"},
-      Flaw{[](auto& subject, auto& it) { it.view.data = subject.values.data(); }, "the loss, f32 [1, 2]: its 8 bytes are at 0x"},
+      Flaw{[](auto& subject, auto& it) { it.view.data = subject.values.data(); },
+           "the loss, f32 [1, 2]: its 8 bytes are at 0x"},
       Flaw{[](auto&, auto& it) { it.view.device = {kDLCUDA, 0}; },
            "the loss, f32 [1, 2]: device type 2; buffer 1 \"mine\" is memory of the host"},
       Flaw{[](auto&, auto& it) {
@@ -62,14 +63,16 @@ TEST_CASE("a tensor is looked at before it is believed") {
              it.view.device = {kDLCUDA, 0};
            },
            "the loss, f32 [1, 2]: it names no buffer, yet is no host memory: device type 2"},
-      Flaw{[](auto&, auto& it) { it.buffer = reinterpret_cast<shardproof_buffer*>(&it); }, "the loss: that is no buffer of this device"},
+      Flaw{[](auto&, auto& it) { it.buffer = reinterpret_cast<shardproof_buffer*>(&it); },
+           "the loss: that is no buffer of this device"},
       Flaw{[](auto& subject, auto& it) { subject.harness().release(subject.seat->device, 0, it.buffer); },
            "the loss: buffer 1 \"mine\" was released, or let go of, before"});
   Alone alone;
   REQUIRE(alone.create().ok());
   shardproof_buffer* const buffer = allocated(alone.scripted, 16);
   alone.scripted.shape = {1, 2};
-  alone.scripted.the_loss = ScriptedSubject::of_host(static_cast<float*>(alone.scripted.harness().data(buffer)), alone.scripted.shape);
+  alone.scripted.the_loss =
+      ScriptedSubject::of_host(static_cast<float*>(alone.scripted.harness().data(buffer)), alone.scripted.shape);
   alone.scripted.the_loss.buffer = buffer;
   Tensor loss;
   REQUIRE(alone.trainer->loss(loss).ok());
@@ -119,15 +122,20 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   it.the_loss.buffer = buffer;
   CHECK(said() == "");  // nobody has said anything
   write({kDLBfloat, 16, 1}, 4);
-  CHECK(said() == "the loss: it is said to be f32, and buffer 1 \"mine\" was written as bf16: let both say what it holds");
+  CHECK(said() ==
+        "the loss: it is said to be f32, and buffer 1 \"mine\" was written as bf16: let both say what it holds");
   write({kDLFloat, 64, 1}, 0);
   write({kDLFloat, 64, 1}, 2);
-  CHECK(said() == "the loss: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
+  CHECK(
+      said() ==
+      "the loss: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
   CHECK(alone.objection([&](const shardproof_harness& harness, shardproof_device*) {
     const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = {kDLFloat, 32, 1}};
-    const shardproof_collective sum{.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "g"};
+    const shardproof_collective sum{
+        .kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "g"};
     return harness.run(it.seat->world, 0, &sum);
-  }) == "run \"g\": in: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
+  }) == "run \"g\": in: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it "
+        "holds");
   write({kDLUInt, 8, 1}, 1);  // bytes may be those of anything
   CHECK(said() == "");
   shardproof_buffer* const host = allocated(it, 16, "other");
@@ -135,7 +143,8 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   CHECK(it.harness().host_access(it.seat->device, "looks", nullptr, 0, &span, 1) == 0);
   it.the_loss.view.data = it.harness().data(host);
   it.the_loss.buffer = host;
-  CHECK(said() == "the loss: it is said to be f32, and buffer 2 \"other\" was written as i32: let both say what it holds");
+  CHECK(said() ==
+        "the loss: it is said to be f32, and buffer 2 \"other\" was written as i32: let both say what it holds");
 }
 
 TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
@@ -149,27 +158,35 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
   const std::string it = "parameter \"0.linear.weight\"";
   const Flaw flaw = GENERATE_COPY(
       Flaw{[](auto&, auto& view) { view.name = nullptr; }, "parameter 0 of those it has is without a name"},
-      Flaw{[](auto&, auto& view) { view.name = "head.weight"; }, "parameter \"head.weight\": the model has none of this name"},
-      Flaw{[](auto&, auto& view) { view.shape = other.data(); }, it + ": its logical shape is [4, 3], that of the model [4, 4]"},
+      Flaw{[](auto&, auto& view) { view.name = "head.weight"; },
+           "parameter \"head.weight\": the model has none of this name"},
+      Flaw{[](auto&, auto& view) { view.shape = other.data(); },
+           it + ": its logical shape is [4, 3], that of the model [4, 4]"},
       Flaw{[](auto&, auto& view) { view.shape = nullptr; }, it + ": 2 dimensions without a shape"},
       Flaw{[](auto&, auto& view) { view.ndim = 33; }, it + ": 33 dimensions; there may be 32"},
       Flaw{[](auto&, auto& view) { view.dim = 2; }, it + ": there is no dimension 2"},
-      Flaw{[](auto&, auto& view) { view.start = 1; }, it + ": its shard of 4 rows from 1 on is no part of the 4 along dimension 0"},
-      Flaw{[](auto&, auto& view) { view.start = -1; }, it + ": its shard of 4 rows from -1 on is no part of the 4 along dimension 0"},
+      Flaw{[](auto&, auto& view) { view.start = 1; },
+           it + ": its shard of 4 rows from 1 on is no part of the 4 along dimension 0"},
+      Flaw{[](auto&, auto& view) { view.start = -1; },
+           it + ": its shard of 4 rows from -1 on is no part of the 4 along dimension 0"},
       Flaw{[](auto&, auto& view) { view.shard.view.shape = other.data(); },
            it + ": its shard is [4, 3], which is no part of [4, 4] along dimension 0"},
       Flaw{[&](auto& self, auto& view) { view.shard = of(self, flat); },
            it + ": its shard is [16], which is no part of [4, 4] along dimension 0"},
-      Flaw{[](auto&, auto& view) { view.dim = SHARDPROOF_FLATTENED; }, it + ": its shard is [4, 4]; a range of elements has one dimension"},
+      Flaw{[](auto&, auto& view) { view.dim = SHARDPROOF_FLATTENED; },
+           it + ": its shard is [4, 4]; a range of elements has one dimension"},
       Flaw{[&](auto& self, auto& view) {
              view.shard = of(self, flat);
              view.dim = SHARDPROOF_FLATTENED;
              view.start = 1;
            },
            it + ": its shard of 16 elements from 1 on is no part of the 16 elements of [4, 4]"},
-      Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; }, it + ": its shard is i32, and the plan keeps it in f32"},
-      Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; }, it + ", shard, f32 [4, 4]: it has elements and no data"},
-      Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); }, it + ": its gradient is f32 [4, 3], its shard f32 [4, 4]"},
+      Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; },
+           it + ": its shard is i32, and the plan keeps it in f32"},
+      Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; },
+           it + ", shard, f32 [4, 4]: it has elements and no data"},
+      Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); },
+           it + ": its gradient is f32 [4, 3], its shard f32 [4, 4]"},
       Flaw{[&](auto& self, auto& view) {
              view.second = of(self, self.shape);
              view.second.view.dtype = {kDLInt, 32, 1};

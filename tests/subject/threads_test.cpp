@@ -17,14 +17,17 @@ using shardproof::testing::ScriptedSubject;
 namespace {
 
 const std::string objection =
-    "a function of the harness was called in another thread than the subject: only the one that a rank calls its subject in may call it";
+    "a function of the harness was called in another thread than the subject: only the one that a rank calls its "
+    "subject in may call it";
 const std::string went_on = "it went on after a function of the harness had failed: " + objection;
 
 void elsewhere(const std::function<void()>& call) { std::thread(call).join(); }
 
 }  // namespace
 
-TEST_CASE("a function of the harness that is called in another thread does nothing but fail, and the call of the subject has failed") {
+TEST_CASE(
+    "a function of the harness that is called in another thread does nothing but fail, and the call of the subject has "
+    "failed") {
   Alone alone;
   REQUIRE(alone.create().ok());
   shardproof_buffer* const buffer = [&] {
@@ -35,7 +38,9 @@ TEST_CASE("a function of the harness that is called in another thread does nothi
   // Each one on its own: that one call has failed.
   using Call = std::function<bool(const shardproof_harness&, const shardproof_seat&, shardproof_reply*)>;
   const std::vector<Call> fail{
-      [](auto& harness, auto& seat, auto*) { return harness.create_stream(seat.device, SHARDPROOF_STREAM_REDUCE, "r", nullptr) != 0; },
+      [](auto& harness, auto& seat, auto*) {
+        return harness.create_stream(seat.device, SHARDPROOF_STREAM_REDUCE, "r", nullptr) != 0;
+      },
       [](auto& harness, auto& seat, auto*) {
         std::uint64_t event = 0;
         return harness.record(seat.device, 0, &event) != 0 && event == 0;
@@ -62,10 +67,16 @@ TEST_CASE("a function of the harness that is called in another thread does nothi
     CHECK(reply.error() == went_on);
     CHECK(reply.warnings.empty());
   }
-  CHECK(alone.perform([&](ScriptedSubject& it, shardproof_reply*) { return it.harness().release(it.seat->device, 0, buffer); }).ok());
+  CHECK(alone
+            .perform([&](ScriptedSubject& it, shardproof_reply*) {
+              return it.harness().release(it.seat->device, 0, buffer);
+            })
+            .ok());
 }
 
-TEST_CASE("a call in another thread meets none of the rank's own, and one between two calls of the subject fails the second") {
+TEST_CASE(
+    "a call in another thread meets none of the rank's own, and one between two calls of the subject fails the "
+    "second") {
   Alone alone;
   REQUIRE(alone.create().ok());
   const shardproof_seat& seat = *alone.scripted.seat;
@@ -73,7 +84,8 @@ TEST_CASE("a call in another thread meets none of the rank's own, and one betwee
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
               std::thread other([&] {
                 shardproof_buffer* buffer = nullptr;
-                for (int i = 0; i < 1000; ++i) seat.harness->allocate(seat.device, 0, 16, SHARDPROOF_MEMORY_OTHER, "theirs", &buffer);
+                for (int i = 0; i < 1000; ++i)
+                  seat.harness->allocate(seat.device, 0, 16, SHARDPROOF_MEMORY_OTHER, "theirs", &buffer);
               });
               for (int i = 0; i < 1000; ++i) it.harness().release(it.seat->device, 0, allocated(it, 16));
               other.join();
@@ -81,7 +93,8 @@ TEST_CASE("a call in another thread meets none of the rank's own, and one betwee
             })
             .error() == went_on);
   const auto& facts = alone.device.trace().facts;
-  CHECK(std::ranges::count_if(facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); }) == 1000);
+  CHECK(std::ranges::count_if(facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); }) ==
+        1000);
   elsewhere([&] { seat.harness->synchronize(seat.device); });
   CHECK(alone.perform({}).error() == went_on);
   CHECK(alone.perform({}).ok());

@@ -85,8 +85,12 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
       shardproof_buffer* const buffer = allocated(it, 32);
       Doubling doubling{.values = it.values.data(), .harness = &it.harness()};
       shardproof_span span{.buffer = buffer, .offset = 0, .count = 8, .dtype = f32};
-      shardproof_work work{
-          .kind = SHARDPROOF_WORK_OTHER, .label = "0", .reads = &span, .read_count = 1, .run = run_doubling, .context = &doubling};
+      shardproof_work work{.kind = SHARDPROOF_WORK_OTHER,
+                           .label = "0",
+                           .reads = &span,
+                           .read_count = 1,
+                           .run = run_doubling,
+                           .context = &doubling};
       make(work, span, doubling);
       if (it.harness().submit(it.seat->device, 0, &work) != 0) said = it.error();
       it.harness().release(it.seat->device, 0, buffer);
@@ -96,19 +100,27 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
   };
   CHECK(submit([](auto&, auto&, auto&) {}) == "nothing");
   CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 1; }) == "other \"0\": singular");
-  CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 2; }) == "other \"0\": it threw across the boundary: overflow");
+  CHECK(submit([](auto&, auto&, auto& doubling) { doubling.result = 2; }) ==
+        "other \"0\": it threw across the boundary: overflow");
   CHECK(submit([](auto& work, auto&, auto&) { work.label = nullptr; }) == "submit: the label: it is NULL");
-  CHECK(submit([](auto& work, auto&, auto&) { work.kind = 1000; }) == "submit \"0\": 1000 is no kind of work: shardproof.h has 0 to 9");
+  CHECK(submit([](auto& work, auto&, auto&) { work.kind = 1000; }) ==
+        "submit \"0\": 1000 is no kind of work: shardproof.h has 0 to 9");
   CHECK(submit([](auto& work, auto&, auto&) { work.reads = nullptr; }) == "submit \"0\": reads: it is NULL");
-  CHECK(submit([](auto& work, auto&, auto&) { work.cost_ns = -1; }) == "submit \"0\": it costs -1 ns, on top of what the scenario says");
+  CHECK(submit([](auto& work, auto&, auto&) { work.cost_ns = -1; }) ==
+        "submit \"0\": it costs -1 ns, on top of what the scenario says");
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.count = 9; }),
-             StartsWith("submit \"0\": reads[0]: 9 elements f32 from byte 0 on; buffer ") && ContainsSubstring("\"mine\" has 32 bytes"));
+             StartsWith("submit \"0\": reads[0]: 9 elements f32 from byte 0 on; buffer ") &&
+                 ContainsSubstring("\"mine\" has 32 bytes"));
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.offset = 33, span.count = 0; }),
              StartsWith("submit \"0\": reads[0]: 0 elements f32 from byte 33 on"));
-  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.count = ~std::uint64_t{0}; }), StartsWith("submit \"0\": reads[0]: 1844674407"));
-  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.offset = 2, span.count = 1; }), ContainsSubstring("cannot start at byte 2"));
-  CHECK(submit([](auto&, auto& span, auto&) { span.buffer = nullptr; }) == "submit \"0\": reads[0]: 8 elements, and no buffer");
-  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.dtype.bits = 4; }), StartsWith("submit \"0\": reads[0]: dtype of code 2, 4 bits"));
+  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.count = ~std::uint64_t{0}; }),
+             StartsWith("submit \"0\": reads[0]: 1844674407"));
+  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.offset = 2, span.count = 1; }),
+             ContainsSubstring("cannot start at byte 2"));
+  CHECK(submit([](auto&, auto& span, auto&) { span.buffer = nullptr; }) ==
+        "submit \"0\": reads[0]: 8 elements, and no buffer");
+  CHECK_THAT(submit([](auto&, auto& span, auto&) { span.dtype.bits = 4; }),
+             StartsWith("submit \"0\": reads[0]: dtype of code 2, 4 bits"));
 }
 
 TEST_CASE("work that is run when submit has returned is refused: what it works on may be gone") {
@@ -120,7 +132,8 @@ TEST_CASE("work that is run when submit has returned is refused: what it works o
   };
   Alone alone;
   Procrastinating device(alone.device);
-  REQUIRE(alone.subject->create(alone.scenario.model, alone.scenario.plan, {device, *alone.world, 0}, alone.trainer).ok());
+  REQUIRE(
+      alone.subject->create(alone.scenario.model, alone.scenario.plan, {device, *alone.world, 0}, alone.trainer).ok());
   Doubling doubling{.values = alone.scripted.values.data(), .harness = &alone.scripted.harness()};
   const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .run = run_doubling, .context = &doubling};
   CHECK(alone.scripted.harness().submit(alone.scripted.seat->device, 0, &work) == SHARDPROOF_OK);

@@ -21,7 +21,8 @@ Choice read_choice() {
   else if (word == "pairwise") choice.order = Order::pairwise;
   else if (word != "ascending") {
     std::fprintf(stderr,
-                 "SHARDPROOF_SUMS is \"%s\": ascending, descending or pairwise is expected, or one of them with _fused at its end\n",
+                 "SHARDPROOF_SUMS is \"%s\": ascending, descending or pairwise is expected, or one of them with _fused "
+                 "at its end\n",
                  given == nullptr ? "" : given);
     std::abort();
   }

@@ -15,12 +15,14 @@ struct Choice {
   bool fused = false;  ///< adds a product without rounding it first
 };
 
-/// Reads SHARDPROOF_SUMS: `ascending`, `descending` or `pairwise`, or one of them with `_fused` at its end. Ends the process for any other
-/// word, and if the variable is missing: a test that chooses nothing would prove nothing.
+/// Reads SHARDPROOF_SUMS: `ascending`, `descending` or `pairwise`, or one of them with `_fused` at its end. Ends the
+/// process for any other word, and if the variable is missing: a test that chooses nothing would prove nothing.
 const Choice& choice();
 
 /// The index of the term that is added as number `i` of `count`, in a loop that adds to several sums at once.
-inline std::size_t place(std::size_t i, std::size_t count) { return choice().order == Order::ascending ? i : count - 1 - i; }
+inline std::size_t place(std::size_t i, std::size_t count) {
+  return choice().order == Order::ascending ? i : count - 1 - i;
+}
 
 /// The sum of the terms from `begin` to `end`. `add` adds term i to a total.
 template <class T, class Add>
@@ -50,7 +52,8 @@ template <class T, class Left, class Right>
 T of_products(std::size_t count, Left left, Right right) {
   const Choice chosen = choice();
   if (chosen.fused)
-    return added<T>(chosen.order, 0, count, [&](T total, std::size_t i) -> T { return std::fma(left(i), right(i), total); });
+    return added<T>(chosen.order, 0, count,
+                    [&](T total, std::size_t i) -> T { return std::fma(left(i), right(i), total); });
   return added<T>(chosen.order, 0, count, [&](T total, std::size_t i) -> T { return total + left(i) * right(i); });
 }
 

@@ -19,7 +19,8 @@ TEST_CASE("adamw on PyTorch's gradients arrives at PyTorch's parameters") {
     for (std::size_t j = 0; j < first.size(); ++j) {
       INFO(name << ", " << first[j].name);
       const Tensor moment1 = Tensor::host(DType::f32, first[j].after.shape()), moment2 = moment1.clone();
-      // The step before iteration 0 is not in the file: the moments of step 1 follow from its gradient, whatever the parameter.
+      // The step before iteration 0 is not in the file: the moments of step 1 follow from its gradient, whatever the
+      // parameter.
       const Tensor ignored = moment1.clone();
       cpu_kernels().adamw(nullptr, ignored, first[j].gradient, moment1, moment2, {.rate = 1e-2, .step = 1});
       const Tensor parameter = first[j].after.clone();
@@ -64,7 +65,8 @@ TEST_CASE("adam is adamw without decay, and on the gradient and the decayed weig
   const std::vector<float> slopes = {0.5F, -3, 1e-3F}, start = {1, -2, 0.25F};
   for (const double decay : {0.0, 0.25}) {
     const Tensor one = Tensor::of<float>({3}, start), other = one.clone();
-    const Tensor first = Tensor::host(DType::f32, {3}), second = first.clone(), other_first = first.clone(), other_second = first.clone();
+    const Tensor first = Tensor::host(DType::f32, {3}), second = first.clone(), other_first = first.clone(),
+                 other_second = first.clone();
     for (const std::int64_t step : {1, 2, 3}) {
       const Tensor gradient = Tensor::of<float>({3}, slopes);
       cpu_kernels().adam(nullptr, one, gradient, first, second, {.rate = 0.125, .weight_decay = decay, .step = step});

@@ -33,7 +33,8 @@ double decode(std::uint16_t pattern, int mantissa_bits) {
   const int exponent_bits = 15 - mantissa_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (pattern & 0x7FFF) >> mantissa_bits, fraction = pattern & ((1 << mantissa_bits) - 1);
   const double sign = (pattern & 0x8000) != 0 ? -1.0 : 1.0;
-  if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  if (exponent == (1 << exponent_bits) - 1)
+    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
   if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa_bits);
   return sign * std::ldexp(fraction + (1 << mantissa_bits), exponent - bias - mantissa_bits);
 }
@@ -61,9 +62,10 @@ TEST_CASE("every bf16 and f16 pattern has its value in f32 and f64 and comes bac
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < 65536; ++i) {
         const double expected = decode(static_cast<std::uint16_t>(i), mantissa_bits);
-        const bool same = std::isnan(expected) ? std::isnan(values[i]) && std::isnan(decode(pattern_at(back, i), mantissa_bits))
-                                               : std::bit_cast<std::uint64_t>(values[i]) == std::bit_cast<std::uint64_t>(expected) &&
-                                                     pattern_at(back, i) == i;
+        const bool same = std::isnan(expected)
+                              ? std::isnan(values[i]) && std::isnan(decode(pattern_at(back, i), mantissa_bits))
+                              : std::bit_cast<std::uint64_t>(values[i]) == std::bit_cast<std::uint64_t>(expected) &&
+                                    pattern_at(back, i) == i;
         if (!same) ++wrong;
       }
       CHECK(wrong == 0);
@@ -107,12 +109,14 @@ TEST_CASE("rounding keeps infinities, overflows to them, keeps NaN and the sign 
   CHECK(rounded(DType::bf16, -0.0) == 0x8000);
   CHECK(std::isnan(decode(rounded(DType::f16, std::nanf("")), 10)));
   CHECK(std::isnan(decode(rounded(DType::bf16, std::nan("")), 7)));
-  CHECK(std::isnan(decode(rounded(DType::bf16, std::bit_cast<float>(0x7F800001u)), 7)));  // a payload that rounding would cut away
+  CHECK(std::isnan(
+      decode(rounded(DType::bf16, std::bit_cast<float>(0x7F800001u)), 7)));  // a payload that rounding would cut away
 }
 
 TEST_CASE("copy converts between all dtypes; integers that fit survive everywhere") {
   const std::vector<std::int8_t> small = {-128, -3, 0, 1, 127};
-  const std::vector<DType> signed_types = {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8};
+  const std::vector<DType> signed_types = {DType::f64, DType::f32, DType::bf16, DType::f16,
+                                           DType::i64, DType::i32, DType::i16,  DType::i8};
   const Tensor start = Tensor::of<std::int8_t>({5}, small);
   for (const DType first : signed_types) {
     for (const DType second : signed_types) {
@@ -144,5 +148,6 @@ TEST_CASE("copy rounds f64 to f32 to nearest even") {
   const std::vector<double> values = {1 + 0x1p-24, 1 + 3 * 0x1p-24, 0.1, 1e300, 0x1p-150};
   const Tensor out = Tensor::host(DType::f32, {5});
   k.copy(nullptr, out, Tensor::of<double>({5}, values));
-  CHECK(out == Tensor::of<float>({5}, std::vector<float>{1.0F, 1 + 0x1p-22F, 0.1F, std::numeric_limits<float>::infinity(), 0.0F}));
+  CHECK(out == Tensor::of<float>(
+                   {5}, std::vector<float>{1.0F, 1 + 0x1p-22F, 0.1F, std::numeric_limits<float>::infinity(), 0.0F}));
 }

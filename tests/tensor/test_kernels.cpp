@@ -18,7 +18,8 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-constexpr DType every_dtype[] = {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
+constexpr DType every_dtype[] = {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64,
+                                 DType::i32, DType::i16, DType::i8,   DType::u8};
 
 Tensor f64(Shape shape, std::vector<double> values) { return Tensor::of<double>(std::move(shape), values); }
 
@@ -101,7 +102,8 @@ TEST_CASE("matmul: every transposition and adding, against the definition") {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         for (const bool add : {false, true}) {
-          const Tensor a = draw(transpose_a ? Shape{inner, m} : Shape{m, inner}), b = draw(transpose_b ? Shape{n, inner} : Shape{inner, n});
+          const Tensor a = draw(transpose_a ? Shape{inner, m} : Shape{m, inner}),
+                       b = draw(transpose_b ? Shape{n, inner} : Shape{inner, n});
           const Tensor start = draw({m, n});
           std::vector<double> expected;
           for (std::size_t i = 0; i < m; ++i) {
@@ -115,7 +117,8 @@ TEST_CASE("matmul: every transposition and adding, against the definition") {
             }
           }
           const Tensor out = as(dtype, start);
-          k.matmul(nullptr, out, as(dtype, a), as(dtype, b), {.transpose_a = transpose_a, .transpose_b = transpose_b, .add = add});
+          k.matmul(nullptr, out, as(dtype, a), as(dtype, b),
+                   {.transpose_a = transpose_a, .transpose_b = transpose_b, .add = add});
           CHECK(out.to_doubles() == expected);
         }
       }
@@ -215,7 +218,8 @@ TEST_CASE("losses: sum, sum of squares, dot with a row") {
 }
 
 TEST_CASE("scaling by a tensor, and the factor's gradient") {
-  const Tensor x = f32({2, 2}, {1, -2, 3, 4}), factor = f32({}, {3}), out = Tensor::host(DType::f32, {2, 2}), slope = f32({1}, {100});
+  const Tensor x = f32({2, 2}, {1, -2, 3, 4}), factor = f32({}, {3}), out = Tensor::host(DType::f32, {2, 2}),
+               slope = f32({1}, {100});
   k.scale_by(nullptr, out, x, factor);
   CHECK(out == f32({2, 2}, {3, -6, 9, 12}));
   k.scale_by(nullptr, out, out, factor);
@@ -243,7 +247,8 @@ TEST_CASE("cross entropy and its gradient, against the definition") {
   };
   const Tensor targets = Tensor::of<std::int64_t>({3}, target);
   for (const DType dtype : real_dtypes) {
-    const Tensor in = tensor(dtype, {3, 4}, logits), loss = Tensor::host(dtype, {1}), gradient = Tensor::host(dtype, {3, 4});
+    const Tensor in = tensor(dtype, {3, 4}, logits), loss = Tensor::host(dtype, {1}),
+                 gradient = Tensor::host(dtype, {3, 4});
     k.cross_entropy(nullptr, loss, in, targets);
     check_close(loss, mean(logits));
     k.cross_entropy_backward(nullptr, gradient, in, targets);
@@ -259,7 +264,8 @@ TEST_CASE("cross entropy and its gradient, against the definition") {
 
 TEST_CASE("a target that is no class is named; without rows there is no mean") {
   const Tensor logits = Tensor::host(DType::f32, {1, 2}), loss = f32({1}, {0});
-  const Tensor wrong = Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{2}), none = Tensor::host(DType::i64, {0});
+  const Tensor wrong = Tensor::of<std::int64_t>({1}, std::vector<std::int64_t>{2}),
+               none = Tensor::host(DType::i64, {0});
   CHECK_THROWS_MATCHES(k.cross_entropy(nullptr, loss, logits, wrong), std::out_of_range,
                        MessageMatches(ContainsSubstring("target 2 is out of range; classes: 2")));
   CHECK_THROWS_MATCHES(k.cross_entropy_backward(nullptr, logits, logits, wrong), std::out_of_range,
@@ -284,7 +290,8 @@ TEST_CASE("what an optimizer scales and adds is rounded once") {
   const Tensor moment1 = f32({1}, {0.3F}), moment2 = f32({1}, {-1 - 0x1p-11F}), value = f32({1}, {0});
   k.adam(nullptr, value, f32({1}, {x}), moment1, moment2, {.beta1 = 0.9, .beta2 = 0.5});
   CHECK(moment2 == f32({1}, {0x1p-25F}));
-  const float weight = static_cast<float>(1 - 0.9), once = std::fma(weight, x - 0.3F, 0.3F), product = weight * (x - 0.3F);
+  const float weight = static_cast<float>(1 - 0.9), once = std::fma(weight, x - 0.3F, 0.3F),
+              product = weight * (x - 0.3F);
   REQUIRE(once != product + 0.3F);
   CHECK(moment1 == f32({1}, {once}));
 }
@@ -309,7 +316,8 @@ TEST_CASE("operands that do not fit are refused by name, rule and shapes") {
   CHECK_THROWS_AS(k.adam(nullptr, two, two, two, two, {.step = 0}), std::invalid_argument);
   CHECK_THROWS_AS(k.adamw(nullptr, two, two, two, three, {}), std::invalid_argument);
   CHECK_THROWS_AS(k.adamw(nullptr, two, two, two, two, {.step = 0}), std::invalid_argument);
-  CHECK_THROWS_MATCHES(k.relu(nullptr, two, as(DType::f64, two)), std::invalid_argument, MessageMatches(ContainsSubstring("one dtype")));
+  CHECK_THROWS_MATCHES(k.relu(nullptr, two, as(DType::f64, two)), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("one dtype")));
   CHECK_THROWS_MATCHES(k.sum(nullptr, as(DType::i32, f32({1}, {0})), as(DType::i32, two)), std::invalid_argument,
                        MessageMatches(ContainsSubstring("f64, f32, bf16 and f16 only")));
 }

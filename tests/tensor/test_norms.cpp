@@ -17,7 +17,8 @@ Values normalized(const Values& x, const Values& weight, const Values& bias) {
     double mean = 0, variance = 0;
     for (std::size_t j = 0; j < n; ++j) mean += x[i + j] / static_cast<double>(n);
     for (std::size_t j = 0; j < n; ++j) variance += std::pow(x[i + j] - mean, 2) / static_cast<double>(n);
-    for (std::size_t j = 0; j < n; ++j) y.push_back((x[i + j] - mean) / std::sqrt(variance + 1e-5) * weight[j] + bias[j]);
+    for (std::size_t j = 0; j < n; ++j)
+      y.push_back((x[i + j] - mean) / std::sqrt(variance + 1e-5) * weight[j] + bias[j]);
   }
   return y;
 }
@@ -36,7 +37,8 @@ TEST_CASE("layer norm and its gradients, against the definition") {
     for (const bool add : {false, true}) {
       const Tensor to_in = tensor(dtype, {3, 5}, draw(15, 5)), to_weight = tensor(dtype, {5}, draw(5, 6)),
                    to_bias = tensor(dtype, {5}, draw(5, 7));
-      k.layer_norm_backward(nullptr, {{to_in, add}, {to_weight, add}, {to_bias, add}}, tensor(dtype, {3, 5}, slope), in, factor);
+      k.layer_norm_backward(nullptr, {{to_in, add}, {to_weight, add}, {to_bias, add}}, tensor(dtype, {3, 5}, slope), in,
+                            factor);
       check_close(to_in, add ? plus(by_x, draw(15, 5)) : by_x);
       check_close(to_weight, add ? plus(by_weight, draw(5, 6)) : by_weight);
       check_close(to_bias, add ? plus(by_bias, draw(5, 7)) : by_bias);
@@ -51,12 +53,14 @@ TEST_CASE("a row of equal elements has no deviation: layer norm gives the bias")
 }
 
 TEST_CASE("layer norm gives only the gradients that are asked for, and needs its weight for the input's alone") {
-  const Tensor in = f32({1, 2}, {1, 3}), slope = f32({1, 2}, {1, 2}), bias = f32({2}, {9, 9}), by_in = f32({1, 2}, {8, 8});
+  const Tensor in = f32({1, 2}, {1, 3}), slope = f32({1, 2}, {1, 2}), bias = f32({2}, {9, 9}),
+               by_in = f32({1, 2}, {8, 8});
   k.layer_norm_backward(nullptr, {.in = {}, .weight = {}, .bias = {bias}}, slope, in, {});
   CHECK(bias == slope.flatten());
   k.layer_norm_backward(nullptr, {.in = {by_in}, .weight = {}, .bias = {}}, f32({1, 2}, {1, 1}), in, f32({2}, {1, 1}));
   CHECK(by_in == f32({1, 2}, {0, 0}));
-  CHECK_THROWS_AS(k.layer_norm_backward(nullptr, {.in = {by_in}, .weight = {}, .bias = {}}, slope, in, {}), std::invalid_argument);
+  CHECK_THROWS_AS(k.layer_norm_backward(nullptr, {.in = {by_in}, .weight = {}, .bias = {}}, slope, in, {}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("power sums and their roots are norms") {

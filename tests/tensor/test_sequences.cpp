@@ -18,8 +18,11 @@ namespace {
 Tensor ids(Shape shape, std::vector<std::int64_t> values) { return Tensor::of<std::int64_t>(std::move(shape), values); }
 
 /// Sequences of `positions` rows of `features`.
-Values attention(const Values& query, const Values& key, const Values& value, std::size_t positions, std::size_t features) {
-  const auto at = [&](const Values& matrix, std::size_t row, std::size_t column) { return matrix[row * features + column]; };
+Values attention(const Values& query, const Values& key, const Values& value, std::size_t positions,
+                 std::size_t features) {
+  const auto at = [&](const Values& matrix, std::size_t row, std::size_t column) {
+    return matrix[row * features + column];
+  };
   Values out(query.size());
   for (std::size_t row = 0; row < query.size() / features; ++row) {
     const std::size_t first = row - row % positions;
@@ -32,7 +35,8 @@ Values attention(const Values& query, const Values& key, const Values& value, st
       total += share.back();
     }
     for (std::size_t from = first; from <= row; ++from) {
-      for (std::size_t j = 0; j < features; ++j) out[row * features + j] += share[from - first] / total * at(value, from, j);
+      for (std::size_t j = 0; j < features; ++j)
+        out[row * features + j] += share[from - first] / total * at(value, from, j);
     }
   }
   return out;
@@ -41,7 +45,8 @@ Values attention(const Values& query, const Values& key, const Values& value, st
 }  // namespace
 
 TEST_CASE("an embedding looks rows up, and its gradient goes back to them") {
-  const Tensor weight = f32({3, 2}, {1, 2, 3, 4, 5, 6}), tokens = ids({2, 2}, {2, 0, 2, 2}), out = Tensor::host(DType::f32, {4, 2});
+  const Tensor weight = f32({3, 2}, {1, 2, 3, 4, 5, 6}), tokens = ids({2, 2}, {2, 0, 2, 2}),
+               out = Tensor::host(DType::f32, {4, 2});
   k.embedding(nullptr, out, weight, tokens);
   CHECK(out == f32({4, 2}, {5, 6, 1, 2, 5, 6, 5, 6}));
   const Tensor gradient = f32({3, 2}, {9, 9, 9, 9, 9, 9}), slope = f32({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
@@ -51,7 +56,8 @@ TEST_CASE("an embedding looks rows up, and its gradient goes back to them") {
   CHECK(gradient == f32({3, 2}, {6, 8, 0, 0, 26, 32}));
 }
 
-TEST_CASE("gradients of a token met several times are added in ascending order, and the finished sum to what is there") {
+TEST_CASE(
+    "gradients of a token met several times are added in ascending order, and the finished sum to what is there") {
   const Tensor gradient = f32({1, 1}, {0}), slope = f32({3, 1}, {1, half_ulp, half_ulp});
   k.embedding_backward(nullptr, {gradient}, slope, ids({3}, {0, 0, 0}));
   CHECK(gradient == f32({1, 1}, {1}));
@@ -91,11 +97,15 @@ TEST_CASE("attention and its gradients, against the definition") {
   constexpr std::size_t positions = 3, features = 4, elements = 2 * positions * features;
   const Shape shape{6, 4};
   const Values query = draw(elements, 1), key = draw(elements, 2), value = draw(elements, 3), slope = draw(elements, 4);
-  const auto by_query = slopes([&](const Values& v) { return attention(v, key, value, positions, features); }, query, slope);
-  const auto by_key = slopes([&](const Values& v) { return attention(query, v, value, positions, features); }, key, slope);
-  const auto by_value = slopes([&](const Values& v) { return attention(query, key, v, positions, features); }, value, slope);
+  const auto by_query =
+      slopes([&](const Values& v) { return attention(v, key, value, positions, features); }, query, slope);
+  const auto by_key =
+      slopes([&](const Values& v) { return attention(query, v, value, positions, features); }, key, slope);
+  const auto by_value =
+      slopes([&](const Values& v) { return attention(query, key, v, positions, features); }, value, slope);
   for (const DType dtype : real_dtypes) {
-    const Kernels::Attention of{tensor(dtype, shape, query), tensor(dtype, shape, key), tensor(dtype, shape, value), positions};
+    const Kernels::Attention of{tensor(dtype, shape, query), tensor(dtype, shape, key), tensor(dtype, shape, value),
+                                positions};
     const Tensor out = Tensor::host(dtype, shape);
     k.attention(nullptr, out, of);
     check_close(out, attention(query, key, value, positions, features));
@@ -128,7 +138,8 @@ TEST_CASE("attention refuses what is no whole number of sequences, and takes non
   CHECK_THROWS_AS(k.attention(nullptr, three, {three, three, three, 2}), std::invalid_argument);
   CHECK_THROWS_AS(k.attention(nullptr, three, {three, three, three, 0}), std::invalid_argument);
   CHECK_THROWS_AS(k.attention(nullptr, three, {three, three, none, 3}), std::invalid_argument);
-  CHECK_THROWS_AS(k.attention_backward(nullptr, {{none}, {}, {}}, three, {three, three, three, 3}), std::invalid_argument);
+  CHECK_THROWS_AS(k.attention_backward(nullptr, {{none}, {}, {}}, three, {three, three, three, 3}),
+                  std::invalid_argument);
   k.attention(nullptr, none, {none, none, none, 2});
   k.attention_backward(nullptr, {{none}, {none}, {none}}, none, {none, none, none, 2});
   k.embedding(nullptr, none, three, ids({0}, {}));

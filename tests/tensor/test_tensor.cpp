@@ -38,7 +38,8 @@ TEST_CASE("shapes read as lists") {
 }
 
 TEST_CASE("a host tensor is zero, of the size asked for, in no buffer of a device") {
-  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
     const Tensor tensor = Tensor::host(dtype, {2, 3});
     CHECK(tensor.defined());
     CHECK(tensor.dtype() == dtype);
@@ -87,9 +88,11 @@ TEST_CASE("a view must fit into its storage and lie on its elements' boundary") 
   const auto storage = Tensor::host(DType::f32, {4}).storage();
   CHECK_NOTHROW(Tensor(storage, DType::f32, {2}, 8));
   CHECK_NOTHROW(Tensor(storage, DType::f32, {0}, 16));
-  CHECK_THROWS_MATCHES(Tensor(storage, DType::f32, {3}, 8), std::invalid_argument, MessageMatches(ContainsSubstring("16 bytes")));
+  CHECK_THROWS_MATCHES(Tensor(storage, DType::f32, {3}, 8), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("16 bytes")));
   CHECK_THROWS_AS(Tensor(storage, DType::f32, {1}, 20), std::invalid_argument);
-  CHECK_THROWS_MATCHES(Tensor(storage, DType::f32, {1}, 2), std::invalid_argument, MessageMatches(ContainsSubstring("byte 2")));
+  CHECK_THROWS_MATCHES(Tensor(storage, DType::f32, {1}, 2), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("byte 2")));
   CHECK_NOTHROW(Tensor(storage, DType::bf16, {1}, 2));
   CHECK_THROWS_AS(Tensor(nullptr, DType::f32, {0}), std::invalid_argument);
 }
@@ -130,7 +133,8 @@ TEST_CASE("views out of range name rows and tensor") {
   CHECK_THROWS_AS(matrix.narrow(1, std::numeric_limits<std::int64_t>::max()), std::invalid_argument);
   CHECK_THROWS_AS(matrix.row(3), std::invalid_argument);
   CHECK_THROWS_AS(matrix.row(-1), std::invalid_argument);
-  CHECK_THROWS_MATCHES(matrix.reshape({4}), std::invalid_argument, MessageMatches(ContainsSubstring("f32 [3, 2] cannot be seen as [4]")));
+  CHECK_THROWS_MATCHES(matrix.reshape({4}), std::invalid_argument,
+                       MessageMatches(ContainsSubstring("f32 [3, 2] cannot be seen as [4]")));
 }
 
 TEST_CASE("equality is of dtype, shape and bits") {
@@ -165,7 +169,8 @@ TEST_CASE("no two tensors that differ look alike") {
   const std::uint64_t seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);
   std::mt19937_64 random(seed);
-  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
     for (int round = 0; round < 200; ++round) {
       const Tensor tensor = Tensor::host(dtype, {1 + static_cast<std::int64_t>(random() % 100)});
       for (std::byte& byte : tensor.values<std::byte>()) byte = static_cast<std::byte>(random());

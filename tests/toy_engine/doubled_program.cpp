@@ -11,9 +11,10 @@ namespace {
 
 std::unique_ptr<scenario::EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
 
-const scenario::EngineKindRegistration first({.name = "twin", .read = read_nothing}), second({.name = "twin", .read = read_nothing}),
-    shipped({.name = "fully_shard", .read = read_nothing}), shared({.name = "mesh", .read = read_nothing}),
-    foreign({.name = "no_engine", .read = read_nothing}), nameless({.name = "", .read = read_nothing});
+const scenario::EngineKindRegistration first({.name = "twin", .read = read_nothing}),
+    second({.name = "twin", .read = read_nothing}), shipped({.name = "fully_shard", .read = read_nothing}),
+    shared({.name = "mesh", .read = read_nothing}), foreign({.name = "no_engine", .read = read_nothing}),
+    nameless({.name = "", .read = read_nothing});
 
 constexpr Feature known_to_all[] = {Feature::serial};
 const scenario::EngineKindRegistration greedy({.name = "greedy", .read = read_nothing, .own_features = known_to_all});
@@ -22,7 +23,8 @@ const scenario::EngineKindRegistration greedy({.name = "greedy", .read = read_no
 
 SUITE_ENGINE("doubled", "fully_shrad");
 
-RANKED_TEST_CASE("doubled/own_feature", ranks(1, 2), on_engines("fully_shard", "twin"), needs(FullyShardFeature::shard_dims)) {
+RANKED_TEST_CASE("doubled/own_feature", ranks(1, 2), on_engines("fully_shard", "twin"),
+                 needs(FullyShardFeature::shard_dims)) {
   CHECK(rank.index() == 0);
 }
 

@@ -58,23 +58,28 @@ class ToyTrainer final : public EngineTrainer {
       start += gradient.numel();
     }
     copy(WorkKind::reduce_copy_in, bucket, gradients, parts);
-    world_.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::avg, .in = flat, .out = flat, .tag = bucket});
+    world_.run(Device::compute,
+               {.kind = CollectiveKind::all_reduce, .op = ReduceOp::avg, .in = flat, .out = flat, .tag = bucket});
     copy(WorkKind::reduce_copy_out, bucket, parts, gradients);
     device().release(Device::compute, flat.storage());
   }
 
   void copy(WorkKind kind, const std::string& label, const std::vector<Tensor>& from, const std::vector<Tensor>& to) {
-    device().submit(
-        Device::compute,
-        {.kind = kind, .label = label, .reads = from, .writes = to, .run = [from, to](const Kernels& kernels, NativeStream stream) {
-           for (std::size_t i = 0; i < from.size(); ++i) kernels.copy(stream, to[i], from[i]);
-         }});
+    device().submit(Device::compute, {.kind = kind,
+                                      .label = label,
+                                      .reads = from,
+                                      .writes = to,
+                                      .run = [from, to](const Kernels& kernels, NativeStream stream) {
+                                        for (std::size_t i = 0; i < from.size(); ++i)
+                                          kernels.copy(stream, to[i], from[i]);
+                                      }});
   }
 
   Communicator& world_;
 };
 
-std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat) {
+std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const scenario::Plan& plan,
+                                             const Seat& seat) {
   return std::make_unique<ToyTrainer>(model, plan, seat);
 }
 
@@ -82,7 +87,8 @@ std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const
 
 engines::Engine toy_engine() {
   return {.kind = ToyPlan::name,
-          .features = {Feature::timeline, Feature::serial, Feature::hidden_memory, Feature::thread_ranks, ToyFeature::named_bucket},
+          .features = {Feature::timeline, Feature::serial, Feature::hidden_memory, Feature::thread_ranks,
+                       ToyFeature::named_bucket},
           .make = make};
 }
 

@@ -15,7 +15,8 @@ class Silent final : public CommunicatorWrapper {
 }  // namespace
 
 FAULT(toy_without_all_reduce, breaks("TOY-1", "TOY-2"), "ranks keep their own gradients") {
-  return altered(std::move(subject), {.communicator = [](Communicator& world, Device&) { return std::make_unique<Silent>(world); }});
+  return altered(std::move(subject),
+                 {.communicator = [](Communicator& world, Device&) { return std::make_unique<Silent>(world); }});
 }
 
 }  // namespace shardproof::toy

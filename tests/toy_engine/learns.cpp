@@ -37,7 +37,8 @@ Tensor sum_of_gradients(int step, int first_rank, int last_rank) {
   std::vector<float> sum(in);
   for (int rank = first_rank; rank <= last_rank; ++rank) {
     for (std::uint32_t i = 0; i < rows * in; ++i)
-      sum[i % in] += static_cast<float>(formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) / 8;
+      sum[i % in] +=
+          static_cast<float>(formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) / 8;
   }
   std::vector<float> gradient;
   for (int row = 0; row < out; ++row) gradient.insert(gradient.end(), sum.begin(), sum.end());
@@ -48,13 +49,15 @@ Tensor sum_of_gradients(int step, int first_rank, int last_rank) {
 template <class Combine>
 Tensor combined(const Tensor& a, const Tensor& b, Combine combine) {
   std::vector<float> values;
-  for (std::size_t i = 0; i < a.values<float>().size(); ++i) values.push_back(combine(a.values<float>()[i], b.values<float>()[i]));
+  for (std::size_t i = 0; i < a.values<float>().size(); ++i)
+    values.push_back(combine(a.values<float>()[i], b.values<float>()[i]));
   return Tensor::of<float>(a.shape(), values);
 }
 
 }  // namespace
 
-RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4), needs(Feature::timeline, ToyFeature::named_bucket)) {
+RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
+                 needs(Feature::timeline, ToyFeature::named_bucket)) {
   REQUIRE(rank.engine() == ToyPlan::name);
   const int size = rank.world().size();
   const scenario::Run run = rank.play(one_layer());

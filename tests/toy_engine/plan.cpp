@@ -18,7 +18,9 @@ std::unique_ptr<scenario::EngineSection> read(const scenario::Node& node) {
   return plan;
 }
 
-const scenario::EngineKindRegistration registration({.name = ToyPlan::name, .read = read, .own_features = ToyFeature::all});
+const scenario::EngineKindRegistration registration({.name = ToyPlan::name,
+                                                     .read = read,
+                                                     .own_features = ToyFeature::all});
 
 }  // namespace
 

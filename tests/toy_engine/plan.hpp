@@ -27,7 +27,9 @@ struct ToyPlan final : scenario::SectionOf<ToyPlan> {
   nlohmann::ordered_json to_json() const override;
   void validate(const scenario::Scenario& scenario) const override;
   std::vector<std::string> groups(const scenario::Model& /*model*/) const override { return {bucket}; }
-  std::string objection_to_extension(const scenario::ParameterShape& /*parameter*/) const override { return "a toy engine gathers none"; }
+  std::string objection_to_extension(const scenario::ParameterShape& /*parameter*/) const override {
+    return "a toy engine gathers none";
+  }
   bool reduces(const std::string& /*parameter*/) const override { return true; }
 
   friend bool operator==(const ToyPlan& a, const ToyPlan& b) { return a.bucket == b.bucket; }

@@ -59,7 +59,8 @@ TEST_CASE("order follows streams, events and host waits, and passes on") {
 TEST_CASE("a structure keeps collectives and compute steps, with stream roles and phases, and no times") {
   const trace::Structure made = structure(layer(), any);
   REQUIRE(made.steps.size() == 2);
-  CHECK(to_string(made.steps[0]) == "all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
+  CHECK(to_string(made.steps[0]) ==
+        "all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
   CHECK(to_string(made.steps[1]) == "forward \"0\" on compute, in \"iter 0 forward\"");
   CHECK(made.before == std::vector<bool>{false, true, false, false});
   CHECK(difference(made, structure(layer(true, 3 * ms), any)).empty());
@@ -67,7 +68,12 @@ TEST_CASE("a structure keeps collectives and compute steps, with stream roles an
 
 TEST_CASE("collectives between two marks are in the order of the host") {
   TraceBuilder trace;
-  trace.gather(1, "before", 0, 1).mark("from", 0).gather(2, "b", 5, 6).gather(1, "a", 1, 2).mark("to", 0).gather(1, "after", 7, 8);
+  trace.gather(1, "before", 0, 1)
+      .mark("from", 0)
+      .gather(2, "b", 5, 6)
+      .gather(1, "a", 1, 2)
+      .mark("to", 0)
+      .gather(1, "after", 7, 8);
   const auto found = trace::collectives(trace, "from", "to");
   REQUIRE(found.size() == 2);
   CHECK(found[0].tag == "b");
@@ -105,7 +111,8 @@ TEST_CASE("the first difference is told in words") {
   longer.span(0, WorkKind::forward, "1", 0, 0);
   CHECK(difference(expected, structure(longer, any)) ==
         "step 2 is too much, the first of 1: forward \"1\" on compute, in \"iter 0 forward\"");
-  CHECK(difference(structure(longer, any), expected) == "step 2 is missing, 1 of 3: forward \"1\" on compute, in \"iter 0 forward\"");
+  CHECK(difference(structure(longer, any), expected) ==
+        "step 2 is missing, 1 of 3: forward \"1\" on compute, in \"iter 0 forward\"");
 
   trace::Structure other = expected;
   other.steps[1].label = "7";
@@ -115,10 +122,11 @@ TEST_CASE("the first difference is told in words") {
         "        after all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"");
   other.steps[0].kind = "reduce_scatter";
   other.steps[0].tag = "layers.1";
-  CHECK(difference(expected, other) ==
-        "step 0: expected all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
-        "        but found reduce_scatter \"layers.1\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
-        "        and before forward \"0\" on compute, in \"iter 0 forward\"");
+  CHECK(
+      difference(expected, other) ==
+      "step 0: expected all_gather \"0\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+      "        but found reduce_scatter \"layers.1\" on all_gather, 10 -> 20 f32, group [0, 1], in \"iter 0 forward\"\n"
+      "        and before forward \"0\" on compute, in \"iter 0 forward\"");
   // Only one side knows the groups.
   other = expected;
   other.steps[0].tag = "layers.1";

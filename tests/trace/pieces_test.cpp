@@ -34,8 +34,8 @@ Trace coalesced() {
                             .end = end};
   };
   return {.rank = 0,
-          .facts = {fact::StreamCreated{gathers, StreamRole::all_gather, "gathers"}, call(0, "a", 0, 2), call(0, "b", 0, 2),
-                    call(1, "c", 2, 3)}};
+          .facts = {fact::StreamCreated{gathers, StreamRole::all_gather, "gathers"}, call(0, "a", 0, 2),
+                    call(0, "b", 0, 2), call(1, "c", 2, 3)}};
 }
 
 Fact gather(const char* tag, Nanoseconds start, Nanoseconds end) {
@@ -51,8 +51,8 @@ Trace two_layers(Nanoseconds times = 1) {
                     forward("b", 7 * times, 8 * times), fact::Mark{"end", 8 * times}}};
 }
 
-const Piece gather_a{CollectiveKind::all_gather, "a"}, gather_b{CollectiveKind::all_gather, "b"}, forward_a{WorkKind::forward, "a"},
-    forward_b{WorkKind::forward, "b"};
+const Piece gather_a{CollectiveKind::all_gather, "a"}, gather_b{CollectiveKind::all_gather, "b"},
+    forward_a{WorkKind::forward, "a"}, forward_b{WorkKind::forward, "b"};
 
 bool passes(const Trace& trace, const Piece& held, const Piece& passing, Resource resource = Resource::of_group) {
   return trace::can_pass(trace, held, passing, resource);
@@ -96,8 +96,9 @@ TEST_CASE("a piece does not pass one that its collective's resource has to wait 
 }
 
 TEST_CASE("a piece that is not there is an error that names it") {
-  CHECK_THROWS_MATCHES(passes(two_layers(), forward_a, Piece{CollectiveKind::all_reduce, "c", 3}), std::out_of_range,
-                       Catch::Matchers::MessageMatches(ContainsSubstring("all_reduce \"c\" (3) is not in the trace of rank 0")));
+  CHECK_THROWS_MATCHES(
+      passes(two_layers(), forward_a, Piece{CollectiveKind::all_reduce, "c", 3}), std::out_of_range,
+      Catch::Matchers::MessageMatches(ContainsSubstring("all_reduce \"c\" (3) is not in the trace of rank 0")));
 }
 
 TEST_CASE("a trace that ran as its order permits is what is expected of its durations") {

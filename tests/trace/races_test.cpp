@@ -40,22 +40,34 @@ TEST_CASE("a read that does not wait for a write on another stream is a race") {
 }
 
 TEST_CASE("an event between write and read removes the race") {
-  CHECK(find_races(two_streams().work(1, "gather", {}, {all}).record(1, 2).wait(0, 2).work(0, "use", {all}, {})).empty());
+  CHECK(
+      find_races(two_streams().work(1, "gather", {}, {all}).record(1, 2).wait(0, 2).work(0, "use", {all}, {})).empty());
 }
 
 TEST_CASE("an event recorded before the write does not order it") {
-  CHECK(find_races(two_streams().record(1, 2).work(1, "gather", {}, {all}).wait(0, 2).work(0, "use", {all}, {})).size() == 1);
+  CHECK(
+      find_races(two_streams().record(1, 2).work(1, "gather", {}, {all}).wait(0, 2).work(0, "use", {all}, {})).size() ==
+      1);
 }
 
 TEST_CASE("a wait on a third stream does not help this one") {
   auto trace = two_streams();
-  trace.stream(2, StreamRole::other, "third").work(1, "gather", {}, {all}).record(1, 2).wait(2, 2).work(0, "use", {all}, {});
+  trace.stream(2, StreamRole::other, "third")
+      .work(1, "gather", {}, {all})
+      .record(1, 2)
+      .wait(2, 2)
+      .work(0, "use", {all}, {});
   CHECK(find_races(trace).size() == 1);
 }
 
 TEST_CASE("order passes on through a third stream") {
   auto trace = two_streams();
-  trace.stream(2, StreamRole::other, "third").work(1, "gather", {}, {all}).record(1, 2).wait(2, 2).record(2, 3).wait(0, 3);
+  trace.stream(2, StreamRole::other, "third")
+      .work(1, "gather", {}, {all})
+      .record(1, 2)
+      .wait(2, 2)
+      .record(2, 3)
+      .wait(0, 3);
   CHECK(find_races(trace.work(0, "use", {all}, {})).empty());
 }
 
@@ -97,9 +109,11 @@ TEST_CASE("what one fact reads and writes does not race with itself") {
 
 TEST_CASE("work issued after the host has synchronized follows what it synchronized with") {
   CHECK(find_races(two_streams().work(1, "a", {}, {all}).synchronize_stream(1).work(0, "b", {all}, {})).empty());
-  CHECK(find_races(two_streams().work(1, "a", {}, {all}).record(1, 2).synchronize_event(2).work(0, "b", {all}, {})).empty());
+  CHECK(find_races(two_streams().work(1, "a", {}, {all}).record(1, 2).synchronize_event(2).work(0, "b", {all}, {}))
+            .empty());
   CHECK(find_races(two_streams().work(1, "a", {}, {all}).synchronize_stream(0).work(0, "b", {all}, {})).size() == 1);
-  CHECK(find_races(two_streams().record(1, 2).work(1, "a", {}, {all}).synchronize_event(2).work(0, "b", {all}, {})).size() == 1);
+  CHECK(find_races(two_streams().record(1, 2).work(1, "a", {}, {all}).synchronize_event(2).work(0, "b", {all}, {}))
+            .size() == 1);
 }
 
 TEST_CASE("the host must synchronize before it touches what streams write") {
@@ -150,9 +164,12 @@ TEST_CASE("what is released to a cache may be used until the next adoption on it
   REQUIRE(races.size() == 1);
   CHECK(races[0].second.takes);
   CHECK(races[0].bytes == all);
-  CHECK_THAT(trace::describe(races[0], 0), ContainsSubstring("may be given them, which were released, without waiting for it"));
+  CHECK_THAT(trace::describe(races[0], 0),
+             ContainsSubstring("may be given them, which were released, without waiting for it"));
   CHECK(find_races(cached().adopt(0, 9, 8).adopt(0, 10, 8)).size() == 1);  // the first has taken it
-  CHECK(find_races(two_streams().work(1, "late", {all}, {}).record(1, 2).release_to_cache(0, 1).wait(0, 2).adopt(0, 9, 8)).empty());
+  CHECK(
+      find_races(two_streams().work(1, "late", {all}, {}).record(1, 2).release_to_cache(0, 1).wait(0, 2).adopt(0, 9, 8))
+          .empty());
   CHECK(find_races(cached().work(0, "after", {all}, {})).size() == 1);  // used after the release, as ever
 }
 
@@ -212,19 +229,22 @@ TEST_CASE("a race reads like a sentence") {
   auto trace = two_streams();
   trace.gather(1, "layers.1", 10 * ms, 20 * ms, {}, {all}).work(0, "layers.1", {all}, {});
   CHECK(trace::describe(find_races(trace).at(0), 1) ==
-        "  rank 1: all_gather \"layers.1\" on stream all_gather (10 ms..20 ms) writes bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
+        "  rank 1: all_gather \"layers.1\" on stream all_gather (10 ms..20 ms) writes bytes 0..16 of buffer 1 "
+        "\"gathered layers.1\"\n"
         "  then    forward \"layers.1\" on stream compute (0 ms..0 ms) reads them; nothing orders the two\n"
         "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
   auto host = two_streams();
   host.work(1, "sum", {}, {all}).host("loss", {all}, {});
   CHECK(trace::describe(find_races(host).at(0), 0) ==
-        "  rank 0: forward \"sum\" on stream all_gather (0 ms..0 ms) writes bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
+        "  rank 0: forward \"sum\" on stream all_gather (0 ms..0 ms) writes bytes 0..16 of buffer 1 \"gathered "
+        "layers.1\"\n"
         "  then    the host in \"loss\" reads them; nothing orders the two\n"
         "  missing: the host waits for stream all_gather in between");
 
   CHECK(trace::describe(find_races(two_streams().work(1, "late", {all}, {}).release(0, 1)).at(0), 0) ==
-        "  rank 0: forward \"late\" on stream all_gather (0 ms..0 ms) reads bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
+        "  rank 0: forward \"late\" on stream all_gather (0 ms..0 ms) reads bytes 0..16 of buffer 1 \"gathered "
+        "layers.1\"\n"
         "  then    release on stream compute gives them back without waiting for it\n"
         "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
@@ -239,8 +259,8 @@ TEST_CASE("a race reads like a sentence") {
         "  missing: one release only");
 }
 
-// Four streams pass 64 buffers around, every piece of work touches three of them; in half of the rounds a buffer is released and a new one
-// made.
+// Four streams pass 64 buffers around, every piece of work touches three of them; in half of the rounds a buffer is
+// released and a new one made.
 TEST_CASE("a hundred thousand pieces of work", "[.bench]") {
   Trace trace;
   for (std::uint32_t stream = 1; stream < 4; ++stream) {

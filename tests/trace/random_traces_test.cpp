@@ -1,5 +1,6 @@
-// Races and order of small random traces, against a search that knows nothing of vector clocks: every fact is a node, every rule an edge,
-// and Warshall's algorithm closes the relation; races are looked for byte by byte. Replay: --rng-seed N as printed.
+// Races and order of small random traces, against a search that knows nothing of vector clocks: every fact is a node,
+// every rule an edge, and Warshall's algorithm closes the relation; races are looked for byte by byte. Replay:
+// --rng-seed N as printed.
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -86,8 +87,8 @@ class Reachability {
       const Fact& later = trace.facts[j];
       for (std::size_t i = 0; i < j; ++i) {
         const auto stream = stream_of(trace.facts[i]);
-        if (stream && stream == stream_of(later)) edge(i, j);                // one stream
-        if (is_host(trace.facts[i])) edge(i, j);                             // issued, or done, by a host that had got that far
+        if (stream && stream == stream_of(later)) edge(i, j);  // one stream
+        if (is_host(trace.facts[i])) edge(i, j);  // issued, or done, by a host that had got that far
         const auto* synchronized = std::get_if<fact::StreamSynchronized>(&later);
         if (synchronized && stream == synchronized->stream) edge(i, j);
       }
@@ -111,8 +112,8 @@ class Reachability {
  private:
   // A synchronization is something that the host does, not the stream.
   static bool is_host(const Fact& fact) {
-    return std::holds_alternative<fact::StreamSynchronized>(fact) || std::holds_alternative<fact::EventSynchronized>(fact) ||
-           std::holds_alternative<fact::HostAccess>(fact);
+    return std::holds_alternative<fact::StreamSynchronized>(fact) ||
+           std::holds_alternative<fact::EventSynchronized>(fact) || std::holds_alternative<fact::HostAccess>(fact);
   }
   static std::optional<std::uint32_t> stream_of(const Fact& fact) {
     if (is_host(fact)) return std::nullopt;
@@ -144,7 +145,8 @@ Use use(const Fact& fact, std::uint64_t buffer, std::uint64_t byte) {
   };
   return std::visit(
       [&]<class F>(const F& f) -> Use {
-        if constexpr (std::is_same_v<F, fact::Allocated> || std::is_same_v<F, fact::Released>) return {false, f.buffer == buffer};
+        if constexpr (std::is_same_v<F, fact::Allocated> || std::is_same_v<F, fact::Released>)
+          return {false, f.buffer == buffer};
         else if constexpr (requires {
                              f.reads;
                              f.writes;
@@ -174,7 +176,8 @@ Found races_byte_by_byte(const Trace& trace, const Reachability& order) {
           const auto superseded = [&](bool as_write) {
             for (const std::size_t middle : users) {
               const Use then = use(trace.facts[middle], buffer, byte);
-              if (middle > earlier && order.before(earlier, middle) && (then.writes || (!as_write && then.reads))) return true;
+              if (middle > earlier && order.before(earlier, middle) && (then.writes || (!as_write && then.reads)))
+                return true;
             }
             return false;
           };
@@ -206,7 +209,8 @@ TEST_CASE("races and order agree with a naive search on random traces") {
     for (std::size_t i = 0; i < trace.facts.size(); ++i) {
       for (std::size_t j = 0; j < trace.facts.size(); ++j) {
         const auto counts = [&](std::size_t k) {
-          return std::holds_alternative<fact::Work>(trace.facts[k]) || std::holds_alternative<fact::Collective>(trace.facts[k]);
+          return std::holds_alternative<fact::Work>(trace.facts[k]) ||
+                 std::holds_alternative<fact::Collective>(trace.facts[k]);
         };
         if (counts(i) && counts(j) && before.before(i, j) != order.before(i, j)) same_order = false;
       }
@@ -215,7 +219,8 @@ TEST_CASE("races and order agree with a naive search on random traces") {
 
     Found found;
     for (const trace::Race& race : trace::find_races(trace, 10'000)) {
-      REQUIRE(found.emplace(race.first.fact, race.second.fact, race.first.releases || race.second.releases).second);  // one per pair
+      REQUIRE(found.emplace(race.first.fact, race.second.fact, race.first.releases || race.second.releases)
+                  .second);  // one per pair
     }
     REQUIRE(found == races_byte_by_byte(trace, order));
     ++(found.empty() ? quiet : racy);

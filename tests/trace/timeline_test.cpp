@@ -42,8 +42,12 @@ TEST_CASE("phases, busy and exposed time of a forward") {
 
 TEST_CASE("busy time is a union of work on the compute stream, cut to the phase") {
   TraceBuilder trace;
-  trace.mark("a", 10).span(0, WorkKind::forward, "before and in", 5, 15).span(0, WorkKind::forward, "overlapping", 12, 20);
-  trace.span(1, WorkKind::forward, "elsewhere", 20, 30).gather(0, "no work", 30, 35).span(0, WorkKind::loss, "in and after", 38, 50);
+  trace.mark("a", 10)
+      .span(0, WorkKind::forward, "before and in", 5, 15)
+      .span(0, WorkKind::forward, "overlapping", 12, 20);
+  trace.span(1, WorkKind::forward, "elsewhere", 20, 30)
+      .gather(0, "no work", 30, 35)
+      .span(0, WorkKind::loss, "in and after", 38, 50);
   trace.mark("b", 40);
   CHECK(trace::compute_busy(trace, "a", "b") == 12);
   CHECK(trace::exposed(trace, "a", "b") == 18);
@@ -77,8 +81,13 @@ TEST_CASE("the critical path leads from what began at once to the latest end") {
 
 TEST_CASE("the critical path passes through the group's resource where streams do not hold a collective back") {
   TraceBuilder trace;
-  trace.gather(1, "first", 0, 10).gather(2, "second", 10, 20).record(2, 1).wait(0, 1).span(0, WorkKind::forward, "0", 20, 45);
-  CHECK(labels(trace::critical_path(trace)) == std::vector<std::string>{"all_gather first", "all_gather second", "forward 0"});
+  trace.gather(1, "first", 0, 10)
+      .gather(2, "second", 10, 20)
+      .record(2, 1)
+      .wait(0, 1)
+      .span(0, WorkKind::forward, "0", 20, 45);
+  CHECK(labels(trace::critical_path(trace)) ==
+        std::vector<std::string>{"all_gather first", "all_gather second", "forward 0"});
   TraceBuilder other_group;
   other_group.gather(1, "first", 0, 10, {}, {}, {0, 1}).gather(2, "second", 10, 20, {}, {}, {0, 2});
   CHECK(labels(trace::critical_path(other_group)) == std::vector<std::string>{"all_gather second"});

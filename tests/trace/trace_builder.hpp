@@ -15,7 +15,9 @@ class TraceBuilder {
  public:
   using Ranges = std::vector<ByteRange>;
 
-  TraceBuilder& stream(std::uint32_t id, StreamRole role, std::string name) { return add(fact::StreamCreated{id, role, std::move(name)}); }
+  TraceBuilder& stream(std::uint32_t id, StreamRole role, std::string name) {
+    return add(fact::StreamCreated{id, role, std::move(name)});
+  }
   TraceBuilder& allocate(std::uint32_t stream, std::uint64_t buffer, std::uint64_t bytes, std::string label = "memory",
                          MemoryClass memory = MemoryClass::gathered) {
     return add(fact::Allocated{stream, buffer, bytes, memory, std::move(label)});
@@ -24,7 +26,9 @@ class TraceBuilder {
     return add(fact::Allocated{stream, buffer, bytes, MemoryClass::gathered, std::move(label), true});
   }
   TraceBuilder& release(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer}); }
-  TraceBuilder& release_to_cache(std::uint32_t stream, std::uint64_t buffer) { return add(fact::Released{stream, buffer, true}); }
+  TraceBuilder& release_to_cache(std::uint32_t stream, std::uint64_t buffer) {
+    return add(fact::Released{stream, buffer, true});
+  }
   TraceBuilder& work(std::uint32_t stream, std::string label, Ranges reads, Ranges writes) {
     return add(fact::Work{.stream = stream,
                           .kind = WorkKind::forward,
@@ -35,11 +39,16 @@ class TraceBuilder {
                           .writes = std::move(writes)});
   }
   TraceBuilder& span(std::uint32_t stream, WorkKind kind, std::string label, Nanoseconds start, Nanoseconds end) {
-    return add(
-        fact::Work{.stream = stream, .kind = kind, .label = std::move(label), .start = start, .end = end, .reads = {}, .writes = {}});
+    return add(fact::Work{.stream = stream,
+                          .kind = kind,
+                          .label = std::move(label),
+                          .start = start,
+                          .end = end,
+                          .reads = {},
+                          .writes = {}});
   }
-  TraceBuilder& gather(std::uint32_t stream, std::string tag, Nanoseconds start, Nanoseconds end, Ranges reads = {}, Ranges writes = {},
-                       std::vector<int> group = {0, 1}) {
+  TraceBuilder& gather(std::uint32_t stream, std::string tag, Nanoseconds start, Nanoseconds end, Ranges reads = {},
+                       Ranges writes = {}, std::vector<int> group = {0, 1}) {
     return add(fact::Collective{.stream = stream,
                                 .kind = CollectiveKind::all_gather,
                                 .dtype = DType::f32,

@@ -48,14 +48,16 @@ TEST_CASE("a trace comes back from JSON as it was") {
 TEST_CASE("facts are readable") {
   TraceBuilder builder;
   builder.work(0, "layers.0", {}, {{1, 0, 16}}).record(0, 1).release(2, 1);
-  CHECK(ordered_json(builder.trace()).dump() ==
-        R"({"rank":0,"facts":[{"fact":"work","stream":0,"kind":"forward","label":"layers.0","start":0,"end":0,"writes":[[1,0,16]]},)"
-        R"({"fact":"record","stream":0,"event":1},{"fact":"release","stream":2,"buffer":1}]})");
+  CHECK(
+      ordered_json(builder.trace()).dump() ==
+      R"({"rank":0,"facts":[{"fact":"work","stream":0,"kind":"forward","label":"layers.0","start":0,"end":0,"writes":[[1,0,16]]},)"
+      R"({"fact":"record","stream":0,"event":1},{"fact":"release","stream":2,"buffer":1}]})");
 }
 
 TEST_CASE("every name reads back as what it names") {
   Trace trace;
-  for (int i = 0; i <= static_cast<int>(WorkKind::other); ++i) trace.facts.emplace_back(fact::Work{.kind = static_cast<WorkKind>(i)});
+  for (int i = 0; i <= static_cast<int>(WorkKind::other); ++i)
+    trace.facts.emplace_back(fact::Work{.kind = static_cast<WorkKind>(i)});
   for (int i = 0; i <= static_cast<int>(StreamRole::other); ++i) {
     trace.facts.emplace_back(fact::StreamCreated{.role = static_cast<StreamRole>(i)});
   }
@@ -75,7 +77,9 @@ TEST_CASE("what is no trace is refused with its place") {
       {R"({"rank": 0, "facts": [{"fact": "stream", "stream": 1, "role": "slow", "name": ""}]})",
        "trace: fact 0 (stream): \"role\": \"slow\" is no value of it"},
       {R"({"rank": 0, "facts": [{"fact": "host_access", "label": "", "reads": [[1, 2]]}]})",
-       "trace: fact 0 (host_access): \"reads\": expected ranges of three numbers, [buffer, offset, length], found an array of 2"},
+       "trace: fact 0 (host_access): \"reads\": expected ranges of three numbers, [buffer, offset, length], found an "
+       "array of 2"},
   }));
-  CHECK_THROWS_MATCHES(ordered_json::parse(text).get<Trace>(), std::invalid_argument, Catch::Matchers::Message(message));
+  CHECK_THROWS_MATCHES(ordered_json::parse(text).get<Trace>(), std::invalid_argument,
+                       Catch::Matchers::Message(message));
 }

@@ -47,7 +47,8 @@ const Deadline far = std::chrono::steady_clock::now() + 1h;
 std::string no_words() { return "late"; }
 
 /// The body on every rank, by turns. What it throws is the rank's error, and ends the case for the others.
-Remains run(int ranks, std::uint64_t seed, const std::function<void(Side&)>& body, std::chrono::milliseconds timeout = 30s) {
+Remains run(int ranks, std::uint64_t seed, const std::function<void(Side&)>& body,
+            std::chrono::milliseconds timeout = 30s) {
   ControlPage control = ControlPage::anonymous(ranks);
   Turns turns;
   const auto scheduler = std::make_shared<SeededScheduler>(ranks, seed, turns);
@@ -155,7 +156,8 @@ TEST_CASE("ranks that wait for each other are told so at once, whatever the dead
     if (side.rank == 0) part->barrier();
     side.world.barrier();
   });
-  for (const std::string& error : remains.errors) CHECK_THAT(error, Catch::Matchers::ContainsSubstring("every rank waits"));
+  for (const std::string& error : remains.errors)
+    CHECK_THAT(error, Catch::Matchers::ContainsSubstring("every rank waits"));
 }
 
 TEST_CASE("a rank that leaves by an exception releases those who wait") {

@@ -46,7 +46,9 @@ std::map<std::uint64_t, ActivitySpan> spans_by_piece(std::span<const ActivityRec
   return spans;
 }
 
-ActivityLog::ActivityLog(const ActivityTable& table, Gpu& gpu) : table_(table), gpu_(gpu) { check(table_.start(), "cuptiActivityEnable"); }
+ActivityLog::ActivityLog(const ActivityTable& table, Gpu& gpu) : table_(table), gpu_(gpu) {
+  check(table_.start(), "cuptiActivityEnable");
+}
 
 ActivityLog::~ActivityLog() {
   try {
@@ -86,10 +88,11 @@ std::map<std::uint64_t, ActivitySpan> ActivityLog::take_spans() {
   std::size_t dropped = 0;
   const std::span<const ActivityRecord> records = flush(dropped);
   if (dropped > 0) {
-    throw std::runtime_error(fmt::format(
-        "CUPTI on rank {}, {}: {} records of what ran were lost for want of memory, so times would be of a part of it; play less "
-        "at a time, or take times from events (--times events)",
-        gpu_.rank(), gpu_.name(), dropped));
+    throw std::runtime_error(
+        fmt::format("CUPTI on rank {}, {}: {} records of what ran were lost for want of memory, so times would be of a "
+                    "part of it; play less "
+                    "at a time, or take times from events (--times events)",
+                    gpu_.rank(), gpu_.name(), dropped));
   }
   return spans_by_piece(records);
 }

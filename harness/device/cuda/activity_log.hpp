@@ -68,7 +68,8 @@ class ActivityLog {
 
  private:
   std::span<const ActivityRecord> flush(std::size_t& dropped);
-  void check(Status status, std::string_view operation, std::source_location location = std::source_location::current()) const;
+  void check(Status status, std::string_view operation,
+             std::source_location location = std::source_location::current()) const;
 
   const ActivityTable& table_;
   Gpu& gpu_;

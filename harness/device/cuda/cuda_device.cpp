@@ -32,8 +32,8 @@ constexpr Nanoseconds lead = 100'000;
 
 /// Whether NCCL launches anything for this call.
 bool moves_anything(std::span<const Collective> collectives) {
-  return std::ranges::any_of(collectives,
-                             [](const Collective& each) { return each.kind == CollectiveKind::barrier || each.in.numel() > 0; });
+  return std::ranges::any_of(
+      collectives, [](const Collective& each) { return each.kind == CollectiveKind::barrier || each.in.numel() > 0; });
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   };
   std::shared_ptr<Resources> resources(const NcclGroup& group);
   void run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources);
-  void run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group, Resources& resources);
+  void run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group,
+                     Resources& resources);
 
  private:
   struct Lane {
@@ -102,7 +103,8 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   std::string place(std::string_view kind, std::string_view tag, const Group& hosts) const;
   static void require_peers(const Group& hosts, const std::string& where);
   void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
-             const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch);
+             const std::shared_ptr<NcclGroup>& group, Resources& resources,
+             const std::function<std::uint64_t()>& launch);
   /// Collectives that share a resource run one after the other: waits for the last one, if any.
   void wait_in_turn(std::uint32_t timeline, EventHandle last);
   Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
@@ -137,8 +139,10 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
 
 class CudaDevice::State::Memory final : public DeviceMemory {
  public:
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label)
-      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(), MemorySpace::device),
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
+         std::string label)
+      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
+                     MemorySpace::device),
         state_(std::move(state)) {}
   ~Memory() override {
     if (is_released()) return;
@@ -167,7 +171,9 @@ class CudaDevice::State::Channel final : public Communicator {
   int rank() const override { return group_->hosts().rank(); }
   std::span<const int> members() const override { return group_->hosts().members(); }
   const FabricCapabilities& capabilities() const override { return NcclGroup::capabilities(); }
-  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, group_, *resources_); }
+  void run(Stream stream, const Collective& collective) override {
+    state_->run(stream, collective, group_, *resources_);
+  }
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
     state_->run_coalesced(stream, collectives, group_, *resources_);
   }
@@ -217,20 +223,22 @@ CudaDevice::State::~State() {
 }
 
 void CudaDevice::State::wait_in_turn(std::uint32_t timeline, EventHandle last) {
-  if (last != nullptr) gpu_.check(gpu_.cuda().stream_wait_event(handle(timeline), last), "cudaStreamWaitEvent", handle(timeline));
+  if (last != nullptr)
+    gpu_.check(gpu_.cuda().stream_wait_event(handle(timeline), last), "cudaStreamWaitEvent", handle(timeline));
 }
 
 std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operation) const {
   if (stream.id >= lanes_.size()) {
-    throw std::invalid_argument(
-        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, lanes_.size()));
+    throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation,
+                                            trace_.rank, stream.id, lanes_.size()));
   }
   return costs_.single_stream ? Device::compute.id : stream.id;
 }
 
 EventHandle CudaDevice::State::handle(Event event, std::string_view operation) const {
   if (event.id == 0 || event.id > events_.size()) {
-    throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
+    throw std::invalid_argument(
+        fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
   }
   return events_[event.id - 1];
 }
@@ -254,8 +262,8 @@ EventHandle CudaDevice::State::timestamp(std::uint32_t timeline) { return record
 
 void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what) {
   if (cost < 0 || cost > longest_spin) {
-    throw std::invalid_argument(
-        fmt::format("{} on rank {} would take {} ns; {} spins for {} ns at most", what, trace_.rank, cost, gpu_.name(), longest_spin));
+    throw std::invalid_argument(fmt::format("{} on rank {} would take {} ns; {} spins for {} ns at most", what,
+                                            trace_.rank, cost, gpu_.name(), longest_spin));
   }
   if (cost == 0) return;
   const StreamHandle stream = handle(timeline);
@@ -278,7 +286,8 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
-  EventHandle* const last = work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collectives.front().kind) : nullptr;
+  EventHandle* const last =
+      work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collectives.front().kind) : nullptr;
   if (last != nullptr) wait_in_turn(on, *last);
   const EventHandle start = timestamp(on);
   {
@@ -315,12 +324,14 @@ void CudaDevice::State::wait(Stream stream, Event event) {
 
 void CudaDevice::State::synchronize(Stream stream) {
   const std::uint32_t on = timeline(stream, "synchronize");
-  gpu_.await(timestamp(on), [&] { return fmt::format("work on stream {} of rank {} has not ended", lanes_[on].name, trace_.rank); });
+  gpu_.await(timestamp(on),
+             [&] { return fmt::format("work on stream {} of rank {} has not ended", lanes_[on].name, trace_.rank); });
   note(fact::StreamSynchronized{on});
 }
 
 void CudaDevice::State::synchronize(Event event) {
-  gpu_.await(handle(event, "synchronize"), [&] { return fmt::format("event {} of rank {} has not happened", event.id, trace_.rank); });
+  gpu_.await(handle(event, "synchronize"),
+             [&] { return fmt::format("event {} of rank {} has not happened", event.id, trace_.rank); });
   note(fact::EventSynchronized{event.id});
 }
 
@@ -330,19 +341,22 @@ void CudaDevice::State::synchronize() {
   for (std::uint32_t id = Device::compute.id + 1; id < lanes_.size(); ++id) synchronize(Stream{id});
 }
 
-std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                                     std::string_view label) {
   const std::uint32_t on = timeline(stream, "allocate");
   void* data = nullptr;
   if (bytes > 0) gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
   const std::uint64_t id = ++buffers_made_;
-  auto storage = std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
+  auto storage =
+      std::make_shared<Memory>(shared_from_this(), on, static_cast<std::byte*>(data), bytes, id, std::string(label));
   live_bytes_ += bytes;
   note(fact::Allocated{on, id, bytes, memory, std::string(label)});
   if (bytes > 0) gpu_.check(gpu_.cuda().memset_async(data, poison, bytes, handle(on)), "cudaMemsetAsync", handle(on));
   return storage;
 }
 
-CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
+CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage,
+                                                  std::string_view operation) const {
   return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
 }
 
@@ -359,7 +373,8 @@ void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
   memory.retire();
   live_bytes_ -= memory.bytes();
   note(fact::Released{timeline, memory.buffer()});
-  if (memory.data() != nullptr) gpu_.check(gpu_.cuda().free_async(memory.data(), handle(timeline)), "cudaFreeAsync", handle(timeline));
+  if (memory.data() != nullptr)
+    gpu_.check(gpu_.cuda().free_async(memory.data(), handle(timeline)), "cudaFreeAsync", handle(timeline));
 }
 
 void CudaDevice::State::bury(Memory& memory) {
@@ -368,7 +383,8 @@ void CudaDevice::State::bury(Memory& memory) {
   live_bytes_ -= memory.bytes();
 }
 
-void CudaDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void CudaDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                                    const std::vector<Tensor>& writes) {
   note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
 }
 
@@ -378,10 +394,11 @@ Tensor CudaDevice::State::to_host(const Tensor& tensor) {
   if (copy.bytes() == 0) return copy;
   // The caller has waited for the copied data. But other work may be in flight on the stream, and the copy would wait
   // for it without bounds.
-  gpu_.await(timestamp(Device::compute.id), [&] { return fmt::format("work on stream compute of rank {} has not ended", trace_.rank); });
+  gpu_.await(timestamp(Device::compute.id),
+             [&] { return fmt::format("work on stream compute of rank {} has not ended", trace_.rank); });
   const StreamHandle stream = handle(Device::compute.id);
-  gpu_.check(gpu_.cuda().memcpy_async(copy.data(), tensor.data(), copy.bytes(), CopyKind::device_to_host, stream), "cudaMemcpyAsync",
-             stream);
+  gpu_.check(gpu_.cuda().memcpy_async(copy.data(), tensor.data(), copy.bytes(), CopyKind::device_to_host, stream),
+             "cudaMemcpyAsync", stream);
   return copy;
 }
 
@@ -396,17 +413,19 @@ std::string CudaDevice::State::place(std::string_view kind, std::string_view tag
   return fmt::format("{} \"{}\" of group {} on rank {}", kind, tag, hosts.name(), trace_.rank);
 }
 
-void CudaDevice::State::run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources) {
+void CudaDevice::State::run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group,
+                            Resources& resources) {
   const Group& hosts = group->hosts();
   const std::string where = place(to_string(collective.kind), collective.tag, hosts);
   const std::uint32_t on = timeline(stream, where);
   require_peers(hosts, where);
   shardproof::check(collective, hosts.rank(), hosts.size(), where);
-  issue(where, on, {&collective, 1}, as_call(collective).descriptor, group, resources, [&] { return group->run(handle(on), collective); });
+  issue(where, on, {&collective, 1}, as_call(collective).descriptor, group, resources,
+        [&] { return group->run(handle(on), collective); });
 }
 
-void CudaDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group,
-                                      Resources& resources) {
+void CudaDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives,
+                                      const std::shared_ptr<NcclGroup>& group, Resources& resources) {
   const Group& hosts = group->hosts();
   const std::string where = place("coalesced call", collectives.empty() ? "" : collectives.front().tag, hosts);
   const std::uint32_t on = timeline(stream, where);
@@ -417,13 +436,15 @@ void CudaDevice::State::run_coalesced(Stream stream, std::span<const Collective>
 }
 
 void CudaDevice::State::require_peers(const Group& hosts, const std::string& where) {
-  if (hosts.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+  if (hosts.size() == 1)
+    throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
 }
 
 // NCCL runs the calls of a communicator one at a time. The GPU spins for their costs in the same order, before the
 // bytes move. `launch` returns the call's number in the group.
-void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
-                              const std::shared_ptr<NcclGroup>& group, Resources& resources, const std::function<std::uint64_t()>& launch) {
+void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
+                              Descriptor asked, const std::shared_ptr<NcclGroup>& group, Resources& resources,
+                              const std::function<std::uint64_t()>& launch) {
   EventHandle& last = resources.last_of(costs_, collectives.front().kind);
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
@@ -461,14 +482,16 @@ ClockSign CudaDevice::State::put_clock_sign() {
   sign.before = timestamp(Device::compute.id);
   gpu_.emit_marker(handle(Device::compute.id), sign.piece);
   sign.after = timestamp(Device::compute.id);
-  gpu_.await(sign.after, [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
+  gpu_.await(sign.after,
+             [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
   return sign;
 }
 
 Recording CudaDevice::State::take_recording() {
   // the last chance to report ranks that disagree or are gone
   gpu_.await([] { return true; }, [] { return std::string(); });
-  Recording recording{.trace = at_virtual_times(trace_, timed_, costs_), .measured = std::nullopt, .records = std::nullopt};
+  Recording recording{
+      .trace = at_virtual_times(trace_, timed_, costs_), .measured = std::nullopt, .records = std::nullopt};
   const PieceTimes times(gpu_, origin_, timed_, events_);
   if (gpu_.activity() == nullptr) {
     recording.measured = times.by_events(trace_);
@@ -493,7 +516,8 @@ void CudaDevice::State::quiesce() noexcept {
       const auto has_ended = [&] { return gpu_.cuda().event_query(event) == 0; };
       if (std::uncaught_exceptions() > 0 ? !gpu_.ends_soon(has_ended) : !has_ended()) {
         if (std::uncaught_exceptions() > 0) gpu_.abandon();
-        gpu_.await(event, [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
+        gpu_.await(event,
+                   [&] { return fmt::format("work on stream {} of rank {} has not ended", lane.name, trace_.rank); });
       }
       gpu_.give_back(event);
     }
@@ -519,7 +543,8 @@ CudaDevice::~CudaDevice() { state_->quiesce(); }
 
 std::string CudaDevice::objection(const CostModel& costs, const VendorTables& vendor) {
   if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);
-  if (costs.hide_undeclared_memory) return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
+  if (costs.hide_undeclared_memory)
+    return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
   return {};
 }
 
@@ -530,22 +555,26 @@ void CudaDevice::wait(Stream stream, Event event) { state_->wait(stream, event);
 void CudaDevice::synchronize(Stream stream) { state_->synchronize(stream); }
 void CudaDevice::synchronize(Event event) { state_->synchronize(event); }
 void CudaDevice::synchronize() { state_->synchronize(); }
-std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                              std::string_view label) {
   return state_->allocate(stream, bytes, memory, label);
 }
 void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
 void CudaDevice::release_to_cache(Stream, const std::shared_ptr<Storage>&) {
-  throw std::invalid_argument("release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
+  throw std::invalid_argument(
+      "release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
 }
 std::shared_ptr<Storage> CudaDevice::adopt(Stream, std::byte*, std::size_t bytes, MemoryClass, std::string_view label) {
-  throw std::logic_error(fmt::format(
-      "adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate a buffer and compute in it",
-      bytes, label));
+  throw std::logic_error(
+      fmt::format("adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate "
+                  "a buffer and compute in it",
+                  bytes, label));
 }
 void CudaDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
   state_->describe(storage, memory, label);
 }
-void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                             const std::vector<Tensor>& writes) {
   state_->host_access(label, reads, writes);
 }
 Tensor CudaDevice::to_host(const Tensor& tensor) { return state_->to_host(tensor); }

@@ -26,8 +26,9 @@ bool in_host_memory(const Tensor& tensor) { return tensor.storage()->buffer() ==
 void require_on_device(const char* kernel, std::initializer_list<const Tensor*> operands) {
   for (const Tensor* operand : operands) {
     if (operand->defined() && in_host_memory(*operand)) {
-      throw std::invalid_argument(fmt::format("{}: operands must be in the device's memory; given {} {} in the host's, to be copied first",
-                                              kernel, to_string(operand->dtype()), to_string(operand->shape())));
+      throw std::invalid_argument(
+          fmt::format("{}: operands must be in the device's memory; given {} {} in the host's, to be copied first",
+                      kernel, to_string(operand->dtype()), to_string(operand->shape())));
     }
   }
 }
@@ -38,7 +39,8 @@ std::int64_t size(std::size_t count) { return static_cast<std::int64_t>(count); 
 
 int blas_size(std::size_t length) {
   if (length > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    throw std::invalid_argument(fmt::format("matmul: a dimension of {}; cuBLAS takes up to {}", length, std::numeric_limits<int>::max()));
+    throw std::invalid_argument(
+        fmt::format("matmul: a dimension of {}; cuBLAS takes up to {}", length, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(length);
 }
@@ -64,9 +66,12 @@ void check(const bodies::IndexError& error) {
   switch (error.kind) {
     case IndexKind::none: return;
     case IndexKind::embedding: operands::out_of_range("embedding", "token", error.index, "vocabulary", error.limit);
-    case IndexKind::embedding_backward: operands::out_of_range("embedding_backward", "token", error.index, "vocabulary", error.limit);
-    case IndexKind::cross_entropy: operands::out_of_range("cross_entropy", "target", error.index, "classes", error.limit);
-    case IndexKind::cross_entropy_backward: operands::out_of_range("cross_entropy_backward", "target", error.index, "classes", error.limit);
+    case IndexKind::embedding_backward:
+      operands::out_of_range("embedding_backward", "token", error.index, "vocabulary", error.limit);
+    case IndexKind::cross_entropy:
+      operands::out_of_range("cross_entropy", "target", error.index, "classes", error.limit);
+    case IndexKind::cross_entropy_backward:
+      operands::out_of_range("cross_entropy_backward", "target", error.index, "classes", error.limit);
   }
 }
 
@@ -87,7 +92,8 @@ void CudaKernels::require_success(Status status, const char* library, const char
 }
 
 template <class Launch, class Body>
-void CudaKernels::launch(const char* operation, NativeStream stream, Launch kernel, const Body& body, std::int64_t count) const {
+void CudaKernels::launch(const char* operation, NativeStream stream, Launch kernel, const Body& body,
+                         std::int64_t count) const {
   if (count == 0) return;
   require_success(kernel(body, count, stream), "CUDA", operation);
   ++launches_;
@@ -107,12 +113,14 @@ void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in)
   }
   if (in_host_memory(out) == in_host_memory(in)) require_on_device("copy", {&out});
   if (out.dtype() != in.dtype()) {
-    throw std::invalid_argument(fmt::format("copy: from {} to {} and between host and device at once; convert on the device",
-                                            to_string(in.dtype()), to_string(out.dtype())));
+    throw std::invalid_argument(
+        fmt::format("copy: from {} to {} and between host and device at once; convert on the device",
+                    to_string(in.dtype()), to_string(out.dtype())));
   }
   if (out.bytes() == 0) return;
-  const Status status = in_host_memory(in) ? staging_.upload(out.data(), in.data(), out.bytes(), stream)
-                                           : cuda_.memcpy_async(out.data(), in.data(), out.bytes(), CopyKind::device_to_host, stream);
+  const Status status = in_host_memory(in)
+                            ? staging_.upload(out.data(), in.data(), out.bytes(), stream)
+                            : cuda_.memcpy_async(out.data(), in.data(), out.bytes(), CopyKind::device_to_host, stream);
   require_success(status, "CUDA", "copy");
   ++launches_;
 }
@@ -126,19 +134,22 @@ void CudaKernels::fill(NativeStream stream, const Tensor& out, double value) con
 void CudaKernels::scale(NativeStream stream, const Tensor& out, const Tensor& in, double factor) const {
   operands::pair("scale", out, in);
   require_on_device("scale", {&out, &in});
-  launch("scale", stream, kernels_.scale, bodies::Scale{out.data(), in.data(), out.dtype(), in.dtype(), factor}, out.numel());
+  launch("scale", stream, kernels_.scale, bodies::Scale{out.data(), in.data(), out.dtype(), in.dtype(), factor},
+         out.numel());
 }
 
 void CudaKernels::divide(NativeStream stream, const Tensor& out, const Tensor& in, double divisor) const {
   operands::pair("divide", out, in);
   require_on_device("divide", {&out, &in});
-  launch("divide", stream, kernels_.divide, bodies::Divide{out.data(), in.data(), out.dtype(), in.dtype(), divisor}, out.numel());
+  launch("divide", stream, kernels_.divide, bodies::Divide{out.data(), in.data(), out.dtype(), in.dtype(), divisor},
+         out.numel());
 }
 
 void CudaKernels::accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const {
   operands::pair("accumulate", out, in);
   require_on_device("accumulate", {&out, &in});
-  launch("accumulate", stream, kernels_.accumulate, bodies::Accumulate{out.data(), in.data(), out.dtype(), in.dtype()}, out.numel());
+  launch("accumulate", stream, kernels_.accumulate, bodies::Accumulate{out.data(), in.data(), out.dtype(), in.dtype()},
+         out.numel());
 }
 
 void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const {
@@ -149,13 +160,14 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if (product.inner == 0) {  // not for cuBLAS: sums over no rows
-      launch("matmul", stream, kernels_.sum_rows.of<T>(), bodies::SumRows<T>{data<T>(out), nullptr, 0, out.numel(), how.add}, out.numel());
+      launch("matmul", stream, kernels_.sum_rows.of<T>(),
+             bodies::SumRows<T>{data<T>(out), nullptr, 0, out.numel(), how.add}, out.numel());
     } else {
       const bodies::Computed<T> keep{how.add ? 1.0F : 0.0F};
-      require_success(
-          gemm_of<T>(cublas_)(blas_, how.transpose_a, how.transpose_b, blas_size(product.out.count), blas_size(product.out.length),
-                              blas_size(product.inner), data<const T>(a), data<const T>(b), keep, data<T>(out)),
-          "cuBLAS", "matmul");
+      require_success(gemm_of<T>(cublas_)(blas_, how.transpose_a, how.transpose_b, blas_size(product.out.count),
+                                          blas_size(product.out.length), blas_size(product.inner), data<const T>(a),
+                                          data<const T>(b), keep, data<T>(out)),
+                      "cuBLAS", "matmul");
       ++launches_;
     }
   });
@@ -166,8 +178,8 @@ void CudaKernels::add_row(NativeStream stream, const Tensor& out, const Tensor& 
   require_on_device("add_row", {&out, &row});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("add_row", stream, kernels_.add_row.of<T>(), bodies::AddRow<T>{data<T>(out), data<const T>(row), size(shape.length)},
-           out.numel());
+    launch("add_row", stream, kernels_.add_row.of<T>(),
+           bodies::AddRow<T>{data<T>(out), data<const T>(row), size(shape.length)}, out.numel());
   });
 }
 
@@ -177,7 +189,8 @@ void CudaKernels::sum_rows(NativeStream stream, const Tensor& out, const Tensor&
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("sum_rows", stream, kernels_.sum_rows.of<T>(),
-           bodies::SumRows<T>{data<T>(out), data<const T>(in), size(shape.count), size(shape.length), add}, out.numel());
+           bodies::SumRows<T>{data<T>(out), data<const T>(in), size(shape.count), size(shape.length), add},
+           out.numel());
   });
 }
 
@@ -190,7 +203,8 @@ void CudaKernels::relu(NativeStream stream, const Tensor& out, const Tensor& in)
   });
 }
 
-void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
+void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out,
+                                const Tensor& out) const {
   operands::relu_backward(grad_in, grad_out, out);
   require_on_device("relu_backward", {&grad_in, &grad_out, &out});
   visit_float(out.dtype(), [&](auto type) {
@@ -205,8 +219,8 @@ void CudaKernels::scale_by(NativeStream stream, const Tensor& out, const Tensor&
   require_on_device("scale_by", {&out, &in, &factor});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("scale_by", stream, kernels_.scale_by.of<T>(), bodies::ScaleBy<T>{data<T>(out), data<const T>(in), data<const T>(factor)},
-           out.numel());
+    launch("scale_by", stream, kernels_.scale_by.of<T>(),
+           bodies::ScaleBy<T>{data<T>(out), data<const T>(in), data<const T>(factor)}, out.numel());
   });
 }
 
@@ -227,20 +241,22 @@ void CudaKernels::embedding(NativeStream stream, const Tensor& out, const Tensor
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("embedding", stream, kernels_.embedding.of<T>(),
-           bodies::Embedding<T>{data<T>(out), data<const T>(weight), data<const std::int64_t>(ids), size(shape.length), size(vocabulary)},
+           bodies::Embedding<T>{data<T>(out), data<const T>(weight), data<const std::int64_t>(ids), size(shape.length),
+                                size(vocabulary)},
            out.numel());
   });
 }
 
-void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out, const Tensor& ids) const {
+void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out,
+                                     const Tensor& ids) const {
   const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
   require_on_device("embedding_backward", {&weight.out, &grad_out, &ids});
   check_indices("embedding_backward", stream, ids, vocabulary, IndexKind::embedding_backward);
   visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("embedding_backward", stream, kernels_.embedding_backward.of<T>(),
-           bodies::EmbeddingBackward<T>{data<T>(weight.out), data<const T>(grad_out), data<const std::int64_t>(ids), size(shape.count),
-                                        size(shape.length), weight.add},
+           bodies::EmbeddingBackward<T>{data<T>(weight.out), data<const T>(grad_out), data<const std::int64_t>(ids),
+                                        size(shape.count), size(shape.length), weight.add},
            weight.out.numel());
   });
 }
@@ -250,8 +266,8 @@ void CudaKernels::add_positions(NativeStream stream, const Tensor& out, const Te
   require_on_device("add_positions", {&out, &positions});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("add_positions", stream, kernels_.add_row.of<T>(), bodies::AddRow<T>{data<T>(out), data<const T>(positions), positions.numel()},
-           out.numel());
+    launch("add_positions", stream, kernels_.add_row.of<T>(),
+           bodies::AddRow<T>{data<T>(out), data<const T>(positions), positions.numel()}, out.numel());
   });
 }
 
@@ -262,23 +278,26 @@ void CudaKernels::add_positions_backward(NativeStream stream, const Gradient& po
   visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("add_positions_backward", stream, kernels_.sum_rows.of<T>(),
-           bodies::SumRows<T>{data<T>(positions.out), data<const T>(grad_out), sequences, length, positions.add}, length);
+           bodies::SumRows<T>{data<T>(positions.out), data<const T>(grad_out), sequences, length, positions.add},
+           length);
   });
 }
 
-void CudaKernels::layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) const {
+void CudaKernels::layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight,
+                             const Tensor& bias) const {
   const operands::Rows shape = operands::layer_norm(out, in, weight, bias);
   require_on_device("layer_norm", {&out, &in, &weight, &bias});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("layer_norm", stream, kernels_.layer_norm.of<T>(),
-           bodies::LayerNorm<T>{data<T>(out), data<const T>(in), data<const T>(weight), data<const T>(bias), size(shape.length)},
+           bodies::LayerNorm<T>{data<T>(out), data<const T>(in), data<const T>(weight), data<const T>(bias),
+                                size(shape.length)},
            size(shape.count));
   });
 }
 
-void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out, const Tensor& in,
-                                      const Tensor& weight) const {
+void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out,
+                                      const Tensor& in, const Tensor& weight) const {
   const operands::Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
   const auto& [by_in, by_weight, by_bias] = gradients;
   require_on_device("layer_norm_backward", {&by_in.out, &by_weight.out, &by_bias.out, &grad_out, &in, &weight});
@@ -288,11 +307,15 @@ void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradie
     const T* const slope = data<const T>(grad_out);
     if (by_in.out.defined()) {
       launch("layer_norm_backward", stream, kernels_.layer_norm_backward_in.of<T>(),
-             bodies::LayerNormBackwardIn<T>{data<T>(by_in.out), slope, data<const T>(in), data<const T>(weight), length, by_in.add}, rows);
+             bodies::LayerNormBackwardIn<T>{data<T>(by_in.out), slope, data<const T>(in), data<const T>(weight), length,
+                                            by_in.add},
+             rows);
     }
     if (by_weight.out.defined()) {
       launch("layer_norm_backward", stream, kernels_.layer_norm_backward_weight.of<T>(),
-             bodies::LayerNormBackwardWeight<T>{data<T>(by_weight.out), slope, data<const T>(in), rows, length, by_weight.add}, length);
+             bodies::LayerNormBackwardWeight<T>{data<T>(by_weight.out), slope, data<const T>(in), rows, length,
+                                                by_weight.add},
+             length);
     }
     if (by_bias.out.defined()) {
       launch("layer_norm_backward", stream, kernels_.sum_rows.of<T>(),
@@ -317,25 +340,29 @@ void CudaKernels::attention_backward(NativeStream stream, const AttentionGradien
                                      const Attention& of) const {
   const operands::Sequences sequences = operands::attention_backward(gradients, grad_out, of);
   const auto& [by_query, by_key, by_value] = gradients;
-  require_on_device("attention_backward", {&by_query.out, &by_key.out, &by_value.out, &grad_out, &of.query, &of.key, &of.value});
+  require_on_device("attention_backward",
+                    {&by_query.out, &by_key.out, &by_value.out, &grad_out, &of.query, &of.key, &of.value});
   const std::int64_t positions = size(sequences.positions), features = size(sequences.features);
   visit_float(grad_out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T *const slope = data<const T>(grad_out), *const query = data<const T>(of.query), *const key = data<const T>(of.key),
-                   *const value = data<const T>(of.value);
+    const T *const slope = data<const T>(grad_out), *const query = data<const T>(of.query),
+                   *const key = data<const T>(of.key), *const value = data<const T>(of.value);
     if (by_query.out.defined()) {
       launch("attention_backward", stream, kernels_.attention_backward_query.of<T>(),
-             bodies::AttentionBackwardQuery<T>{data<T>(by_query.out), slope, query, key, value, positions, features, by_query.add},
+             bodies::AttentionBackwardQuery<T>{data<T>(by_query.out), slope, query, key, value, positions, features,
+                                               by_query.add},
              grad_out.numel());
     }
     if (by_key.out.defined()) {
       launch("attention_backward", stream, kernels_.attention_backward_key.of<T>(),
-             bodies::AttentionBackwardKey<T>{data<T>(by_key.out), slope, query, key, value, positions, features, by_key.add},
+             bodies::AttentionBackwardKey<T>{data<T>(by_key.out), slope, query, key, value, positions, features,
+                                             by_key.add},
              grad_out.numel());
     }
     if (by_value.out.defined()) {
       launch("attention_backward", stream, kernels_.attention_backward_value.of<T>(),
-             bodies::AttentionBackwardValue<T>{data<T>(by_value.out), slope, query, key, positions, features, by_value.add},
+             bodies::AttentionBackwardValue<T>{data<T>(by_value.out), slope, query, key, positions, features,
+                                               by_value.add},
              grad_out.numel());
     }
   });
@@ -346,7 +373,8 @@ void CudaKernels::sum(NativeStream stream, const Tensor& out, const Tensor& in) 
   require_on_device("sum", {&out, &in});
   visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("sum", stream, kernels_.sum.of<T>(), bodies::Sum<T>{out.data(), out.dtype(), data<const T>(in), in.numel()}, 1);
+    launch("sum", stream, kernels_.sum.of<T>(), bodies::Sum<T>{out.data(), out.dtype(), data<const T>(in), in.numel()},
+           1);
   });
 }
 
@@ -366,19 +394,22 @@ void CudaKernels::dot_rows(NativeStream stream, const Tensor& out, const Tensor&
   visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("dot_rows", stream, kernels_.dot_rows.of<T>(),
-           bodies::DotRows<T>{out.data(), out.dtype(), data<const T>(in), data<const T>(row), size(shape.count), size(shape.length)}, 1);
+           bodies::DotRows<T>{out.data(), out.dtype(), data<const T>(in), data<const T>(row), size(shape.count),
+                              size(shape.length)},
+           1);
   });
 }
 
-void CudaKernels::cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits, const Tensor& targets) const {
+void CudaKernels::cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits,
+                                const Tensor& targets) const {
   const auto [shape, classes] = operands::cross_entropy(out, logits, targets);
   require_on_device("cross_entropy", {&out, &logits, &targets});
   check_indices("cross_entropy", stream, targets, classes, IndexKind::cross_entropy);
   visit_float(logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("cross_entropy", stream, kernels_.cross_entropy.of<T>(),
-           bodies::CrossEntropy<T>{out.data(), out.dtype(), data<const T>(logits), data<const std::int64_t>(targets), size(shape.count),
-                                   size(shape.length)},
+           bodies::CrossEntropy<T>{out.data(), out.dtype(), data<const T>(logits), data<const std::int64_t>(targets),
+                                   size(shape.count), size(shape.length)},
            1);
   });
 }
@@ -391,8 +422,8 @@ void CudaKernels::cross_entropy_backward(NativeStream stream, const Tensor& grad
   visit_float(logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("cross_entropy_backward", stream, kernels_.cross_entropy_backward.of<T>(),
-           bodies::CrossEntropyBackward<T>{data<T>(grad_logits), data<const T>(logits), data<const std::int64_t>(targets),
-                                           size(shape.count), size(shape.length)},
+           bodies::CrossEntropyBackward<T>{data<T>(grad_logits), data<const T>(logits),
+                                           data<const std::int64_t>(targets), size(shape.count), size(shape.length)},
            size(shape.count));
   });
 }
@@ -402,8 +433,8 @@ void CudaKernels::power_sum(NativeStream stream, const Tensor& out, const Tensor
   require_on_device("power_sum", {&out, &in});
   operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("power_sum", stream, kernels_.power_sum.of<T>(), bodies::PowerSum<T>{data<T>(out), data<const T>(in), in.numel(), power, add},
-           1);
+    launch("power_sum", stream, kernels_.power_sum.of<T>(),
+           bodies::PowerSum<T>{data<T>(out), data<const T>(in), in.numel(), power, add}, 1);
   });
 }
 
@@ -412,7 +443,8 @@ void CudaKernels::power_root(NativeStream stream, const Tensor& out, const Tenso
   require_on_device("power_root", {&out, &in});
   operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("power_root", stream, kernels_.power_root.of<T>(), bodies::PowerRoot<T>{data<T>(out), data<const T>(in), power}, out.numel());
+    launch("power_root", stream, kernels_.power_root.of<T>(),
+           bodies::PowerRoot<T>{data<T>(out), data<const T>(in), power}, out.numel());
   });
 }
 
@@ -421,8 +453,8 @@ void CudaKernels::clip(NativeStream stream, const Tensor& gradient, const Tensor
   require_on_device("clip", {&gradient, &total_norm});
   operands::visit_real(gradient.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("clip", stream, kernels_.clip.of<T>(), bodies::Clip<T>{data<T>(gradient), data<const T>(total_norm), static_cast<T>(max_norm)},
-           gradient.numel());
+    launch("clip", stream, kernels_.clip.of<T>(),
+           bodies::Clip<T>{data<T>(gradient), data<const T>(total_norm), static_cast<T>(max_norm)}, gradient.numel());
   });
 }
 
@@ -431,31 +463,32 @@ void CudaKernels::sgd(NativeStream stream, const Tensor& parameter, const Tensor
   require_on_device("sgd", {&parameter, &gradient});
   operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("sgd", stream, kernels_.sgd.of<T>(), bodies::Sgd<T>{data<T>(parameter), data<const T>(gradient), static_cast<T>(-rate)},
-           parameter.numel());
+    launch("sgd", stream, kernels_.sgd.of<T>(),
+           bodies::Sgd<T>{data<T>(parameter), data<const T>(gradient), static_cast<T>(-rate)}, parameter.numel());
   });
 }
 
-void CudaKernels::update(const char* operation, NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
-                         const Tensor& moment2, const Adam& how, bool decay_off_parameter) const {
+void CudaKernels::update(const char* operation, NativeStream stream, const Tensor& parameter, const Tensor& gradient,
+                         const Tensor& moment1, const Tensor& moment2, const Adam& how,
+                         bool decay_off_parameter) const {
   operands::adam(operation, parameter, gradient, moment1, moment2, how);
   require_on_device(operation, {&parameter, &gradient, &moment1, &moment2});
   operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch(operation, stream, kernels_.adam.of<T>(),
-           bodies::Adam<T>{data<T>(parameter), data<const T>(gradient), data<T>(moment1), data<T>(moment2), AdamCoefficients<T>(how),
-                           decay_off_parameter},
+           bodies::Adam<T>{data<T>(parameter), data<const T>(gradient), data<T>(moment1), data<T>(moment2),
+                           AdamCoefficients<T>(how), decay_off_parameter},
            parameter.numel());
   });
 }
 
-void CudaKernels::adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                       const Adam& how) const {
+void CudaKernels::adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                       const Tensor& moment2, const Adam& how) const {
   update("adam", stream, parameter, gradient, moment1, moment2, how, false);
 }
 
-void CudaKernels::adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1, const Tensor& moment2,
-                        const Adam& how) const {
+void CudaKernels::adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
+                        const Tensor& moment2, const Adam& how) const {
   update("adamw", stream, parameter, gradient, moment1, moment2, how, true);
 }
 

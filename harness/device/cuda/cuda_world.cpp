@@ -13,7 +13,8 @@ namespace {
 class CudaPlatform final : public Platform {
  public:
   CudaPlatform(Gpu& gpu, const CostModel& costs, const std::shared_ptr<NcclGroup>& group)
-      : device_(gpu, costs), world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
+      : device_(gpu, costs),
+        world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }

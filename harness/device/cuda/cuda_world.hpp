@@ -12,7 +12,8 @@ namespace shardproof::cuda {
 class CudaWorld final : public Platforms {
  public:
   /// `hosts` is the world's group in the harness' own fabric; its ranks share `memory`.
-  CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
+  CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
+            std::shared_ptr<shm::SharedMemory> memory);
 
   std::unique_ptr<Platform> make(const CostModel& costs) override;
   std::string objection(const CostModel& costs) const override;

@@ -12,8 +12,8 @@ namespace shardproof::cuda {
 
 Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
   if (cap <= std::chrono::nanoseconds::zero() || cap > longest) {
-    throw std::invalid_argument(fmt::format("a gate on rank {} that holds for {} ns: more than 0, and {} ns at most", gpu.rank(),
-                                            cap.count(), std::chrono::nanoseconds(longest).count()));
+    throw std::invalid_argument(fmt::format("a gate on rank {} that holds for {} ns: more than 0, and {} ns at most",
+                                            gpu.rank(), cap.count(), std::chrono::nanoseconds(longest).count()));
   }
   void *on_host = nullptr, *on_device = nullptr;
   gpu_.check(gpu_.cuda().host_allocate(&on_host, &on_device, sizeof *open_), "cudaHostAlloc");
@@ -31,9 +31,13 @@ Gate::~Gate() {
 }
 
 bool Gate::all_go_on() noexcept {
-  const auto all_left = [this] { return std::ranges::all_of(left_, [this](EventHandle event) { return has_left(event); }); };
+  const auto all_left = [this] {
+    return std::ranges::all_of(left_, [this](EventHandle event) { return has_left(event); });
+  };
   try {
-    gpu_.await(all_left, [this] { return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank()); });
+    gpu_.await(all_left, [this] {
+      return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank());
+    });
     return true;
   } catch (const std::exception& error) {
     gpu_.complain(error);

@@ -64,7 +64,8 @@ Gpu::Gpu(const VendorTables& vendor, GpuContext context) : vendor_(vendor), cont
   int count = 0;
   check(cuda().device_count(&count), "cudaGetDeviceCount");
   if (context_.ordinal >= count) {
-    throw std::runtime_error(fmt::format("rank {}: there is no GPU {}; this process sees {}", rank(), context_.ordinal, count));
+    throw std::runtime_error(
+        fmt::format("rank {}: there is no GPU {}; this process sees {}", rank(), context_.ordinal, count));
   }
   check(cuda().set_device(context_.ordinal), "cudaSetDevice");
   check(cuda().device_properties(context_.ordinal, &properties_), "cudaGetDeviceProperties");
@@ -79,10 +80,12 @@ Gpu::Gpu(const VendorTables& vendor, GpuContext context) : vendor_(vendor), cont
     check(cuda().host_allocate(&pinned_, &same_on_device, staging_bytes), "cudaHostAlloc");
     std::vector<EventHandle> uploads;
     for (int i = 0; i < most_uploads; ++i) uploads.push_back(take_event());
-    staging_ = std::make_unique<Staging>(cuda(), std::span(static_cast<std::byte*>(pinned_), staging_bytes), std::move(uploads));
+    staging_ = std::make_unique<Staging>(cuda(), std::span(static_cast<std::byte*>(pinned_), staging_bytes),
+                                         std::move(uploads));
     kernels_ = std::make_unique<CudaKernels>(vendor_, &seen->index_error, *staging_,
                                              [this](Status status, const char* library, const char* operation) {
-                                               if (std::string_view(library) == "cuBLAS") return check_blas(status, operation);
+                                               if (std::string_view(library) == "cuBLAS")
+                                                 return check_blas(status, operation);
                                                check(status, operation);
                                              });
     if (context_.keeps_records) start_records();
@@ -100,7 +103,8 @@ Gpu::~Gpu() { release(); }
 void Gpu::start_records() {
   const char* why = "its backend has nothing to do with CUPTI";
   const ActivityTable* const table = vendor_.activity == nullptr ? nullptr : vendor_.activity(&why);
-  if (table == nullptr) throw std::runtime_error(fmt::format("rank {}, {}: no times from CUPTI: {}", rank(), name_, why));
+  if (table == nullptr)
+    throw std::runtime_error(fmt::format("rank {}, {}: no times from CUPTI: {}", rank(), name_, why));
   activity_ = std::make_unique<ActivityLog>(*table, *this);
 }
 
@@ -155,14 +159,17 @@ void Gpu::check(Status status, std::string_view operation, StreamHandle stream, 
                     {operation, rank(), name_, stream_name(stream), location});
 }
 
-void Gpu::check_blas(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const {
+void Gpu::check_blas(Status status, std::string_view operation, StreamHandle stream,
+                     std::source_location location) const {
   if (status == 0) return;
-  throw VendorError(Library::cublas, status, vendor_.cublas->error_name(status), {operation, rank(), name_, stream_name(stream), location});
+  throw VendorError(Library::cublas, status, vendor_.cublas->error_name(status),
+                    {operation, rank(), name_, stream_name(stream), location});
 }
 
 void Gpu::fail_nccl(Status status, std::string_view operation, std::string_view in_words, StreamHandle stream,
                     std::source_location location) const {
-  throw VendorError(Library::nccl, status, fmt::format("{}{}{}", nccl().error_text(status), in_words.empty() ? "" : ": ", in_words),
+  throw VendorError(Library::nccl, status,
+                    fmt::format("{}{}{}", nccl().error_text(status), in_words.empty() ? "" : ": ", in_words),
                     {operation, rank(), name_, stream_name(stream), location});
 }
 
@@ -231,7 +238,8 @@ std::string Gpu::who_is_behind() const {
 }
 
 void Gpu::require_usable() const {
-  if (is_lost_) throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
+  if (is_lost_)
+    throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
 }
 
 // A kernel cannot throw. This reports what the kernel found wrong in its operands.
@@ -253,7 +261,8 @@ std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
 void Gpu::enter(const IssuedCall& call) const {
   FlightRing& flight = *context_.flight;
   const FlightGroup& group = call.group->known;
-  if (!flight.knows_group(call.group->place, group.id)) call.group->place = flight.join_group(group.id, group.name, group.members);
+  if (!flight.knows_group(call.group->place, group.id))
+    call.group->place = flight.join_group(group.id, group.name, group.members);
   flight.enter_call(group.id, context_.epoch(), call.call);
   flight.meet();
 }
@@ -436,7 +445,8 @@ bool Gpu::run_empty() noexcept {
     for (const auto& [stream, name] : streams_) {
       const EventHandle event = record(stream);
       Status status = 0;
-      const bool is_over = wait_until(deadline, [&, event = event] { return (status = cuda().event_query(event)) != cuda().not_ready; });
+      const bool is_over =
+          wait_until(deadline, [&, event = event] { return (status = cuda().event_query(event)) != cuda().not_ready; });
       if (!is_over || status != 0) return false;  // and the event is still needed, or the context is broken
       give_back(event);
     }

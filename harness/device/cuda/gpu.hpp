@@ -87,7 +87,8 @@ class Gpu {
              std::source_location location = std::source_location::current()) const;
   void check_blas(Status status, std::string_view operation, StreamHandle stream = nullptr,
                   std::source_location location = std::source_location::current()) const;
-  [[noreturn]] void fail_nccl(Status status, std::string_view operation, std::string_view in_words, StreamHandle stream = nullptr,
+  [[noreturn]] void fail_nccl(Status status, std::string_view operation, std::string_view in_words,
+                              StreamHandle stream = nullptr,
                               std::source_location location = std::source_location::current()) const;
 
   StreamHandle create_stream(const std::string& name);
@@ -121,7 +122,9 @@ class Gpu {
 
   /// Sets the function that returns the first collective that has not ended, if any. The code that issues collectives
   /// sets it. The wait loop calls it when a wait takes long. nullptr: no code issues collectives.
-  void set_first_open_call(std::function<std::optional<IssuedCall>()> first_open_call) { first_open_call_ = std::move(first_open_call); }
+  void set_first_open_call(std::function<std::optional<IssuedCall>()> first_open_call) {
+    first_open_call_ = std::move(first_open_call);
+  }
   /// These write to the flight record: the rank belongs to a group, and it has issued one of the group's collectives.
   std::shared_ptr<JoinedGroup> joined(FlightGroup group) const;
   void issued(const IssuedCall& call) const;

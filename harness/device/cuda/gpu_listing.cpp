@@ -15,7 +15,8 @@ namespace {
 
 void check_listing(Status status, const char* operation, const CudaTable& cuda) {
   if (status == 0) return;
-  throw std::runtime_error(fmt::format("{}: {} ({}), {}", operation, cuda.error_name(status), status, cuda.error_text(status)));
+  throw std::runtime_error(
+      fmt::format("{}: {} ({}), {}", operation, cuda.error_name(status), status, cuda.error_text(status)));
 }
 
 GpuInfo look_at(int index, const CudaTable& cuda) {
@@ -70,13 +71,15 @@ void add_topology(std::vector<GpuInfo>& gpus, const CudaTable& cuda, const std::
   for (std::size_t one = 0; one < gpus.size(); ++one) {
     for (std::size_t other = 0; other < gpus.size(); ++other) {
       PeerProperties found{};
-      if (one == other || cuda.peer_properties(gpus[one].index, gpus[other].index, &found) != 0 || found.can_access < 0) continue;
-      gpus[one].peers.push_back({.uuid = gpus[other].uuid,
-                                 .can_access = found.can_access != 0,
-                                 .performance_rank = found.performance_rank >= 0 ? std::optional(found.performance_rank) : std::nullopt,
-                                 .native_atomics = known_flag(found.native_atomics),
-                                 .nvlink = known_flag(found.nvlink),
-                                 .pci = pci_between(places[one], places[other])});
+      if (one == other || cuda.peer_properties(gpus[one].index, gpus[other].index, &found) != 0 || found.can_access < 0)
+        continue;
+      gpus[one].peers.push_back(
+          {.uuid = gpus[other].uuid,
+           .can_access = found.can_access != 0,
+           .performance_rank = found.performance_rank >= 0 ? std::optional(found.performance_rank) : std::nullopt,
+           .native_atomics = known_flag(found.native_atomics),
+           .nvlink = known_flag(found.nvlink),
+           .pci = pci_between(places[one], places[other])});
     }
   }
 }

@@ -35,12 +35,15 @@ Elements elements_of(DType dtype) {
   throw std::invalid_argument("no such dtype");
 }
 
-bool reduces(CollectiveKind kind) { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
 
 NcclOp op_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::avg: return NcclOp::sum;  // one division follows: NCCL's own average multiplies every operand by a rounded 1 / W
+    case ReduceOp::avg:
+      return NcclOp::sum;  // one division follows: NCCL's own average multiplies every operand by a rounded 1 / W
     case ReduceOp::max: return NcclOp::max;
     case ReduceOp::min: return NcclOp::min;
     case ReduceOp::none:
@@ -70,7 +73,8 @@ NcclComm::NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard
   gpu_.comms_.push_back(this);
 }
 
-std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const UniqueId& id, std::unique_ptr<DescriptorBoard> board) {
+std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const UniqueId& id,
+                                         std::unique_ptr<DescriptorBoard> board) {
   gpu.require_usable();
   std::unique_ptr<NcclComm> comm(new NcclComm(gpu, hosts, std::move(board)));
   const Status status = gpu.nccl().comm_init_rank(&comm->handle_, hosts.size(), &id, hosts.rank(), comm->name_.c_str());
@@ -108,7 +112,8 @@ void NcclComm::warm_up() {
   std::byte* const second = first + ranks_;
   const NcclTable& nccl = gpu_.nccl();
   settle(nccl.all_gather(first, second, 1, NcclType::u8, handle_, stream), "ncclAllGather", stream);
-  settle(nccl.reduce_scatter(second, first, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclReduceScatter", stream);
+  settle(nccl.reduce_scatter(second, first, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclReduceScatter",
+         stream);
   settle(nccl.all_reduce(first, second, 1, NcclType::u8, NcclOp::sum, handle_, stream), "ncclAllReduce", stream);
   settle(nccl.broadcast(first, second, 1, NcclType::u8, 0, handle_, stream), "ncclBroadcast", stream);
   gpu_.run_through(stream, "the first collectives");
@@ -125,19 +130,25 @@ Status NcclComm::state(std::string_view operation) const {
   return state;
 }
 
-bool NcclComm::is_busy() const { return handle_ != nullptr && state("ncclCommGetAsyncError") == gpu_.nccl().in_progress; }
+bool NcclComm::is_busy() const {
+  return handle_ != nullptr && state("ncclCommGetAsyncError") == gpu_.nccl().in_progress;
+}
 
 bool NcclComm::is_bereft() const {
   if (handle_ == nullptr) return false;
   const Status now = state("ncclCommGetAsyncError");
   if (now == gpu_.nccl().remote_error) return true;
-  if (now != 0 && now != gpu_.nccl().in_progress) fail(now, "ncclCommGetAsyncError", nullptr, std::source_location::current());
+  if (now != 0 && now != gpu_.nccl().in_progress)
+    fail(now, "ncclCommGetAsyncError", nullptr, std::source_location::current());
   return false;
 }
 
-void NcclComm::fail_bereft() const { fail(gpu_.nccl().remote_error, "ncclCommGetAsyncError", nullptr, std::source_location::current()); }
+void NcclComm::fail_bereft() const {
+  fail(gpu_.nccl().remote_error, "ncclCommGetAsyncError", nullptr, std::source_location::current());
+}
 
-void NcclComm::fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const {
+void NcclComm::fail(Status status, std::string_view operation, StreamHandle stream,
+                    std::source_location location) const {
   const std::string words = handle_ == nullptr ? "" : fmt::format(": {}", gpu_.nccl().last_error(handle_));
   gpu_.fail_nccl(status, operation, fmt::format("communicator {}{}", name_, words), stream, location);
 }
@@ -147,7 +158,8 @@ void NcclComm::settle(Status status, std::string_view operation, StreamHandle st
       [&] {
         if (status != 0 && status != gpu_.nccl().in_progress) fail(status, operation, stream, location);
         const Status now = state(operation);
-        if (now != 0 && now != gpu_.nccl().in_progress && now != gpu_.nccl().remote_error) fail(now, operation, stream, location);
+        if (now != 0 && now != gpu_.nccl().in_progress && now != gpu_.nccl().remote_error)
+          fail(now, operation, stream, location);
         return now == 0;
       },
       [&] { return fmt::format("{} of communicator {} on rank {} is not through", operation, name_, gpu_.rank()); });
@@ -156,8 +168,8 @@ void NcclComm::settle(Status status, std::string_view operation, StreamHandle st
 void NcclComm::require_runnable(const Collective& collective) const {
   if (is_gone()) throw std::logic_error(fmt::format("communicator {} on rank {} was aborted", name_, gpu_.rank()));
   if (reduces(collective.kind) && collective.in.dtype() == DType::i16) {
-    throw std::invalid_argument(
-        fmt::format("{} \"{}\": NCCL does not reduce {}", to_string(collective.kind), collective.tag, to_string(collective.in.dtype())));
+    throw std::invalid_argument(fmt::format("{} \"{}\": NCCL does not reduce {}", to_string(collective.kind),
+                                            collective.tag, to_string(collective.in.dtype())));
   }
 }
 
@@ -187,7 +199,8 @@ std::uint64_t NcclComm::run_coalesced(StreamHandle stream, std::span<const Colle
   std::vector<NcclOp> ops;
   for (const Collective& collective : collectives) ops.push_back(make_op(stream, collective));
   Status status = gpu_.nccl().group_start();
-  for (std::size_t i = 0; i < collectives.size() && is_fine(status); ++i) status = enqueue(stream, collectives[i], ops[i]);
+  for (std::size_t i = 0; i < collectives.size() && is_fine(status); ++i)
+    status = enqueue(stream, collectives[i], ops[i]);
   const Status ended = gpu_.nccl().group_end();  // also after an error: an open group would swallow all later calls
   settle(status, name_of(collectives.front().kind), stream);
   settle(ended, "ncclGroupEnd", stream);
@@ -206,7 +219,8 @@ NcclOp NcclComm::make_op(StreamHandle stream, const Collective& collective) {
 
 Status NcclComm::enqueue(StreamHandle stream, const Collective& collective, NcclOp op) {
   const NcclTable& nccl = gpu_.nccl();
-  const auto [type, per_element] = collective.kind == CollectiveKind::barrier ? Elements{NcclType::u8} : elements_of(collective.in.dtype());
+  const auto [type, per_element] =
+      collective.kind == CollectiveKind::barrier ? Elements{NcclType::u8} : elements_of(collective.in.dtype());
   const std::size_t count = static_cast<std::size_t>(collective.in.numel()) * per_element;
   const std::byte* const in = collective.in.data();
   std::byte* const out = collective.out.data();
@@ -220,12 +234,14 @@ Status NcclComm::enqueue(StreamHandle stream, const Collective& collective, Nccl
       Status status = nccl.group_start();
       for (std::size_t peer = 0; peer < ranks_ && is_fine(status); ++peer) {
         status = nccl.send(in + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
-        if (is_fine(status)) status = nccl.recv(out + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
+        if (is_fine(status))
+          status = nccl.recv(out + peer * bytes, part, type, static_cast<int>(peer), handle_, stream);
       }
       const Status ended = nccl.group_end();  // also after an error, as above
       return is_fine(status) ? ended : status;
     }
-    case CollectiveKind::barrier: return nccl.all_reduce(scratch_, scratch_, 1, NcclType::u8, NcclOp::sum, handle_, stream);
+    case CollectiveKind::barrier:
+      return nccl.all_reduce(scratch_, scratch_, 1, NcclType::u8, NcclOp::sum, handle_, stream);
     case CollectiveKind::send_recv:
     case CollectiveKind::coalesced: break;
   }
@@ -234,8 +250,10 @@ Status NcclComm::enqueue(StreamHandle stream, const Collective& collective, Nccl
 
 void NcclComm::finish(StreamHandle stream, const Collective& collective, NcclOp op) {
   if (!reduces(collective.kind)) return;
-  if (collective.op == ReduceOp::premul_sum) settle(gpu_.nccl().red_op_destroy(op, handle_), "ncclRedOpDestroy", stream);
-  if (collective.op == ReduceOp::avg) gpu_.kernels().divide(stream, collective.out, collective.out, static_cast<double>(ranks_));
+  if (collective.op == ReduceOp::premul_sum)
+    settle(gpu_.nccl().red_op_destroy(op, handle_), "ncclRedOpDestroy", stream);
+  if (collective.op == ReduceOp::avg)
+    gpu_.kernels().divide(stream, collective.out, collective.out, static_cast<double>(ranks_));
 }
 
 bool NcclComm::is_fine(Status status) const { return status == 0 || status == gpu_.nccl().in_progress; }

@@ -20,7 +20,8 @@ class NcclComm {
  public:
   /// Collective over the hosts of this group, which all have the same id. Throws VendorError, and what Gpu::await
   /// throws.
-  static std::unique_ptr<NcclComm> make(Gpu& gpu, const Group& hosts, const UniqueId& id, std::unique_ptr<DescriptorBoard> board);
+  static std::unique_ptr<NcclComm> make(Gpu& gpu, const Group& hosts, const UniqueId& id,
+                                        std::unique_ptr<DescriptorBoard> board);
   /// Finalizes a healthy communicator, collectively, and leaves it to the GPU to destroy. Other communicators are gone
   /// already.
   ~NcclComm();
@@ -54,7 +55,8 @@ class NcclComm {
   NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard> board);
   void settle(Status status, std::string_view operation, StreamHandle stream = nullptr,
               std::source_location location = std::source_location::current());
-  [[noreturn]] void fail(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const;
+  [[noreturn]] void fail(Status status, std::string_view operation, StreamHandle stream,
+                         std::source_location location) const;
   Status state(std::string_view operation) const;
   bool is_fine(Status status) const;
   void require_runnable(const Collective& collective) const;

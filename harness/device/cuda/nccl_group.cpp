@@ -20,32 +20,37 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
     if (const Status status = gpu.nccl().get_unique_id(&id); status != 0) gpu.fail_nccl(status, "ncclGetUniqueId", {});
   }
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(id.bytes);
-  const Tensor shared = hosts.broadcast(Tensor::of<std::uint8_t>({sizeof id.bytes}, {bytes, sizeof id.bytes}), 0, "NCCL id");
+  const Tensor shared =
+      hosts.broadcast(Tensor::of<std::uint8_t>({sizeof id.bytes}, {bytes, sizeof id.bytes}), 0, "NCCL id");
   std::memcpy(id.bytes, shared.data(), sizeof id.bytes);
   return id;
 }
 
 /// An id that no other communicator has, made from NCCL's own id of the communicator.
 std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
-  return digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "), std::string_view(id.bytes, sizeof id.bytes)));
+  return digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "),
+                            std::string_view(id.bytes, sizeof id.bytes)));
 }
 
 }  // namespace
 
-NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<shm::SharedMemory> memory,
-                     std::unique_ptr<NcclComm> comm)
+NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id,
+                     std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
     : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {
   if (comm_ == nullptr) return;
   const std::span<const int> members = hosts_->members();
-  joined_ = gpu_.joined({.id = id, .name = fmt::format("{} (NCCL)", hosts_->name()), .members = {members.begin(), members.end()}});
+  joined_ = gpu_.joined(
+      {.id = id, .name = fmt::format("{} (NCCL)", hosts_->name()), .members = {members.begin(), members.end()}});
 }
 
 const FabricCapabilities& NcclGroup::capabilities() {
-  static constexpr FabricCapabilities promised{.rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = false};
+  static constexpr FabricCapabilities promised{
+      .rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = false};
   return promised;
 }
 
-std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory) {
+std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts,
+                                           std::shared_ptr<shm::SharedMemory> memory) {
   UniqueId unique{};
   std::unique_ptr<NcclComm> comm;
   if (hosts->size() > 1) {

@@ -15,7 +15,8 @@ namespace shardproof::cuda {
 class NcclGroup {
  public:
   /// Collective over `hosts`, which share `memory`. A group of one rank has no peers, and no communicator.
-  static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts, std::shared_ptr<shm::SharedMemory> memory);
+  static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts,
+                                         std::shared_ptr<shm::SharedMemory> memory);
 
   /// Sums come in any order. Descriptors are compared after the host has issued a call. A fresh communicator follows an
   /// aborted one.

@@ -30,11 +30,13 @@ void set_times(Trace& trace, const TimedPiece& piece, Nanoseconds start, Nanosec
   }
 }
 
-[[noreturn]] void fail_incomplete(const Gpu& gpu, const Fact& fact, const TimedPiece& piece, const ActivitySpan& recorded) {
+[[noreturn]] void fail_incomplete(const Gpu& gpu, const Fact& fact, const TimedPiece& piece,
+                                  const ActivitySpan& recorded) {
   const auto* const work = std::get_if<fact::Work>(&fact);
   const auto* const call = std::get_if<fact::Collective>(&fact);
   throw std::runtime_error(
-      fmt::format("CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and {} without; take times "
+      fmt::format("CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and {} "
+                  "without; take times "
                   "from events (--times events)",
                   gpu.rank(), gpu.name(), work != nullptr ? to_string(work->kind) : to_string(call->kind),
                   work != nullptr ? work->label : call->tag, piece.launches, recorded.records, recorded.untimed));
@@ -61,10 +63,11 @@ Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, c
     call.descriptor.ready_ns = ready;
     return group->hosts().run(call).latest_ready_ns;
   };
-  return trace::retimed(trace,
-                        {.duration = [&](std::size_t fact) { return by_fact.at(fact)->cost; },
-                         .resource = [&](std::size_t fact) { return numbers.try_emplace(resource(fact), numbers.size()).first->second; },
-                         .all_ready = all_ready});
+  return trace::retimed(
+      trace,
+      {.duration = [&](std::size_t fact) { return by_fact.at(fact)->cost; },
+       .resource = [&](std::size_t fact) { return numbers.try_emplace(resource(fact), numbers.size()).first->second; },
+       .all_ready = all_ready});
 }
 
 Nanoseconds PieceTimes::time_of(EventHandle event) const {
@@ -79,7 +82,8 @@ Trace PieceTimes::with_marks(Trace trace) const {
   Nanoseconds end = 0;
   for (Fact& fact : trace.facts) {
     if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->stream == compute) end = work->end;
-    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->stream == compute) end = call->end;
+    if (const auto* call = std::get_if<fact::Collective>(&fact); call != nullptr && call->stream == compute)
+      end = call->end;
     if (const auto* waited = std::get_if<fact::EventWaited>(&fact); waited != nullptr && waited->stream == compute) {
       end = std::max(end, time_of(recorded_[waited->event - 1]));
     }
@@ -101,9 +105,10 @@ Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& 
   const std::map<std::uint64_t, ActivitySpan> spans = gpu_.activity()->take_spans();
   const auto memset = spans.find(sign.piece);
   if (memset == spans.end() || memset->second.records != 1) {
-    throw std::runtime_error(fmt::format(
-        "CUPTI on rank {}, {}: it has no record of a memset that has ended, so it may lack others; take times from events (--times events)",
-        gpu_.rank(), gpu_.name()));
+    throw std::runtime_error(
+        fmt::format("CUPTI on rank {}, {}: it has no record of a memset that has ended, so it may lack others; take "
+                    "times from events (--times events)",
+                    gpu_.rank(), gpu_.name()));
   }
   const Nanoseconds before = time_of(sign.before);
   const Nanoseconds slack = time_of(sign.after) - before - (memset->second.end_ns - memset->second.start_ns);
@@ -114,7 +119,8 @@ Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& 
     const Span events = by_events(piece);
     const auto found = spans.find(piece.piece);
     const ActivitySpan recorded = found == spans.end() ? ActivitySpan{} : found->second;
-    if (recorded.records < piece.launches || recorded.untimed > 0) fail_incomplete(gpu_, trace.facts[piece.fact], piece, recorded);
+    if (recorded.records < piece.launches || recorded.untimed > 0)
+      fail_incomplete(gpu_, trace.facts[piece.fact], piece, recorded);
     if (recorded.records == 0) {
       set_times(trace, piece, events.start, events.end);
       continue;

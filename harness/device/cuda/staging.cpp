@@ -26,10 +26,12 @@ std::size_t Staging::find_room(std::size_t bytes) const {
 Status Staging::upload(void* to, const void* from, std::size_t bytes, StreamHandle stream) {
   if (const Status status = free_what_was_read(); status != 0) return status;
   const std::size_t begin = find_room(bytes);
-  if (begin == memory_.size() || free_events_.empty()) return cuda_.memcpy_async(to, from, bytes, CopyKind::host_to_device, stream);
+  if (begin == memory_.size() || free_events_.empty())
+    return cuda_.memcpy_async(to, from, bytes, CopyKind::host_to_device, stream);
   std::byte* const staged = memory_.data() + begin;
   std::memcpy(staged, from, bytes);
-  if (const Status status = cuda_.memcpy_async(to, staged, bytes, CopyKind::host_to_device, stream); status != 0) return status;
+  if (const Status status = cuda_.memcpy_async(to, staged, bytes, CopyKind::host_to_device, stream); status != 0)
+    return status;
   claims_.push_back({begin, begin + bytes, free_events_.back()});
   free_events_.pop_back();
   // If this fails, the event looks as if it had happened, and the bytes count as free. The caller then gets an error

@@ -104,15 +104,15 @@ struct CublasTable {
   Status (*set_stream)(BlasHandle handle, StreamHandle stream);
   /// Row-major c [m, n] = op(a) op(b) + beta * c, where op transposes if asked. `inner` is the length of the sums. No
   /// reduced precision.
-  Status (*sgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b,
-                  float beta, float* c);
-  Status (*dgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b,
-                  double beta, double* c);
+  Status (*sgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a,
+                  const float* b, float beta, float* c);
+  Status (*dgemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a,
+                  const double* b, double beta, double* c);
   // In low precision: products, sums and beta * c in f32, then one rounding.
-  Status (*bf16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::Bf16* a,
-                     const bodies::Bf16* b, float beta, bodies::Bf16* c);
-  Status (*f16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::F16* a,
-                    const bodies::F16* b, float beta, bodies::F16* c);
+  Status (*bf16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner,
+                     const bodies::Bf16* a, const bodies::Bf16* b, float beta, bodies::Bf16* c);
+  Status (*f16gemm)(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner,
+                    const bodies::F16* a, const bodies::F16* b, float beta, bodies::F16* c);
   const char* (*error_name)(Status status);
 };
 
@@ -141,10 +141,14 @@ struct NcclTable {
   Status (*red_op_create_premul_sum)(NcclOp* op, double factor, NcclType type, CommHandle comm);
   Status (*red_op_destroy)(NcclOp op, CommHandle comm);
   // Counts are elements, as in NCCL. For all_gather and reduce_scatter they count one rank's part.
-  Status (*all_gather)(const void* in, void* out, std::size_t count, NcclType type, CommHandle comm, StreamHandle stream);
-  Status (*reduce_scatter)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream);
-  Status (*all_reduce)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream);
-  Status (*broadcast)(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm, StreamHandle stream);
+  Status (*all_gather)(const void* in, void* out, std::size_t count, NcclType type, CommHandle comm,
+                       StreamHandle stream);
+  Status (*reduce_scatter)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                           StreamHandle stream);
+  Status (*all_reduce)(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                       StreamHandle stream);
+  Status (*broadcast)(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm,
+                      StreamHandle stream);
   Status (*send)(const void* in, std::size_t count, NcclType type, int peer, CommHandle comm, StreamHandle stream);
   Status (*recv)(void* out, std::size_t count, NcclType type, int peer, CommHandle comm, StreamHandle stream);
   const char* (*error_text)(Status status);

@@ -8,8 +8,8 @@ namespace {
 
 std::string text_of(Library library, Status status, std::string_view in_words, const CallSite& site) {
   const std::string on = site.stream.empty() ? std::string() : fmt::format(", stream {}", site.stream);
-  return fmt::format("{} on rank {}, {}{}: {} status {}, {} ({}:{})", site.operation, site.rank, site.gpu, on, name_of(library), status,
-                     in_words, site.location.file_name(), site.location.line());
+  return fmt::format("{} on rank {}, {}{}: {} status {}, {} ({}:{})", site.operation, site.rank, site.gpu, on,
+                     name_of(library), status, in_words, site.location.file_name(), site.location.line());
 }
 
 }  // namespace

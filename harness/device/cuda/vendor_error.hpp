@@ -23,8 +23,8 @@ struct CallSite {
   std::source_location location;
 };
 
-/// `cudaMallocAsync on rank 1, GPU 0 (NVIDIA H200), stream all_gather: CUDA status 2, cudaErrorMemoryAllocation: out of memory
-/// (harness/device/cuda/cuda_device.cpp:123)`
+/// `cudaMallocAsync on rank 1, GPU 0 (NVIDIA H200), stream all_gather: CUDA status 2, cudaErrorMemoryAllocation: out of
+/// memory (harness/device/cuda/cuda_device.cpp:123)`
 class VendorError : public std::runtime_error {
  public:
   VendorError(Library library, Status status, std::string_view in_words, const CallSite& site);

@@ -56,7 +56,8 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
   void release(Stream stream, const std::shared_ptr<Storage>& storage);
   void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage);
-  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label);
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                 std::string_view label);
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
   void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
   void mark(std::string_view text) { note(fact::Mark{std::string(text), clock_.end_of(Device::compute.id)}); }
@@ -85,8 +86,8 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void give_back(std::uint32_t timeline, Memory& memory, bool to_cache);
   std::string place(std::string_view kind, std::string_view tag, const Group& group) const;
   static void require_peers(const Group& group, const std::string& where);
-  void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group, Resources& resources,
-             const std::function<Receipt(std::span<const Call>)>& exchange);
+  void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group,
+             Resources& resources, const std::function<Receipt(std::span<const Call>)>& exchange);
   void compute(const Work& work) const;
   void run_alone(const Work& work) const;
 
@@ -104,9 +105,10 @@ class SimDevice::State::Memory final : public DeviceMemory {
  public:
   enum class Origin : std::uint8_t { allocated, adopted };
 
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id, std::string label,
-         Origin origin)
-      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(), MemorySpace::host),
+  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
+         std::string label, Origin origin)
+      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
+                     MemorySpace::host),
         state_(std::move(state)),
         origin_(origin) {
     if (origin_ == Origin::allocated) fill();
@@ -137,7 +139,9 @@ class SimDevice::State::Channel final : public Communicator {
   int rank() const override { return group_->rank(); }
   std::span<const int> members() const override { return group_->members(); }
   const FabricCapabilities& capabilities() const override { return group_->capabilities(); }
-  void run(Stream stream, const Collective& collective) override { state_->run(stream, collective, *group_, *resources_); }
+  void run(Stream stream, const Collective& collective) override {
+    state_->run(stream, collective, *group_, *resources_);
+  }
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
     state_->run_coalesced(stream, collectives, *group_, *resources_);
   }
@@ -154,8 +158,8 @@ class SimDevice::State::Channel final : public Communicator {
 
 std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operation) const {
   if (stream.id >= clock_.streams()) {
-    throw std::invalid_argument(
-        fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation, trace_.rank, stream.id, clock_.streams()));
+    throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation,
+                                            trace_.rank, stream.id, clock_.streams()));
   }
   return costs_.single_stream ? Device::compute.id : stream.id;
 }
@@ -163,7 +167,8 @@ std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operati
 // The clock's number of an event, from 0; the device counts its events from 1.
 std::size_t SimDevice::State::number(Event event, std::string_view operation) const {
   if (event.id == 0 || event.id > clock_.events()) {
-    throw std::invalid_argument(fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
+    throw std::invalid_argument(
+        fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
   }
   return event.id - 1;
 }
@@ -189,8 +194,8 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
   if (cost < 0) {
-    throw std::invalid_argument(
-        fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank, to_string(work.kind), work.label, cost));
+    throw std::invalid_argument(fmt::format("submit on rank {}: {} \"{}\" would take {} ns", trace_.rank,
+                                            to_string(work.kind), work.label, cost));
   }
   if (work.run) compute(work);
   clock_.advance_host(costs_.host_call);
@@ -235,20 +240,22 @@ void SimDevice::State::synchronize() {
   for (std::uint32_t id = Device::compute.id + 1; id < clock_.streams(); ++id) synchronize(Stream{id});
 }
 
-std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> SimDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                                    std::string_view label) {
   const std::uint32_t on = timeline(stream, "allocate");
   struct Delete {
     void operator()(std::byte* data) const { ::operator delete(data, alignment); }
   };
   const auto refuse = [&] {
-    throw std::invalid_argument(fmt::format("allocate on rank {}: there are no {} bytes for \"{}\"", trace_.rank, bytes, label));
+    throw std::invalid_argument(
+        fmt::format("allocate on rank {}: there are no {} bytes for \"{}\"", trace_.rank, bytes, label));
   };
   // A larger size would wrap around when it is rounded up.
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) refuse();
   std::unique_ptr<std::byte, Delete> data(static_cast<std::byte*>(::operator new(bytes, alignment, std::nothrow)));
   if (!data) refuse();
-  auto made =
-      std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, buffers_made_ + 1, std::string(label), Memory::Origin::allocated);
+  auto made = std::make_shared<Memory>(shared_from_this(), on, data.get(), bytes, buffers_made_ + 1, std::string(label),
+                                       Memory::Origin::allocated);
   static_cast<void>(data.release());  // the storage owns it from here on
   return enter(std::move(made), on, memory);
 }
@@ -270,12 +277,13 @@ std::shared_ptr<Storage> SimDevice::State::adopt(Stream stream, std::byte* data,
     if (bytes > 0 && before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
       refuse(fmt::format("are in part those of buffer {} \"{}\", which has not been released", buffer, other->label()));
   }
-  return enter(
-      std::make_shared<Memory>(shared_from_this(), on, data, bytes, buffers_made_ + 1, std::string(label), Memory::Origin::adopted), on,
-      memory);
+  return enter(std::make_shared<Memory>(shared_from_this(), on, data, bytes, buffers_made_ + 1, std::string(label),
+                                        Memory::Origin::adopted),
+               on, memory);
 }
 
-std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory) {
+std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, std::uint32_t timeline,
+                                                 MemoryClass memory) {
   alive_[made->buffer()] = made.get();
   buffers_made_ = made->buffer();
   live_bytes_ += made->bytes();
@@ -283,7 +291,8 @@ std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, s
   return made;
 }
 
-SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
+SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& storage,
+                                                std::string_view operation) const {
   return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
 }
 
@@ -298,8 +307,9 @@ void SimDevice::State::release_to_cache(Stream stream, const std::shared_ptr<Sto
   const std::uint32_t on = timeline(stream, "release_to_cache");
   Memory& memory = own(storage, "release_to_cache");
   if (!memory.is_adopted()) {
-    throw std::invalid_argument(fmt::format("release_to_cache on rank {}: buffer {} \"{}\" was allocated here, not adopted: release it",
-                                            trace_.rank, memory.buffer(), memory.label()));
+    throw std::invalid_argument(
+        fmt::format("release_to_cache on rank {}: buffer {} \"{}\" was allocated here, not adopted: release it",
+                    trace_.rank, memory.buffer(), memory.label()));
   }
   give_back(on, memory, true);
   memory.retire();
@@ -341,10 +351,11 @@ void SimDevice::State::run_alone(const Work& work) const {
     if (written.dtype() != DType::f32) continue;
     const auto untouched = [](float value) { return std::bit_cast<std::uint32_t>(value) == 0xFFFFFFFFU; };
     if (std::ranges::none_of(written.values<float>(), untouched)) continue;
-    throw std::logic_error(fmt::format(
-        "{} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated: it does not write them, "
-        "or copies there from a buffer that it does not declare",
-        to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
+    throw std::logic_error(
+        fmt::format("{} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated: "
+                    "it does not write them, "
+                    "or copies there from a buffer that it does not declare",
+                    to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
   }
 }
 
@@ -354,7 +365,8 @@ void SimDevice::State::give_back(std::uint32_t timeline, Memory& memory, bool to
   live_bytes_ -= memory.bytes();
 }
 
-void SimDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void SimDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                                   const std::vector<Tensor>& writes) {
   note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
 }
 
@@ -374,24 +386,29 @@ void SimDevice::State::run(Stream stream, const Collective& collective, Group& g
   const std::uint32_t on = timeline(stream, where);
   require_peers(group, where);
   check(collective, group.rank(), group.size(), where);
-  issue(where, on, {&collective, 1}, group, resources, [&](std::span<const Call> calls) { return group.run(calls.front()); });
+  issue(where, on, {&collective, 1}, group, resources,
+        [&](std::span<const Call> calls) { return group.run(calls.front()); });
 }
 
-void SimDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives, Group& group, Resources& resources) {
+void SimDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives, Group& group,
+                                     Resources& resources) {
   const std::string where = place("coalesced call", collectives.empty() ? "" : collectives.front().tag, group);
   const std::uint32_t on = timeline(stream, where);
   require_peers(group, where);
   check_coalesced(collectives, group.rank(), group.size(), where);
-  issue(where, on, collectives, group, resources, [&](std::span<const Call> calls) { return group.run_coalesced(calls); });
+  issue(where, on, collectives, group, resources,
+        [&](std::span<const Call> calls) { return group.run_coalesced(calls); });
 }
 
 void SimDevice::State::require_peers(const Group& group, const std::string& where) {
-  if (group.size() == 1) throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
+  if (group.size() == 1)
+    throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
 }
 
 // Issues the collectives of one call.
-void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group,
-                             Resources& resources, const std::function<Receipt(std::span<const Call>)>& exchange) {
+void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
+                             const Group& group, Resources& resources,
+                             const std::function<Receipt(std::span<const Call>)>& exchange) {
   Nanoseconds& resource_free = resources.free_of(costs_, collectives.front().kind);
   const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
   const Nanoseconds ready = clock_.ready(on, std::max(resource_free, issued));
@@ -400,13 +417,15 @@ void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::sp
 
   const Receipt receipt = exchange(calls);
   if (receipt.latest_ready_ns < ready) {
-    throw std::logic_error(fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
-                                       receipt.latest_ready_ns, ready));
+    throw std::logic_error(
+        fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
+                    receipt.latest_ready_ns, ready));
   }
   clock_.advance_host(costs_.host_call);  // the host has now issued the call
   const auto [start, end] = clock_.collective(on, receipt.latest_ready_ns, cost_of(costs_, collectives));
   resource_free = end;
-  for (const Collective& collective : collectives) note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
+  for (const Collective& collective : collectives)
+    note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }
 
 SimDevice::SimDevice(CostModel costs, int rank) : state_(std::make_shared<State>(std::move(costs), rank)) {}
@@ -419,18 +438,23 @@ void SimDevice::wait(Stream stream, Event event) { state_->wait(stream, event); 
 void SimDevice::synchronize(Stream stream) { state_->synchronize(stream); }
 void SimDevice::synchronize(Event event) { state_->synchronize(event); }
 void SimDevice::synchronize() { state_->synchronize(); }
-std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> SimDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                             std::string_view label) {
   return state_->allocate(stream, bytes, memory, label);
 }
 void SimDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
-void SimDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release_to_cache(stream, storage); }
-std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) {
+void SimDevice::release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) {
+  state_->release_to_cache(stream, storage);
+}
+std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                          std::string_view label) {
   return state_->adopt(stream, data, bytes, memory, label);
 }
 void SimDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
   state_->describe(storage, memory, label);
 }
-void SimDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void SimDevice::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                            const std::vector<Tensor>& writes) {
   state_->host_access(label, reads, writes);
 }
 void SimDevice::mark(std::string_view text) { state_->mark(text); }

@@ -13,7 +13,8 @@ class SimPlatform final : public Platform {
  public:
   /// `group` must outlive the platform.
   SimPlatform(const CostModel& costs, Group& group, int rank)
-      : device_(costs, rank), world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
+      : device_(costs, rank),
+        world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
@@ -30,7 +31,9 @@ class SimPlatforms final : public Platforms {
  public:
   SimPlatforms(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
-  std::unique_ptr<Platform> make(const CostModel& costs) override { return std::make_unique<SimPlatform>(costs, *group_, rank_); }
+  std::unique_ptr<Platform> make(const CostModel& costs) override {
+    return std::make_unique<SimPlatform>(costs, *group_, rank_);
+  }
   std::string objection(const CostModel& costs) const override { return objection_to_imagined(costs, group_->size()); }
   std::string complaint() override { return {}; }
   std::string defect() const override { return {}; }

@@ -60,7 +60,9 @@ template <class T> T load(const std::byte* from, std::size_t index) {
   std::memcpy(&value, from + index * sizeof(T), sizeof(T));
   return value;
 }
-template <class T> void store(std::byte* to, std::size_t index, T value) { std::memcpy(to + index * sizeof(T), &value, sizeof(T)); }
+template <class T> void store(std::byte* to, std::size_t index, T value) {
+  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
+}
 
 /// The size of blocks that stay in the first-level cache while the ranks are added to them one after the other.
 constexpr std::size_t block_bytes = 4096;
@@ -96,12 +98,15 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
     case ReduceOp::premul_sum: {
       const T by = convert<T>(factor);
       return fold_blocks<T>(
-          operands, out, count, [by](T x) { return product(x, by); }, [by](T a, T x) { return sum(a, product(x, by)); }, nothing);
+          operands, out, count, [by](T x) { return product(x, by); }, [by](T a, T x) { return sum(a, product(x, by)); },
+          nothing);
     }
     case ReduceOp::max:
-      return fold_blocks<T>(operands, out, count, same, [](T a, T x) { return x > a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
+      return fold_blocks<T>(
+          operands, out, count, same, [](T a, T x) { return x > a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
     case ReduceOp::min:
-      return fold_blocks<T>(operands, out, count, same, [](T a, T x) { return x < a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
+      return fold_blocks<T>(
+          operands, out, count, same, [](T a, T x) { return x < a || is_nan(x) ? (is_nan(a) ? a : x) : a; }, nothing);
     case ReduceOp::none: break;
   }
   throw std::invalid_argument(fmt::format("a reduction by \"{}\"", to_string(op)));

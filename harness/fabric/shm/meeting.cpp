@@ -15,7 +15,9 @@ namespace {
 
 /// The epoch is in the high bits and the count in the low bits, so a later epoch is a greater number.
 constexpr int count_bits = 40;
-constexpr std::uint64_t in_epoch(std::uint32_t epoch, std::uint64_t count) { return std::uint64_t{epoch} << count_bits | count; }
+constexpr std::uint64_t in_epoch(std::uint32_t epoch, std::uint64_t count) {
+  return std::uint64_t{epoch} << count_bits | count;
+}
 constexpr std::uint64_t epoch_of(std::uint64_t word) { return word >> count_bits; }
 
 }  // namespace
@@ -41,19 +43,23 @@ std::size_t Meeting::bytes(int size, std::size_t slot_bytes) {
 Meeting::Meeting(std::shared_ptr<Region> region, int size, int index, std::size_t slot_bytes)
     : region_(std::move(region)), size_(size), index_(index), slot_bytes_(slot_bytes) {
   if (slot_bytes % 64 != 0 || region_->bytes() != bytes(size, slot_bytes)) {
-    throw std::invalid_argument(fmt::format("shm fabric: {} bytes for {} ranks with slots of {}", region_->bytes(), size, slot_bytes));
+    throw std::invalid_argument(
+        fmt::format("shm fabric: {} bytes for {} ranks with slots of {}", region_->bytes(), size, slot_bytes));
   }
 }
 
 Meeting::Head& Meeting::head() const { return *std::launder(reinterpret_cast<Head*>(region_->data())); }
 
 Meeting::Place& Meeting::place(int rank) const {
-  return *std::launder(reinterpret_cast<Place*>(region_->data() + sizeof(Head) + static_cast<std::size_t>(rank) * slot_stride()));
+  return *std::launder(
+      reinterpret_cast<Place*>(region_->data() + sizeof(Head) + static_cast<std::size_t>(rank) * slot_stride()));
 }
 
 std::size_t Meeting::slot_stride() const { return sizeof(Place) + 2 * slot_bytes_; }
 
-std::byte* Meeting::slot(int rank) const { return reinterpret_cast<std::byte*>(&place(rank)) + sizeof(Place) + fills_ % 2 * slot_bytes_; }
+std::byte* Meeting::slot(int rank) const {
+  return reinterpret_cast<std::byte*>(&place(rank)) + sizeof(Place) + fills_ % 2 * slot_bytes_;
+}
 
 Request& Meeting::request(int rank) const { return place(rank).requests[fills_ % 2]; }
 

@@ -61,8 +61,10 @@ class FileMemory final : public SharedMemory {
       }
       try {
         if (const int error = take_room(file.get(), bytes); error != 0) {
-          fail(error, fmt::format("{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)", bytes,
-                                  path.native()));
+          fail(error,
+               fmt::format(
+                   "{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)",
+                   bytes, path.native()));
         }
         auto region = std::make_shared<MappedRegion>(map(file, bytes, path.native()), bytes);
         region->owns(path);
@@ -81,7 +83,8 @@ class FileMemory final : public SharedMemory {
     struct stat status{};
     if (::fstat(file.get(), &status) != 0) fail(errno, fmt::format("stat {}", path.native()));
     if (static_cast<std::size_t>(status.st_size) != bytes) {
-      throw std::runtime_error(fmt::format("shm fabric: {} has {} bytes, not the {} of this group", path.native(), status.st_size, bytes));
+      throw std::runtime_error(
+          fmt::format("shm fabric: {} has {} bytes, not the {} of this group", path.native(), status.st_size, bytes));
     }
     return std::make_shared<MappedRegion>(map(file, bytes, path.native()), bytes);
   }
@@ -105,7 +108,8 @@ class ThreadMemory final : public SharedMemory {
     const std::lock_guard lock(mutex_);
     const auto found = regions_.find(name);
     auto region = found == regions_.end() ? nullptr : found->second.lock();
-    if (!region || region->bytes() != bytes) throw std::runtime_error(fmt::format("shm fabric: no region \"{}\" of {} bytes", name, bytes));
+    if (!region || region->bytes() != bytes)
+      throw std::runtime_error(fmt::format("shm fabric: no region \"{}\" of {} bytes", name, bytes));
     return region;
   }
 

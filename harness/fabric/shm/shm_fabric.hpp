@@ -4,9 +4,11 @@
 // A benchmark or a test can have a world without a launcher. It makes the page and a directory, forks, and runs this in
 // each child:
 //
-//   ControlPage control = ControlPage::open(directory / "control", nonce);      // made by ControlPage::create(…, size, nonce) before
+//   ControlPage control = ControlPage::open(directory / "control", nonce);      // made by ControlPage::create(…, size,
+//   nonce) before
 //   FileStore store(directory / "store", nonce, rank);
-//   auto world = make_shm_world({.control = &control, .store = &store, .directory = directory, .epoch = [] { return 1U; }, .rank = rank});
+//   auto world = make_shm_world({.control = &control, .store = &store, .directory = directory, .epoch = [] { return 1U;
+//   }, .rank = rank});
 //   Call call; …; world->run(call);
 //
 // With `make_thread_world`, it runs a thread for each of the returned groups instead.

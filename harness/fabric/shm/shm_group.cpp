@@ -20,17 +20,20 @@ namespace shardproof::shm {
 
 namespace {
 
-constexpr FabricCapabilities shm_capabilities{.rank_ordered = true, .pre_checked = true, .survives_abort = true, .multi_host = false};
+constexpr FabricCapabilities shm_capabilities{
+    .rank_ordered = true, .pre_checked = true, .survives_abort = true, .multi_host = false};
 
-bool reduces(CollectiveKind kind) { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
 
 /// Room for a request at a place in a slot.
 std::byte* request_at(std::byte* slot, std::size_t index) { return slot + index * sizeof(Request); }
 
 }  // namespace
 
-ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::uint64_t id, std::vector<int> members,
-                   std::shared_ptr<Region> region)
+ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name, std::uint64_t id,
+                   std::vector<int> members, std::shared_ptr<Region> region)
     : context_(std::move(context)), name_(std::move(name)), id_(id), members_(std::move(members)) {
   index_ = static_cast<int>(std::find(members_.begin(), members_.end(), context_->rank) - members_.begin());
   if (!region) return;
@@ -40,12 +43,13 @@ ShmGroup::ShmGroup(std::shared_ptr<const RankContext> context, std::string name,
 
 const FabricCapabilities& ShmGroup::capabilities() const { return shm_capabilities; }
 
-// -- Calls -------------------------------------------------------------------------------------------------------------------------------
+// -- Calls ------------------------------------------------------------------------------------------------------------
 
 void ShmGroup::validate(const Call& call) const {
   const std::string why = objection(call, index_, size());
   if (why.empty()) return;
-  throw std::invalid_argument(fmt::format("group {}, rank {}: {}: {}", name_, context_->rank, describe_request(call.descriptor), why));
+  throw std::invalid_argument(
+      fmt::format("group {}, rank {}: {}: {}", name_, context_->rank, describe_request(call.descriptor), why));
 }
 
 void ShmGroup::run_locally(const Call& call) const {
@@ -54,7 +58,8 @@ void ShmGroup::run_locally(const Call& call) const {
     fold(asked.dtype, asked.op, asked.factor, {call.in.data(), 0, 1}, call.out.data(), asked.count);
   } else if (asked.kind == CollectiveKind::send_recv) {
     if (call.to != call.from)
-      throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_, context_->rank));
+      throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_,
+                                 context_->rank));
     if (call.from >= 0) copy_bytes(call.out.data(), call.in.data(), call.out.size());
   } else {
     copy_bytes(call.out.data(), call.in.data(), call.out.size());
@@ -99,8 +104,9 @@ Receipt ShmGroup::run_coalesced(std::span<const Call> calls) {
   for (const Call& call : calls) {
     validate(call);
     if (call.descriptor.kind != calls.front().descriptor.kind) {
-      throw std::invalid_argument(fmt::format("group {}, rank {}: a batch of {} and {}: calls of one kind only", name_, context_->rank,
-                                              to_string(calls.front().descriptor.kind), to_string(call.descriptor.kind)));
+      throw std::invalid_argument(fmt::format("group {}, rank {}: a batch of {} and {}: calls of one kind only", name_,
+                                              context_->rank, to_string(calls.front().descriptor.kind),
+                                              to_string(call.descriptor.kind)));
     }
     request.descriptor.ready_ns = std::max(request.descriptor.ready_ns, call.descriptor.ready_ns);
   }
@@ -170,7 +176,7 @@ Receipt ShmGroup::exchange(const Request& request, CollectiveKind kind, std::spa
   return receipt;
 }
 
-// -- Meetings ----------------------------------------------------------------------------------------------------------------------------
+// -- Meetings ---------------------------------------------------------------------------------------------------------
 
 template <class Last>
 void ShmGroup::meet(const Request& request, const Last& as_last) {
@@ -223,29 +229,33 @@ Verdict ShmGroup::judge(std::size_t batched, std::size_t first_of_batch) const {
 template <class RequestOf>
 std::string ShmGroup::mismatch_between(const RequestOf& request_of, std::string_view part) const {
   const auto world_rank = [this](int rank) { return members_[static_cast<std::size_t>(rank)]; };
-  const auto heading = [&] { return fmt::format("group {}, call #{}{}:", name_, meeting_->request(0).descriptor.sequence, part); };
+  const auto heading = [&] {
+    return fmt::format("group {}, call #{}{}:", name_, meeting_->request(0).descriptor.sequence, part);
+  };
   Request first = request_of(0);
   for (int rank = 1; rank < size(); ++rank) first.descriptor.enforces_tag |= request_of(rank).descriptor.enforces_tag;
   for (int rank = 1; rank < size(); ++rank) {
     const Request other = request_of(rank);
     if (same_request(first.descriptor, other.descriptor)) continue;
-    return fmt::format("{} rank {} asks for {}, rank {} for {}", heading(), world_rank(0), describe_request(first.descriptor),
-                       world_rank(rank), describe_request(other.descriptor));
+    return fmt::format("{} rank {} asks for {}, rank {} for {}", heading(), world_rank(0),
+                       describe_request(first.descriptor), world_rank(rank), describe_request(other.descriptor));
   }
   if (first.descriptor.kind != CollectiveKind::send_recv) return {};
-  const auto named = [&](int rank) { return rank < 0 ? std::string("no rank") : fmt::format("rank {}", world_rank(rank)); };
+  const auto named = [&](int rank) {
+    return rank < 0 ? std::string("no rank") : fmt::format("rank {}", world_rank(rank));
+  };
   for (int rank = 0; rank < size(); ++rank) {
     const Request mine = request_of(rank);
     if (mine.to >= 0) {
       if (const Request theirs = request_of(mine.to); theirs.from != rank) {
-        return fmt::format("{} {} sends {} to {}, which receives from {}", heading(), named(rank), describe_request(mine.descriptor),
-                           named(mine.to), named(theirs.from));
+        return fmt::format("{} {} sends {} to {}, which receives from {}", heading(), named(rank),
+                           describe_request(mine.descriptor), named(mine.to), named(theirs.from));
       }
     }
     if (mine.from >= 0) {
       if (const Request theirs = request_of(mine.from); theirs.to != rank) {
-        return fmt::format("{} {} receives {} from {}, which sends to {}", heading(), named(rank), describe_request(mine.descriptor),
-                           named(mine.from), named(theirs.to));
+        return fmt::format("{} {} receives {} from {}, which sends to {}", heading(), named(rank),
+                           describe_request(mine.descriptor), named(mine.from), named(theirs.to));
       }
     }
   }
@@ -261,12 +271,12 @@ std::string ShmGroup::late(const Request& request, std::chrono::nanoseconds wait
     fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", world_rank,
                    call.empty() ? "no call yet" : "last call: " + call);
   }
-  return fmt::format("rank {}: {} in group {}: after {:.3g} s {}{}", context_->rank, describe(request.descriptor), name_,
-                     std::chrono::duration<double>(waited).count(),
+  return fmt::format("rank {}: {} in group {}: after {:.3g} s {}{}", context_->rank, describe(request.descriptor),
+                     name_, std::chrono::duration<double>(waited).count(),
                      missing.empty() ? "the last rank arrived as the deadline passed" : "there is no sign of", missing);
 }
 
-// -- Splitting ---------------------------------------------------------------------------------------------------------------------------
+// -- Splitting --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -285,7 +295,8 @@ struct Invitation {
 }  // namespace
 
 std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name) {
-  if (size() == 1) return color < 0 ? nullptr : std::make_shared<ShmGroup>(context_, std::string(name), id_, members_, nullptr);
+  if (size() == 1)
+    return color < 0 ? nullptr : std::make_shared<ShmGroup>(context_, std::string(name), id_, members_, nullptr);
 
   const auto gather = [&](const void* mine, std::size_t bytes, void* all) {
     Call call;
@@ -327,9 +338,11 @@ std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name
   gather(&invitation, sizeof invitation, invitations.data());
   for (std::size_t rank = 0; rank < invitations.size(); ++rank) {
     if (invitations[rank].state != Invitation::failed) continue;
-    throw std::runtime_error(fmt::format("group {}: split into {}: rank {}: {}", name_, name, members_[rank], invitations[rank].text));
+    throw std::runtime_error(
+        fmt::format("group {}: split into {}: rank {}: {}", name_, name, members_[rank], invitations[rank].text));
   }
-  if (shares && leader != index_) region = context_->memory->attach(invitations[static_cast<std::size_t>(leader)].text, bytes);
+  if (shares && leader != index_)
+    region = context_->memory->attach(invitations[static_cast<std::size_t>(leader)].text, bytes);
   barrier(fmt::format("split {}", name));
   if (region) region->drop_name();
   if (color < 0) return nullptr;

@@ -27,7 +27,9 @@ Transfer::Transfer(const Meeting& meeting, int size, int index, CollectiveKind k
       index_(index),
       kind_(kind),
       calls_(calls),
-      slices_(kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ? static_cast<std::size_t>(size) : 1) {
+      slices_(kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all
+                  ? static_cast<std::size_t>(size)
+                  : 1) {
   begin_ = end_ = walk({}, [](const Piece&) { return false; });
 }
 
@@ -80,12 +82,13 @@ void Transfer::read() {
 
 void Transfer::write(const Piece& piece) const {
   const auto& [call, slice, first, count, offset, element_bytes] = piece;
-  const bool writes =
-      (kind_ != CollectiveKind::broadcast || call.descriptor.root == index_) && (kind_ != CollectiveKind::send_recv || call.to >= 0);
+  const bool writes = (kind_ != CollectiveKind::broadcast || call.descriptor.root == index_) &&
+                      (kind_ != CollectiveKind::send_recv || call.to >= 0);
   if (!writes) return;
   std::byte* to = meeting_.slot(index_) + offset;
   for (std::size_t i = 0; i < slices_; ++i) {
-    copy_bytes(to + i * count * element_bytes, call.in.data() + (i * slice + first) * element_bytes, count * element_bytes);
+    copy_bytes(to + i * count * element_bytes, call.in.data() + (i * slice + first) * element_bytes,
+               count * element_bytes);
   }
 }
 
@@ -105,7 +108,8 @@ void Transfer::read(const Piece& piece) const {
       }
       break;
     case CollectiveKind::reduce_scatter:
-      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + own_slice, meeting_.slot_stride(), size_}, out, count);
+      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + own_slice, meeting_.slot_stride(), size_}, out,
+           count);
       break;
     case CollectiveKind::all_reduce:
       fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + offset, meeting_.slot_stride(), size_}, out, count);
@@ -135,7 +139,8 @@ void Transfer::reduce_own_part() const {
       const Descriptor& asked = piece.call.descriptor;
       const std::size_t in_slot = piece.offset + first * piece.element_bytes;
       std::byte* out = piece.call.out.data() + (piece.first + first) * piece.element_bytes;
-      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + in_slot, meeting_.slot_stride(), size_}, out, count);
+      fold(asked.dtype, asked.op, asked.factor, {meeting_.slot(0) + in_slot, meeting_.slot_stride(), size_}, out,
+           count);
       copy_bytes(meeting_.slot(index_) + in_slot, out, count * piece.element_bytes);
     });
     return true;

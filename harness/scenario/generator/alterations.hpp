@@ -1,4 +1,5 @@
-// Alterations of a scenario that keep its parts together: a renamed module gets its new name in all parts. Inner header.
+// Alterations of a scenario that keep its parts together: a renamed module gets its new name in all parts. Inner
+// header.
 #pragma once
 
 #include <functional>

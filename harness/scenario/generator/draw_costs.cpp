@@ -19,14 +19,16 @@ void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
   CostModel& costs = scenario.costs;
   const std::vector<std::string> groups = scenario.plan.engine.get()->groups(scenario.model);
   const auto some = [&](int most) { return dice.between(1, most) * millisecond; };
-  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce}) {
     if (!dice.chance(75)) continue;
     costs.collectives[kind].fixed = some(10);
     if (dice.chance(15)) costs.collectives[kind].per_kib = some(3);
     if (dice.chance(15) && !groups.empty()) costs.tagged_collectives[{kind, dice.one_of(groups)}] = some(10);
   }
   if (draws(palette, Ingredient::costs_of_work, dice, 25)) {
-    for (const WorkKind kind : {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {
+    for (const WorkKind kind :
+         {WorkKind::forward, WorkKind::backward, WorkKind::copy_in, WorkKind::copy_out, WorkKind::reduce_copy_in}) {
       if (dice.chance(40)) costs.work[kind] = some(3);
     }
     if (dice.chance(40)) {

@@ -19,7 +19,8 @@ class ModelDraw {
     Model model;
     std::int64_t width = in;
     const int layers = palette_.wanted.empty() ? dice_.between(0, 3) : dice_.between(2, 4);
-    for (int i = 0; i < layers; ++i) model.root.children.push_back(layer(fmt::format("{}", i), fmt::format("{}", i), width, 0));
+    for (int i = 0; i < layers; ++i)
+      model.root.children.push_back(layer(fmt::format("{}", i), fmt::format("{}", i), width, 0));
     // The head is always trained, even if all modules before it are frozen or unused.
     Module head = linear("head", width, dice_.between(1, 4));
     head.frozen = false;
@@ -40,9 +41,12 @@ class ModelDraw {
                                    .positions = dice_.chance(50) ? positions : 0});
     const int blocks = palette_.wanted.empty() ? dice_.between(0, 2) : dice_.between(1, 2);
     for (int i = 0; i < blocks; ++i) {
-      Module block{.name = fmt::format("{}", i), .kind = dice_.chance(70) ? ModuleKind::residual : ModuleKind::sequential};
-      if (dice_.chance(60)) block.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = features});
-      if (dice_.chance(60)) block.children.push_back({.name = "attention", .kind = ModuleKind::attention, .features = features});
+      Module block{.name = fmt::format("{}", i),
+                   .kind = dice_.chance(70) ? ModuleKind::residual : ModuleKind::sequential};
+      if (dice_.chance(60))
+        block.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = features});
+      if (dice_.chance(60))
+        block.children.push_back({.name = "attention", .kind = ModuleKind::attention, .features = features});
       else if (palette_.has(Feature::convolution) && dice_.chance(20))
         block.children.push_back(convolution("convolution", features, features));
       else block.children.push_back(linear("linear", features, features));
@@ -95,9 +99,11 @@ class ModelDraw {
   TensorKind composed() { return dice_.chance(60) ? TensorKind::two_tensor : TensorKind::low_precision; }
 
   void tie(Module& module) {
-    const auto owner = std::ranges::find_if(
-        owners_, [&](const Module& other) { return other.in_features == module.in_features && other.out_features == module.out_features; });
-    const bool may = palette_.has(Feature::shared_parameters) && module.tensor == TensorKind::plain && owner != owners_.end();
+    const auto owner = std::ranges::find_if(owners_, [&](const Module& other) {
+      return other.in_features == module.in_features && other.out_features == module.out_features;
+    });
+    const bool may =
+        palette_.has(Feature::shared_parameters) && module.tensor == TensorKind::plain && owner != owners_.end();
     if (may && draws(palette_, Feature::shared_parameters, dice_, 30)) module.tied_to = owner->name;
   }
 
@@ -112,7 +118,8 @@ class ModelDraw {
     const std::int64_t in = width;
     Module module = drawn(name, path, width, depth);
     remember(module, path);
-    const bool can_run_again = module.kind != ModuleKind::use && module.kind != ModuleKind::list && module.kind != ModuleKind::relu;
+    const bool can_run_again =
+        module.kind != ModuleKind::use && module.kind != ModuleKind::list && module.kind != ModuleKind::relu;
     if (width == in && can_run_again) made_.push_back({path, width});
     return module;
   }
@@ -151,7 +158,8 @@ class ModelDraw {
     }
     const bool convolves = what < 60 && palette_.has(Feature::convolution);
     // Layers of one shape can share a weight.
-    const std::int64_t out = dice_.chance(palette_.wants(Feature::shared_parameters) ? 85 : 50) ? width : dice_.between(1, 5);
+    const std::int64_t out =
+        dice_.chance(palette_.wants(Feature::shared_parameters) ? 85 : 50) ? width : dice_.between(1, 5);
     Module module = convolves ? convolution(name, width, out) : linear(name, width, out);
     width = out;
     return module;
@@ -198,7 +206,9 @@ class ModelDraw {
       case 0: return {.kind = LossKind::sum};
       case 1: return {.kind = LossKind::sum_of_squares, .divisor = dice_.one_of(divisors)};
       default:
-        return {.kind = LossKind::dot, .divisor = dice_.one_of(divisors), .dot_seed = static_cast<std::uint32_t>(dice_.between(1, 9))};
+        return {.kind = LossKind::dot,
+                .divisor = dice_.one_of(divisors),
+                .dot_seed = static_cast<std::uint32_t>(dice_.between(1, 9))};
     }
   }
 

@@ -11,7 +11,13 @@ namespace {
 class PlanDraw {
  public:
   PlanDraw(Scenario& scenario, const EngineGenerator& engine, int ranks, Dice& dice, const Palette& palette)
-      : scenario_(scenario), plan_(scenario.plan), dice_(dice), palette_(palette), engine_(engine), shards_(ranks), ranks_(ranks) {}
+      : scenario_(scenario),
+        plan_(scenario.plan),
+        dice_(dice),
+        palette_(palette),
+        engine_(engine),
+        shards_(ranks),
+        ranks_(ranks) {}
 
   void draw() {
     engine_.draw_groups(scenario_, dice_);
@@ -42,9 +48,11 @@ class PlanDraw {
     const bool may_compute = engine_.casts_whole_model(plan_) && !takes_tokens();
     if (may_compute && dice_.chance(70)) mixed.param = low;
     const bool wants_half = palette_.wants(Ingredient::half_precision);
-    if (dice_.chance(wants_half && !mixed.param ? 100 : 50)) mixed.reduce = dice_.chance(wants_half ? 20 : 50) ? DType::f32 : low;
+    if (dice_.chance(wants_half && !mixed.param ? 100 : 50))
+      mixed.reduce = dice_.chance(wants_half ? 20 : 50) ? DType::f32 : low;
     // Only the loss may receive a cast output.
-    if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 && dice_.chance(30))
+    if (may_compute && engine_.casts_outputs() && plan_.engine.get()->groups(scenario_.model).size() == 1 &&
+        dice_.chance(30))
       mixed.output = dice_.chance(50) ? DType::f32 : DType::bf16;
   }
 

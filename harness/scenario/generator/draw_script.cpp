@@ -33,7 +33,8 @@ class ScriptDraw {
   std::vector<Action> preparation() {
     std::vector<Action> body;
     const auto extensions = [&] {
-      for (Extension& extension : drawn_extensions()) body.push_back({.kind = ActionKind::extend, .extension = std::move(extension)});
+      for (Extension& extension : drawn_extensions())
+        body.push_back({.kind = ActionKind::extend, .extension = std::move(extension)});
       if (!body.empty() && body.back().kind == ActionKind::extend) keep_extensions_comparable();
     };
     std::ranges::move(engine_.draw_registrations(scenario_, dice_, palette_), std::back_inserter(body));
@@ -149,7 +150,8 @@ class ScriptDraw {
     std::vector<Script::Segment> kept;
     std::size_t capture = 0;
     for (const Script::Segment& segment : scenario_.script.segments) {
-      const auto captures = static_cast<std::size_t>(std::ranges::count(segment.body, ActionKind::capture, &Action::kind));
+      const auto captures =
+          static_cast<std::size_t>(std::ranges::count(segment.body, ActionKind::capture, &Action::kind));
       int good = 0;
       bool is_good = true;
       for (int i = 0; i < segment.iterations; ++i, capture += captures) {
@@ -159,7 +161,8 @@ class ScriptDraw {
       }
       if (good > 0) kept.push_back({.iterations = good, .body = segment.body});
       if (good == segment.iterations) continue;
-      Script::Segment& rest = kept.emplace_back(Script::Segment{.iterations = segment.iterations - good, .body = segment.body});
+      Script::Segment& rest =
+          kept.emplace_back(Script::Segment{.iterations = segment.iterations - good, .body = segment.body});
       std::erase(rest.body, Action{ActionKind::capture});
     }
     scenario_.script.segments = std::move(kept);
@@ -174,6 +177,8 @@ class ScriptDraw {
 
 }  // namespace
 
-void draw_script(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) { ScriptDraw(scenario, ranks, dice, palette).draw(); }
+void draw_script(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) {
+  ScriptDraw(scenario, ranks, dice, palette).draw();
+}
 
 }  // namespace shardproof::scenario

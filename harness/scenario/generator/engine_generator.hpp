@@ -39,10 +39,13 @@ class EngineGenerator {
   virtual bool casts_outputs() const = 0;
 
   /// Calls of this kind of engine before the first forward.
-  virtual std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
+  virtual std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice,
+                                                 const Palette& palette) const = 0;
   /// Calls of this kind of engine before a forward, and between a forward and its backward.
-  virtual std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
-  virtual std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice, const Palette& palette) const = 0;
+  virtual std::vector<Action> draw_before_forward(const Scenario& scenario, Dice& dice,
+                                                  const Palette& palette) const = 0;
+  virtual std::vector<Action> draw_after_forward(const Scenario& scenario, Dice& dice,
+                                                 const Palette& palette) const = 0;
   /// Calls of this kind of engine right after a step.
   virtual std::vector<Action> draw_after_step(Dice& dice, const Palette& palette) const = 0;
   /// The switch that is off in the first micro-batch and on in the last one.

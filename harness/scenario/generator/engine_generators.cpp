@@ -13,7 +13,8 @@
 namespace shardproof::scenario {
 
 const std::vector<const EngineGenerator*>& engine_generators() {
-  static const std::vector<const EngineGenerator*> all{&fully_shard_generator(), &flat_shard_generator(), &replicate_generator()};
+  static const std::vector<const EngineGenerator*> all{&fully_shard_generator(), &flat_shard_generator(),
+                                                       &replicate_generator()};
   return all;
 }
 
@@ -26,8 +27,8 @@ std::vector<std::string_view> drawn_kinds() {
 const EngineGenerator& engine_generator(std::string_view kind) {
   const auto found = std::ranges::find(engine_generators(), kind, &EngineGenerator::kind);
   if (found == engine_generators().end())
-    throw std::invalid_argument(
-        fmt::format("scenario: no plan can be drawn for the engine kind \"{}\"; there is {}", kind, fmt::join(drawn_kinds(), ", ")));
+    throw std::invalid_argument(fmt::format("scenario: no plan can be drawn for the engine kind \"{}\"; there is {}",
+                                            kind, fmt::join(drawn_kinds(), ", ")));
   return **found;
 }
 

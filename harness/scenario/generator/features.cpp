@@ -22,7 +22,8 @@ bool needs_modules(const Module& module) {
 
 bool speaks_language(const Scenario& scenario) {
   return scenario.model.loss.kind == LossKind::cross_entropy || any_module(scenario, [](const Module& module) {
-           return module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm || module.kind == ModuleKind::attention;
+           return module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm ||
+                  module.kind == ModuleKind::attention;
          });
 }
 
@@ -33,14 +34,19 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   const auto need = [&](Feature feature, bool is_needed) {
     if (is_needed) needed.push_back(feature);
   };
-  need(Feature::timeline, any_module(scenario, [](const Module& module) { return module.forward_sleep > 0 || module.backward_sleep > 0; }));
+  need(Feature::timeline, any_module(scenario, [](const Module& module) {
+         return module.forward_sleep > 0 || module.backward_sleep > 0;
+       }));
   need(Feature::serial, scenario.costs.single_stream);
-  need(Feature::clip_grad_norm, any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
+  need(Feature::clip_grad_norm,
+       any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
   need(Feature::module_groups, !speaks_language(scenario) && any_module(scenario, needs_modules));
   need(Feature::shared_parameters, any_module(scenario, [](const Module& module) { return !module.tied_to.empty(); }));
   need(Feature::language_model, speaks_language(scenario));
-  need(Feature::convolution, any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::convolution; }));
-  need(Feature::failed_forward, any_call(scenario.script, [](const Action& action) { return action.fails_in.has_value(); }));
+  need(Feature::convolution,
+       any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::convolution; }));
+  need(Feature::failed_forward,
+       any_call(scenario.script, [](const Action& action) { return action.fails_in.has_value(); }));
   need(Feature::all_gather_extensions,
        any_module(scenario, [](const Module& module) { return module.tensor != TensorKind::plain; }) ||
            any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::extend; }));

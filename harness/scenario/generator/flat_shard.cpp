@@ -11,7 +11,9 @@ namespace shardproof::scenario {
 
 namespace {
 
-bool is_root_wrapped(const Plan& plan) { return std::ranges::find(flat_shard(plan).wrap, "") != flat_shard(plan).wrap.end(); }
+bool is_root_wrapped(const Plan& plan) {
+  return std::ranges::find(flat_shard(plan).wrap, "") != flat_shard(plan).wrap.end();
+}
 
 class FlatShardGenerator final : public EngineGenerator {
  public:
@@ -40,8 +42,9 @@ class FlatShardGenerator final : public EngineGenerator {
     const FlatShardPlan& section = flat_shard(scenario.plan);
     const FlatShardPlan usual;
     need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
-    need(Feature::gradient_accumulation,
-         any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(Feature::gradient_accumulation, any_call(scenario.script, [](const Action& action) {
+           return action.kind == ActionKind::set_requires_gradient_sync;
+         }));
     need(FlatShardFeature::gradient_hooks,
          any_call(scenario.script, [](const Action& action) { return action.hook && !registers_compression(action); }));
     need(FlatShardFeature::compressing_hooks, any_call(scenario.script, registers_compression));
@@ -70,13 +73,16 @@ class FlatShardGenerator final : public EngineGenerator {
   // Hooks are registered at a root. A hybrid strategy supports no hooks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
     if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard(scenario.plan).strategy)) return {};
-    return draw_hook(palette, {.user = FlatShardFeature::gradient_hooks, .compressing = FlatShardFeature::compressing_hooks}, dice);
+    return draw_hook(
+        palette, {.user = FlatShardFeature::gradient_hooks, .compressing = FlatShardFeature::compressing_hooks}, dice);
   }
 
-  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/,
+                                          const Palette& /*palette*/) const override {
     return {};
   }
-  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/,
+                                         const Palette& /*palette*/) const override {
     return {};
   }
   std::vector<Action> draw_after_step(Dice& /*dice*/, const Palette& /*palette*/) const override { return {}; }
@@ -99,7 +105,8 @@ class FlatShardGenerator final : public EngineGenerator {
         flat_shard(p).strategy = FlatShardPlan().strategy;
       });
     }
-    if (flat_shard(plan).strategy == ShardStrategy::hybrid_zero2) offer([](Plan& p) { flat_shard(p).strategy = ShardStrategy::hybrid; });
+    if (flat_shard(plan).strategy == ShardStrategy::hybrid_zero2)
+      offer([](Plan& p) { flat_shard(p).strategy = ShardStrategy::hybrid; });
     offer([&](Plan& p) { flat_shard(p).use_orig_params = usual.use_orig_params; });
     offer([&](Plan& p) { flat_shard(p).backward_prefetch = usual.backward_prefetch; });
     offer([&](Plan& p) { flat_shard(p).forward_prefetch = usual.forward_prefetch; });
@@ -113,7 +120,8 @@ class FlatShardGenerator final : public EngineGenerator {
     FlatShardPlan& section = flat_shard(scenario.plan);
     std::erase_if(section.wrap, [&](const std::string& path) { return find(scenario.model, path) == nullptr; });
     if (has_replicas(section.strategy) && scenario.plan.mesh.shape.size() != 2)
-      section.strategy = frees_after_forward(section.strategy) ? ShardStrategy::full_shard : ShardStrategy::shard_grad_op;
+      section.strategy =
+          frees_after_forward(section.strategy) ? ShardStrategy::full_shard : ShardStrategy::shard_grad_op;
   }
 
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {

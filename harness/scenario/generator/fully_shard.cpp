@@ -35,8 +35,8 @@ class FullyShardGenerator final : public EngineGenerator {
   std::string_view kind() const override { return FullyShardPlan::name; }
 
   Palette fitted(Palette palette) const override {
-    for (const Feature feature :
-         {Feature(Feature::thread_ranks), Feature(FullyShardFeature::reduction_hooks), Feature(FullyShardFeature::forward_methods)})
+    for (const Feature feature : {Feature(Feature::thread_ranks), Feature(FullyShardFeature::reduction_hooks),
+                                  Feature(FullyShardFeature::forward_methods)})
       palette.features.erase(feature);
     return palette;
   }
@@ -61,11 +61,13 @@ class FullyShardGenerator final : public EngineGenerator {
     need(Feature::ignored_parameters, !section.ignored_parameters.empty());
     need(FullyShardFeature::shard_dims, !section.shard_dims.empty());
     need(FullyShardFeature::gradient_divide_factor, section.gradient_divide_factor != 0);
-    need(FullyShardFeature::reshard_to_size,
-         any_group([](const WrapGroup& group) { return group.reshard_after_forward.kind == ReshardAfterForward::Kind::size; }));
+    need(FullyShardFeature::reshard_to_size, any_group([](const WrapGroup& group) {
+           return group.reshard_after_forward.kind == ReshardAfterForward::Kind::size;
+         }));
     need(FullyShardFeature::prefetch_lists,
-         section.backward_prefetch != FullyShardPlan().backward_prefetch ||
-             any_group([](const WrapGroup& group) { return !group.forward_prefetch.empty() || !group.backward_prefetch.empty(); }));
+         section.backward_prefetch != FullyShardPlan().backward_prefetch || any_group([](const WrapGroup& group) {
+           return !group.forward_prefetch.empty() || !group.backward_prefetch.empty();
+         }));
     return needed;
   }
 
@@ -84,7 +86,8 @@ class FullyShardGenerator final : public EngineGenerator {
 
   bool casts_outputs() const override { return true; }
 
-  std::vector<Action> draw_registrations(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+  std::vector<Action> draw_registrations(const Scenario& /*scenario*/, Dice& /*dice*/,
+                                         const Palette& /*palette*/) const override {
     return {};
   }
 
@@ -111,7 +114,8 @@ class FullyShardGenerator final : public EngineGenerator {
     std::vector<ActionKind> switches{ActionKind::set_requires_gradient_sync, ActionKind::set_reshard_after_backward,
                                      ActionKind::set_is_last_backward};
     // Sums that wait for the replicas must be of the same parameters.
-    if (scenario.plan.mesh.shape.size() == 2 && !varies_gradients(scenario.model)) switches.push_back(ActionKind::set_requires_all_reduce);
+    if (scenario.plan.mesh.shape.size() == 2 && !varies_gradients(scenario.model))
+      switches.push_back(ActionKind::set_requires_all_reduce);
     const ActionKind which = dice.one_of(switches);
     return {.kind = which, .module = which == ActionKind::set_is_last_backward ? "" : some_module(scenario.plan, dice)};
   }
@@ -122,14 +126,16 @@ class FullyShardGenerator final : public EngineGenerator {
     const std::vector<WrapGroup>& wrap = fully_shard(plan).wrap;
     for (std::size_t i = 0; i < wrap.size(); ++i) {
       offer([&](Plan& p) { fully_shard(p).wrap.erase(fully_shard(p).wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
-      for (const std::string& path : wrap[i].modules) offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].modules, path); });
+      for (const std::string& path : wrap[i].modules)
+        offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].modules, path); });
     }
     offer_of_each_group(plan, offer, [](WrapGroup& group) { group.reshard_after_forward = {}; });
     offer_of_each_group(plan, offer, [](WrapGroup& group) { group.forward_prefetch.clear(); });
     offer_of_each_group(plan, offer, [](WrapGroup& group) { group.backward_prefetch.clear(); });
     for (std::size_t i = 0; i < wrap.size(); ++i) {
       for (auto list : {&WrapGroup::forward_prefetch, &WrapGroup::backward_prefetch}) {
-        for (const std::string& path : wrap[i].*list) offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].*list, path); });
+        for (const std::string& path : wrap[i].*list)
+          offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].*list, path); });
       }
     }
   }
@@ -157,7 +163,8 @@ class FullyShardGenerator final : public EngineGenerator {
       for (auto* list : {&group.forward_prefetch, &group.backward_prefetch})
         std::erase_if(*list, [&](const std::string& path) { return !is_wrapped(section, path); });
       ReshardAfterForward& reshard = group.reshard_after_forward;
-      const bool fits = reshard.kind != ReshardAfterForward::Kind::size || (reshard.size >= 1 && shards % reshard.size == 0);
+      const bool fits =
+          reshard.kind != ReshardAfterForward::Kind::size || (reshard.size >= 1 && shards % reshard.size == 0);
       if (!fits) reshard = {};
     }
     std::erase_if(section.ignored_parameters, is_lost);
@@ -167,7 +174,8 @@ class FullyShardGenerator final : public EngineGenerator {
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
     FullyShardPlan& section = fully_shard(plan);
     for (WrapGroup& group : section.wrap) {
-      for (auto* list : {&group.modules, &group.forward_prefetch, &group.backward_prefetch}) std::ranges::for_each(*list, change);
+      for (auto* list : {&group.modules, &group.forward_prefetch, &group.backward_prefetch})
+        std::ranges::for_each(*list, change);
     }
     std::ranges::for_each(section.ignored_parameters, change);
     for (auto& [name, dim] : std::exchange(section.shard_dims, {})) {
@@ -197,15 +205,17 @@ class FullyShardGenerator final : public EngineGenerator {
 
   static void offer_of_each_group(const Plan& plan, const Offer& offer, const std::function<void(WrapGroup&)>& change) {
     offer([&](Plan& p) { std::ranges::for_each(fully_shard(p).wrap, change); });
-    for (std::size_t i = 0; i < fully_shard(plan).wrap.size(); ++i) offer([&](Plan& p) { change(fully_shard(p).wrap[i]); });
+    for (std::size_t i = 0; i < fully_shard(plan).wrap.size(); ++i)
+      offer([&](Plan& p) { change(fully_shard(p).wrap[i]); });
   }
 
   // The first group that has a module keeps it.
   static void drop_repeated_modules(std::vector<WrapGroup>& wrap) {
     for (auto group = wrap.begin(); group != wrap.end();) {
       const auto has = [&](const std::string& module) {
-        return std::any_of(wrap.begin(), group,
-                           [&](const WrapGroup& earlier) { return std::ranges::find(earlier.modules, module) != earlier.modules.end(); });
+        return std::any_of(wrap.begin(), group, [&](const WrapGroup& earlier) {
+          return std::ranges::find(earlier.modules, module) != earlier.modules.end();
+        });
       };
       std::erase_if(group->modules, has);
       group = group->modules.empty() ? wrap.erase(group) : std::next(group);

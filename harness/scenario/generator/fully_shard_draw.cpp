@@ -29,7 +29,8 @@ class OptionsDraw {
     if (draws(palette_, Feature::module_groups, dice_, 20)) join_groups();
     reshard();
     if (holds_root(plan_) && draws(palette_, FullyShardFeature::prefetch_lists, dice_, 25)) prefetch();
-    if (draws(palette_, FullyShardFeature::prefetch_lists, dice_, 12, 50)) fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
+    if (draws(palette_, FullyShardFeature::prefetch_lists, dice_, 12, 50))
+      fully_shard(plan_).backward_prefetch = BackwardPrefetch::none;
     if (draws(palette_, Feature::ignored_parameters, dice_, 10)) ignore();
     if (draws(palette_, FullyShardFeature::shard_dims, dice_, 20)) shard_dims();
     if (draws(palette_, FullyShardFeature::gradient_divide_factor, dice_, 10))
@@ -44,7 +45,8 @@ class OptionsDraw {
   void join_groups() {
     if (!holds_root(plan_)) return;
     for (std::size_t i = 0; i + 2 < fully_shard(plan_).wrap.size(); ++i) {
-      const std::string &one = fully_shard(plan_).wrap[i].modules.front(), &other = fully_shard(plan_).wrap[i + 1].modules.front();
+      const std::string &one = fully_shard(plan_).wrap[i].modules.front(),
+                        &other = fully_shard(plan_).wrap[i + 1].modules.front();
       if (is_at_or_under(one, other) || !dice_.chance(50)) continue;
       fully_shard(plan_).wrap[i].modules.push_back(other);
       fully_shard(plan_).wrap.erase(fully_shard(plan_).wrap.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -65,7 +67,8 @@ class OptionsDraw {
       const int what = wants_size ? 50 : dice_.between(0, 99);
       if (what < 25) group.reshard_after_forward.kind = Reshard::Kind::yes;
       else if (what < 50) group.reshard_after_forward.kind = Reshard::Kind::no;
-      else if (what < 65 && has_size) group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
+      else if (what < 65 && has_size)
+        group.reshard_after_forward = {.kind = Reshard::Kind::size, .size = dice_.one_of(factors(shards_))};
     }
   }
 
@@ -75,8 +78,8 @@ class OptionsDraw {
       const auto some = [&](std::size_t begin, std::size_t end) {
         std::vector<std::string> names;
         for (std::size_t other = begin; other < end && names.size() < 2; ++other) {
-          const bool is_root =
-              std::ranges::find(fully_shard(plan_).wrap[other].modules, "") != fully_shard(plan_).wrap[other].modules.end();
+          const bool is_root = std::ranges::find(fully_shard(plan_).wrap[other].modules, "") !=
+                               fully_shard(plan_).wrap[other].modules.end();
           if (!is_root && dice_.chance(50)) names.push_back(fully_shard(plan_).wrap[other].modules.front());
         }
         return names;
@@ -93,7 +96,8 @@ class OptionsDraw {
   std::vector<ParameterShape> plain_parameters() const {
     std::vector<ParameterShape> all = parameters(scenario_.model);
     std::erase_if(all, [&](const ParameterShape& parameter) {
-      return parameter.tensor != TensorKind::plain || !parameter.aliases.empty() || !fully_shard(scenario_.plan).group_of(parameter.name);
+      return parameter.tensor != TensorKind::plain || !parameter.aliases.empty() ||
+             !fully_shard(scenario_.plan).group_of(parameter.name);
     });
     return all;
   }
@@ -125,7 +129,8 @@ class OptionsDraw {
 // Each module is in its own group.
 void draw_fully_shard_groups(Scenario& scenario, Dice& dice) {
   FullyShardPlan& section = fully_shard(scenario.plan);
-  for (std::string& path : draw_wrapped_modules(scenario.model, dice)) section.wrap.push_back({.modules = {std::move(path)}});
+  for (std::string& path : draw_wrapped_modules(scenario.model, dice))
+    section.wrap.push_back({.modules = {std::move(path)}});
 }
 
 void draw_fully_shard_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) {

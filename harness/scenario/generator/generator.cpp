@@ -62,7 +62,8 @@ Palette palette(std::string_view engine, std::span<const std::string> features, 
     else if (ingredient != all_ingredients.end()) palette.ingredients.erase(*ingredient);
     else {
       std::vector<std::string_view> known = kind.feature_names();
-      std::ranges::transform(all_ingredients, std::back_inserter(known), [](Ingredient each) { return to_string(each); });
+      std::ranges::transform(all_ingredients, std::back_inserter(known),
+                             [](Ingredient each) { return to_string(each); });
       throw unknown(name, known);
     }
   }
@@ -103,7 +104,8 @@ Staged draw(std::string_view kind, std::uint64_t seed, std::span<const int> rank
   Staged staged{.scenario = {}, .ranks = dice.one_of(std::vector<int>(ranks.begin(), ranks.end()))};
   if (staged.ranks == 1 && dice.chance(15)) staged.scenario.costs.imagined_ranks = dice.between(2, 4);
   draw_model(staged.scenario, dice, palette);
-  draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice, palette);
+  draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice,
+            palette);
   draw_costs(staged.scenario, dice, palette);
   draw_script(staged.scenario, staged.ranks, dice, palette);
   return staged;

@@ -1,5 +1,6 @@
-// Random small scenarios: a seed gives the same document on every machine. Each scenario is valid, and no engine that follows the rules of
-// its kind refuses it. Scenarios capture values only where every engine must compute the same bits (exactness.hpp). Pure.
+// Random small scenarios: a seed gives the same document on every machine. Each scenario is valid, and no engine that
+// follows the rules of its kind refuses it. Scenarios capture values only where every engine must compute the same bits
+// (exactness.hpp). Pure.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +52,9 @@ struct Palette {
 /// The kinds of engines for which scenarios can be drawn, the preferred one first.
 std::vector<std::string_view> drawn_kinds();
 
-/// The features of these names, and the ingredients that they allow, without the features and ingredients in `left_out`. The features are
-/// those of this kind of engine. Throws std::invalid_argument for an unknown name. The error lists the known names.
+/// The features of these names, and the ingredients that they allow, without the features and ingredients in
+/// `left_out`. The features are those of this kind of engine. Throws std::invalid_argument for an unknown name. The
+/// error lists the known names.
 Palette palette(std::string_view kind, std::span<const std::string> features, std::span<const std::string> left_out);
 
 /// The palette of all features of the kind.
@@ -64,15 +66,17 @@ struct Staged {
   int ranks = 1;
 };
 
-/// Makes the scenario of a seed for this kind of engine. The seed also chooses one of these numbers of ranks; there must be at least one.
-/// The result depends on the arguments alone. Throws std::invalid_argument for a kind that cannot be drawn.
+/// Makes the scenario of a seed for this kind of engine. The seed also chooses one of these numbers of ranks; there
+/// must be at least one. The result depends on the arguments alone. Throws std::invalid_argument for a kind that cannot
+/// be drawn.
 Staged generate(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
 
-/// The same without the check that the scenario is valid, which takes more than a third of the time. For callers that keep few of many.
+/// The same without the check that the scenario is valid, which takes more than a third of the time. For callers that
+/// keep few of many.
 Staged draw(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette);
 
-/// The features that an engine must have to play the scenario, each once. Throws std::invalid_argument for a plan of a kind that cannot be
-/// drawn.
+/// The features that an engine must have to play the scenario, each once. Throws std::invalid_argument for a plan of a
+/// kind that cannot be drawn.
 std::vector<Feature> needed_features(const Scenario& scenario);
 
 /// The features that the scenario needs, and its ingredients.

@@ -73,9 +73,11 @@ bool has(const Scenario& scenario, Ingredient ingredient) {
     case Ingredient::residuals: return has_kind(scenario, ModuleKind::residual);
     case Ingredient::scales: return has_kind(scenario, ModuleKind::scale);
     case Ingredient::frozen_parameters: return any_module(scenario, [](const Module& module) { return module.frozen; });
-    case Ingredient::unused_modules: return has_kind(scenario, ModuleKind::discard) || has_kind(scenario, ModuleKind::list);
+    case Ingredient::unused_modules:
+      return has_kind(scenario, ModuleKind::discard) || has_kind(scenario, ModuleKind::list);
     case Ingredient::repeated_modules: return has_kind(scenario, ModuleKind::use);
-    case Ingredient::evaluation: return any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::evaluate; });
+    case Ingredient::evaluation:
+      return any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::evaluate; });
     case Ingredient::adam: return scenario.plan.optimizer.kind != OptimizerKind::sgd;
     case Ingredient::costs_of_work: return !costs.work.empty() || !costs.labelled_work.empty();
     case Ingredient::choices: return has_kind(scenario, ModuleKind::choice);

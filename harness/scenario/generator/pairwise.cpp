@@ -14,7 +14,8 @@ namespace shardproof::scenario {
 
 PairwiseRows::PairwiseRows(std::vector<Trait> traits, const OfPair& fit, const OfPair& is_asked)
     : traits_(std::move(traits)), fitting_(traits_.size()), open_(traits_.size()) {
-  if (traits_.size() > 64) throw std::invalid_argument(fmt::format("pairwise rows: {} traits, at most 64 are possible", traits_.size()));
+  if (traits_.size() > 64)
+    throw std::invalid_argument(fmt::format("pairwise rows: {} traits, at most 64 are possible", traits_.size()));
   for (std::size_t one = 0; one < traits_.size(); ++one) {
     for (std::size_t other = 0; other < traits_.size(); ++other) {
       if (one == other || !fit(traits_[one], traits_[other])) continue;

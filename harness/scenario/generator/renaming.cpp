@@ -47,7 +47,8 @@ void change_paths(Scenario& scenario, const std::function<void(std::string&)>& c
   }
 }
 
-void change_under(Module& module, const std::string& path, const std::function<void(Module&, const std::string&)>& change) {
+void change_under(Module& module, const std::string& path,
+                  const std::function<void(Module&, const std::string&)>& change) {
   for (Module& child : module.children) change_under(child, child_path(path, child.name), change);
   change(module, path);
 }
@@ -59,13 +60,17 @@ void change_modules(Module& module, const std::function<void(Module&)>& change) 
   for (Module& child : module.children) change_modules(child, change);
 }
 
-void change_modules_at(Module& root, const std::function<void(Module&, const std::string&)>& change) { change_under(root, "", change); }
+void change_modules_at(Module& root, const std::function<void(Module&, const std::string&)>& change) {
+  change_under(root, "", change);
+}
 
 void put_children_in_place(Scenario& scenario, const std::string& path) {
   const Module container = *find(scenario.model, path);
   const std::string parent = path.substr(0, path.size() - std::min(path.size(), container.name.size() + 1));
   const bool is_only = container.children.size() == 1;
-  const auto name_of = [&](const Module& child) { return is_only ? container.name : container.name + "_" + child.name; };
+  const auto name_of = [&](const Module& child) {
+    return is_only ? container.name : container.name + "_" + child.name;
+  };
   const auto rename = [&](std::string& text) {
     for (const Module& child : container.children) {
       const std::string old = child_path(path, child.name);
@@ -88,7 +93,8 @@ void put_children_in_place(Scenario& scenario, const std::string& path) {
 
 void number_modules(Scenario& scenario) {
   std::map<std::string, std::string> numbered;  // new paths by old ones
-  const auto visit_numbered = [&](auto&& self, const Module& module, const std::string& path, const std::string& renamed) -> void {
+  const auto visit_numbered = [&](auto&& self, const Module& module, const std::string& path,
+                                  const std::string& renamed) -> void {
     numbered[path] = renamed;
     for (std::size_t i = 0; i < module.children.size(); ++i) {
       const Module& child = module.children[i];

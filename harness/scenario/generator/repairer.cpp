@@ -50,8 +50,9 @@ class ScenarioRepairer {
   bool drop_lost_uses() {
     std::size_t dropped = 0;
     change_modules(scenario_.model.root, [&](Module& module) {
-      dropped +=
-          std::erase_if(module.children, [&](const Module& child) { return child.kind == ModuleKind::use && !has_module(child.target); });
+      dropped += std::erase_if(module.children, [&](const Module& child) {
+        return child.kind == ModuleKind::use && !has_module(child.target);
+      });
     });
     return dropped > 0;
   }
@@ -69,7 +70,8 @@ class ScenarioRepairer {
     const auto is_group = [&](const std::string& name) { return has_group(scenario_, name); };
     std::erase_if(scenario_.costs.tagged_collectives, [&](const auto& entry) {
       const std::string& tag = entry.first.second;
-      if (tag == extension_sizes_tag) return !extends() || (entry.second == 0 && !scenario_.costs.collectives.contains(entry.first.first));
+      if (tag == extension_sizes_tag)
+        return !extends() || (entry.second == 0 && !scenario_.costs.collectives.contains(entry.first.first));
       return tag != gradient_norm_tag && !is_group(tag);
     });
     std::erase_if(scenario_.costs.labelled_work, [&](const auto& entry) {

@@ -41,8 +41,9 @@ class ReplicateGenerator final : public EngineGenerator {
       if (is_needed) needed.push_back(feature);
     };
     const ReplicatePlan& section = replicate(scenario.plan);
-    need(Feature::gradient_accumulation,
-         any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::set_requires_gradient_sync; }));
+    need(Feature::gradient_accumulation, any_call(scenario.script, [](const Action& action) {
+           return action.kind == ActionKind::set_requires_gradient_sync;
+         }));
     need(ReplicateFeature::gradient_hooks,
          any_call(scenario.script, [](const Action& action) { return action.hook && !registers_compression(action); }));
     need(ReplicateFeature::compressing_hooks, any_call(scenario.script, registers_compression));
@@ -71,13 +72,16 @@ class ReplicateGenerator final : public EngineGenerator {
     const ReplicatePlan& section = replicate(scenario.plan);
     Palette possible = palette;
     if (section.compile || !section.tensor_parallel.empty()) possible.features.erase(ReplicateFeature::gradient_hooks);
-    return draw_hook(possible, {.user = ReplicateFeature::gradient_hooks, .compressing = ReplicateFeature::compressing_hooks}, dice);
+    return draw_hook(
+        possible, {.user = ReplicateFeature::gradient_hooks, .compressing = ReplicateFeature::compressing_hooks}, dice);
   }
 
-  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+  std::vector<Action> draw_before_forward(const Scenario& /*scenario*/, Dice& /*dice*/,
+                                          const Palette& /*palette*/) const override {
     return {};
   }
-  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/, const Palette& /*palette*/) const override {
+  std::vector<Action> draw_after_forward(const Scenario& /*scenario*/, Dice& /*dice*/,
+                                         const Palette& /*palette*/) const override {
     return {};
   }
   std::vector<Action> draw_after_step(Dice& /*dice*/, const Palette& /*palette*/) const override { return {}; }
@@ -131,7 +135,8 @@ class ReplicateGenerator final : public EngineGenerator {
     const std::map<std::string, TensorParallel> before = std::exchange(parallel, {});
     Mesh& mesh = scenario.plan.mesh;
     for (const auto& [column, row] : divisible_pairs(scenario.model)) {
-      const bool is_divisible = mesh.shape.size() == 2 && find(scenario.model, column)->out_features % mesh.shape[1] == 0;
+      const bool is_divisible =
+          mesh.shape.size() == 2 && find(scenario.model, column)->out_features % mesh.shape[1] == 0;
       if (is_divisible && before.contains(column) && before.contains(row))
         parallel.insert({{column, TensorParallel::column}, {row, TensorParallel::row}});
     }
@@ -151,7 +156,8 @@ class ReplicateGenerator final : public EngineGenerator {
     rename_paths(replicate(plan).parameter_dtypes, change);
   }
 
-  template <class Way> static void rename_paths(std::map<std::string, Way>& ways, const std::function<void(std::string&)>& change) {
+  template <class Way> static void rename_paths(std::map<std::string, Way>& ways,
+                                                const std::function<void(std::string&)>& change) {
     for (auto& [path, way] : std::exchange(ways, {})) {
       std::string renamed = path;
       change(renamed);
@@ -170,7 +176,8 @@ const EngineGenerator& replicate_generator() {
 bool may_leave_out_parameters(const Model& model) {
   bool may = false;
   visit(model.root, "", [&](const Module& module, const std::string&) {
-    may = may || module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
+    may = may || module.kind == ModuleKind::discard || module.kind == ModuleKind::list ||
+          module.kind == ModuleKind::choice;
   });
   return may;
 }

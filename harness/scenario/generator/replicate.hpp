@@ -14,8 +14,8 @@ const EngineGenerator& replicate_generator();
 /// modules that could leave a parameter without a gradient.
 void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette);
 
-/// Two linear modules, by path, with nothing but ReLUs between them. Nothing else uses them. So the first can be divided by columns and the
-/// second by rows. No module is in two pairs.
+/// Two linear modules, by path, with nothing but ReLUs between them. Nothing else uses them. So the first can be
+/// divided by columns and the second by rows. No module is in two pairs.
 struct DivisiblePair {
   std::string column, row;
 };

@@ -37,7 +37,9 @@ std::int64_t limit(const std::vector<std::int64_t>& sizes, std::int64_t usual, D
 // its first child.
 void use_all_parameters(Model& model) {
   change_modules(model.root, [](Module& module) {
-    std::erase_if(module.children, [](const Module& child) { return child.kind == ModuleKind::discard || child.kind == ModuleKind::list; });
+    std::erase_if(module.children, [](const Module& child) {
+      return child.kind == ModuleKind::discard || child.kind == ModuleKind::list;
+    });
     if (module.kind != ModuleKind::choice) return;
     module.kind = ModuleKind::sequential;
     module.children.resize(1);
@@ -46,8 +48,9 @@ void use_all_parameters(Model& model) {
   while (!is_complete) {
     is_complete = true;
     change_modules(model.root, [&](Module& module) {
-      const auto lost = std::erase_if(
-          module.children, [&](const Module& child) { return child.kind == ModuleKind::use && find(model, child.target) == nullptr; });
+      const auto lost = std::erase_if(module.children, [&](const Module& child) {
+        return child.kind == ModuleKind::use && find(model, child.target) == nullptr;
+      });
       is_complete = is_complete && lost == 0;
       if (!module.tied_to.empty() && find(model, module.tied_to) == nullptr) module.tied_to.clear();
     });
@@ -64,7 +67,8 @@ bool is_divisible(const Model& model, const Module& module, const std::string& p
   if (module.kind != ModuleKind::linear || !module.tied_to.empty()) return false;
   bool is_used_elsewhere = false;
   visit(model.root, "", [&](const Module& other, const std::string&) {
-    is_used_elsewhere = is_used_elsewhere || other.tied_to == path || (other.kind == ModuleKind::use && other.target == path);
+    is_used_elsewhere =
+        is_used_elsewhere || other.tied_to == path || (other.kind == ModuleKind::use && other.target == path);
   });
   return !is_used_elsewhere;
 }
@@ -83,15 +87,19 @@ void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
       if (path == row) module.in_features = between;
     });
   }
-  if (!section.tensor_parallel.empty()) scenario.plan.mesh = {.shape = {ranks / parts, parts}, .names = {"copies", "parts"}};
+  if (!section.tensor_parallel.empty())
+    scenario.plan.mesh = {.shape = {ranks / parts, parts}, .names = {"copies", "parts"}};
 }
 
 // Modules that share a weight have the dtype of its owner.
 void draw_parameter_dtypes(Scenario& scenario, Dice& dice, const Palette& palette) {
   ReplicatePlan& section = replicate(scenario.plan);
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
-    if (!has_parameters(module.kind) || !module.tied_to.empty() || section.tensor_parallel.contains(path) || !dice.chance(50)) return;
-    section.parameter_dtypes[path] = draws(palette, Ingredient::half_precision, dice, 33, 60) ? DType::f16 : DType::bf16;
+    if (!has_parameters(module.kind) || !module.tied_to.empty() || section.tensor_parallel.contains(path) ||
+        !dice.chance(50))
+      return;
+    section.parameter_dtypes[path] =
+        draws(palette, Ingredient::half_precision, dice, 33, 60) ? DType::f16 : DType::bf16;
   });
   share_parameter_dtypes(scenario);
 }
@@ -129,17 +137,20 @@ void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Pal
   if (draws(palette, ReplicateFeature::compiled_step, dice, 30)) section.compile = compile_plan(dice);
   const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters) && !section.compile;
   if (!may_be_unused || dice.chance(30)) use_all_parameters(scenario.model);
-  section.unused_parameters =
-      may_leave_out_parameters(scenario.model) || (may_be_unused && draws(palette, ReplicateFeature::unused_parameters, dice, 15));
-  const bool can_divide = palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
+  section.unused_parameters = may_leave_out_parameters(scenario.model) ||
+                              (may_be_unused && draws(palette, ReplicateFeature::unused_parameters, dice, 15));
+  const bool can_divide =
+      palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
   if (can_divide && draws(palette, ReplicateFeature::tensor_parallel, dice, 30)) divide_modules(scenario, ranks, dice);
   const bool wants_half = palette.wants(Ingredient::half_precision);
-  if (draws(palette, ReplicateFeature::parameter_dtypes, dice, wants_half ? 100 : 25)) draw_parameter_dtypes(scenario, dice, palette);
+  if (draws(palette, ReplicateFeature::parameter_dtypes, dice, wants_half ? 100 : 25))
+    draw_parameter_dtypes(scenario, dice, palette);
   const ReplicatePlan usual;
   const std::vector<std::int64_t> sizes = bytes_of_gradients(scenario);
   section.first_bucket_bytes = limit(sizes, usual.first_bucket_bytes, dice);
   section.bucket_bytes = limit(sizes, usual.bucket_bytes, dice);
-  if (!section.compile && draws(palette, ReplicateFeature::gradient_views, dice, 40)) section.gradients = BucketGradients::views;
+  if (!section.compile && draws(palette, ReplicateFeature::gradient_views, dice, 40))
+    section.gradients = BucketGradients::views;
 }
 
 }  // namespace shardproof::scenario

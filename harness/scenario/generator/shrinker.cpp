@@ -19,7 +19,9 @@ namespace {
 class Variants {
  public:
   explicit Variants(const Staged& from)
-      : from_(from), engine_(engine_generator(from.scenario.plan)), is_exact_(captures_exactly(from.scenario, from.ranks)) {}
+      : from_(from),
+        engine_(engine_generator(from.scenario.plan)),
+        is_exact_(captures_exactly(from.scenario, from.ranks)) {}
 
   std::vector<Staged> all() && {
     for (int ranks = 1; ranks < from_.ranks; ++ranks) offer(ranks, [](Scenario&) {});
@@ -138,7 +140,8 @@ class Variants {
     visit(from_.scenario.model.root, "", [&](const Module& module, const std::string&) {
       widest = std::max({widest, module.in_features, module.out_features, module.features, module.vocabulary});
     });
-    for (const std::int64_t width : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, widest / 2, widest - 1, widest}) {
+    for (const std::int64_t width :
+         {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, widest / 2, widest - 1, widest}) {
       if (width < 1 || width > widest) continue;
       offer([&](Scenario& s) {
         change_modules(s.model.root, [&](Module& module) {
@@ -157,7 +160,8 @@ class Variants {
     if (takes_tokens && from_.scenario.script.input[1] > 1) {
       offer([&](Scenario& s) {
         s.script.input[1] = 1;
-        change_modules(s.model.root, [](Module& module) { module.positions = std::min<std::int64_t>(module.positions, 1); });
+        change_modules(s.model.root,
+                       [](Module& module) { module.positions = std::min<std::int64_t>(module.positions, 1); });
       });
     }
   }
@@ -216,7 +220,8 @@ class Variants {
   // -- The plan
 
   void groups() {
-    engine_.offer_smaller_groups(from_.scenario.plan, [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
+    engine_.offer_smaller_groups(from_.scenario.plan,
+                                 [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
   }
 
   void plan() {
@@ -229,7 +234,8 @@ class Variants {
     offer([](Scenario& s) { s.plan.initialisation = Initialisation::direct; });
     offer([](Scenario& s) { s.plan.optimizer = {}; });
     offer([](Scenario& s) { s.plan.optimizer = {.kind = s.plan.optimizer.kind, .rate = s.plan.optimizer.rate}; });
-    engine_.offer_smaller_options(from_.scenario.plan, [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
+    engine_.offer_smaller_options(from_.scenario.plan,
+                                  [&](const auto& change) { offer([&](Scenario& s) { change(s.plan); }); });
   }
 
   // -- Costs
@@ -247,7 +253,9 @@ class Variants {
     offer([](Scenario& s) { s.costs.host_call = 0; });
     offer([](Scenario& s) { s.costs.work.clear(); });
     offer([](Scenario& s) { s.costs.labelled_work.clear(); });
-    offer([](Scenario& s) { std::erase_if(s.costs.tagged_collectives, [](const auto& entry) { return !is_nobodys(entry); }); });
+    offer([](Scenario& s) {
+      std::erase_if(s.costs.tagged_collectives, [](const auto& entry) { return !is_nobodys(entry); });
+    });
     each_entry(&CostModel::collectives);
     each_entry(&CostModel::work);
     each_entry(&CostModel::labelled_work);

@@ -24,7 +24,8 @@ class WrappingDraw {
  private:
   // The deepest wrapped module at or above this path; nullptr: none.
   const std::string* holder(std::string_view path) const {
-    const auto found = std::ranges::find_if(wrapped_, [&](const std::string& wrapped) { return is_at_or_under(path, wrapped); });
+    const auto found =
+        std::ranges::find_if(wrapped_, [&](const std::string& wrapped) { return is_at_or_under(path, wrapped); });
     return found == wrapped_.end() ? nullptr : &*found;
   }
 
@@ -43,7 +44,9 @@ class WrappingDraw {
       const int likely = path.empty() ? 85 : is_small || shares_weight(module, path) ? 8 : 45;
       if (has_forward && dice_.chance(likely)) wrapped_.push_back(path);
     });
-    const auto trains = [&](const ParameterShape& parameter) { return parameter.trainable && holder(parameter.name) != nullptr; };
+    const auto trains = [&](const ParameterShape& parameter) {
+      return parameter.trainable && holder(parameter.name) != nullptr;
+    };
     if (!std::ranges::any_of(parameters(model_), trains) && holder("") == nullptr) wrapped_.emplace_back();
   }
 
@@ -52,7 +55,8 @@ class WrappingDraw {
   void separate() {
     const auto each = [&](auto&& self, Module& module, const std::string& path) -> void {
       if (!module.tied_to.empty() && holder(path) != holder(module.tied_to)) module.tied_to.clear();
-      if (module.kind == ModuleKind::use && !is_whole_for(module.target, path)) module = {.name = module.name, .kind = ModuleKind::relu};
+      if (module.kind == ModuleKind::use && !is_whole_for(module.target, path))
+        module = {.name = module.name, .kind = ModuleKind::relu};
       for (Module& child : module.children) self(self, child, child_path(path, child.name));
     };
     each(each, model_.root, "");

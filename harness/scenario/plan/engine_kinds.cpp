@@ -69,15 +69,19 @@ std::vector<std::string> problems_of_engine_kinds() {
   for (const EngineKind& kind : engine_kinds()) {
     if (kind.name.empty()) problems.emplace_back("an engine kind is registered without a name");
     if (kind.name == ForeignSection::name)
-      problems.push_back(fmt::format("engine kind \"{}\": the name is for plans that no engine plays; choose another name", kind.name));
+      problems.push_back(fmt::format(
+          "engine kind \"{}\": the name is for plans that no engine plays; choose another name", kind.name));
     if (std::ranges::find(shared_plan_keys, kind.name) != shared_plan_keys.end())
-      problems.push_back(fmt::format("engine kind \"{}\": a plan of any kind has a key of this name; choose another name", kind.name));
+      problems.push_back(
+          fmt::format("engine kind \"{}\": a plan of any kind has a key of this name; choose another name", kind.name));
     if (!names.insert(kind.name).second)
-      problems.push_back(fmt::format("engine kind \"{}\" is registered twice; choose another name for one of them", kind.name));
+      problems.push_back(
+          fmt::format("engine kind \"{}\" is registered twice; choose another name for one of them", kind.name));
     std::set<std::string_view> features;
     for (const std::string_view feature : kind.feature_names()) {
       if (!features.insert(feature).second)
-        problems.push_back(fmt::format("engine kind \"{}\" has two features \"{}\"; choose another name for its own", kind.name, feature));
+        problems.push_back(fmt::format("engine kind \"{}\" has two features \"{}\"; choose another name for its own",
+                                       kind.name, feature));
     }
   }
   return problems;

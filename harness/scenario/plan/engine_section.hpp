@@ -1,5 +1,5 @@
-// The part of a plan that one kind of engine reads. Each kind has its own type, derived from `SectionOf`, and its own files for the JSON
-// reader, the validation and the schema. The rest of a plan is the same for all kinds (plan.hpp).
+// The part of a plan that one kind of engine reads. Each kind has its own type, derived from `SectionOf`, and its own
+// files for the JSON reader, the validation and the schema. The rest of a plan is the same for all kinds (plan.hpp).
 #pragma once
 
 #include <memory>
@@ -39,7 +39,8 @@ class EngineSection {
   virtual std::vector<std::string> collective_tags(const Model& model) const { return groups(model); }
   /// Paths of the modules that are wrapped, if engines of the kind wrap modules.
   virtual std::vector<std::string> wrapped_modules() const { return {}; }
-  /// The reason why an engine with this section cannot make this call of a script. Empty: it can. The model has the module of the call.
+  /// The reason why an engine with this section cannot make this call of a script. Empty: it can. The model has the
+  /// module of the call.
   virtual std::string objection_to_call(const Action& action) const;
   /// The reason why this parameter of the model cannot have an all-gather extension. Empty: it can.
   virtual std::string objection_to_extension(const ParameterShape& parameter) const = 0;
@@ -67,14 +68,17 @@ class EngineSection {
   EngineSection& operator=(const EngineSection&) = default;
 };
 
-/// `EngineSection::objection_to_call` of kinds that have the calls of all kinds, a sync switch for the whole model, and no calls of groups.
+/// `EngineSection::objection_to_call` of kinds that have the calls of all kinds, a sync switch for the whole model, and
+/// no calls of groups.
 std::string objection_to_call_of_groups(std::string_view kind, const Action& action);
 
 /// The base of a section: `clone` and `equals` for a struct `Section` that has operator==.
 template <class Section>
 class SectionOf : public EngineSection {
  public:
-  std::unique_ptr<EngineSection> clone() const override { return std::make_unique<Section>(static_cast<const Section&>(*this)); }
+  std::unique_ptr<EngineSection> clone() const override {
+    return std::make_unique<Section>(static_cast<const Section&>(*this));
+  }
   bool equals(const EngineSection& other) const override {
     const auto* const same = dynamic_cast<const Section*>(&other);
     return same != nullptr && *same == static_cast<const Section&>(*this);
@@ -103,7 +107,8 @@ struct EngineKindRegistration {
   explicit EngineKindRegistration(const EngineKind& kind);
 };
 
-/// The problems with the names of all kinds and of their features. If there are any, `rank_main` prints them and runs nothing.
+/// The problems with the names of all kinds and of their features. If there are any, `rank_main` prints them and runs
+/// nothing.
 std::vector<std::string> problems_of_engine_kinds();
 
 }  // namespace shardproof::scenario

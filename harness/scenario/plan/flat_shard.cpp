@@ -17,12 +17,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::unique_ptr<EngineSection> read_flat_shard(const Node& node) {
-  node.expect_keys({"wrap", "strategy", "use_orig_params", "backward_prefetch", "forward_prefetch", "limit_all_gathers", "validate_order"});
+  node.expect_keys({"wrap", "strategy", "use_orig_params", "backward_prefetch", "forward_prefetch", "limit_all_gathers",
+                    "validate_order"});
   auto section = std::make_unique<FlatShardPlan>();
   section->wrap = node.at("wrap").texts();
   if (const auto strategy = node.find("strategy")) section->strategy = strategy->choice(ShardStrategy::hybrid_zero2);
   if (const auto orig = node.find("use_orig_params")) section->use_orig_params = orig->boolean();
-  if (const auto prefetch = node.find("backward_prefetch")) section->backward_prefetch = prefetch->choice(FlatPrefetch::none);
+  if (const auto prefetch = node.find("backward_prefetch"))
+    section->backward_prefetch = prefetch->choice(FlatPrefetch::none);
   if (const auto prefetch = node.find("forward_prefetch")) section->forward_prefetch = prefetch->boolean();
   if (const auto limit = node.find("limit_all_gathers")) section->limit_all_gathers = limit->boolean();
   if (const auto validates = node.find("validate_order")) section->validate_order = validates->boolean();
@@ -38,17 +40,21 @@ void validate_units(const std::vector<std::string>& wrap, const Model& model) {
     const Module& module = *find(model, path);
     if (module.kind == ModuleKind::use)
       fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
-    if (module.kind == ModuleKind::list) fail(place, fmt::format("\"{}\" is a list, which has no forward: wrap its children", path));
-    const auto above = std::ranges::find_if(wrapped, [&](const std::string& earlier) { return is_at_or_under(path, earlier); });
+    if (module.kind == ModuleKind::list)
+      fail(place, fmt::format("\"{}\" is a list, which has no forward: wrap its children", path));
+    const auto above =
+        std::ranges::find_if(wrapped, [&](const std::string& earlier) { return is_at_or_under(path, earlier); });
     if (above != wrapped.end() && *above == path) fail(place, fmt::format("\"{}\" is wrapped twice", path));
-    if (above != wrapped.end()) fail(place, fmt::format("\"{}\" comes after \"{}\": list children before parents", path, *above));
+    if (above != wrapped.end())
+      fail(place, fmt::format("\"{}\" comes after \"{}\": list children before parents", path, *above));
     wrapped.insert(path);
   }
 }
 
 }  // namespace
 
-constinit const EngineKind flat_shard_kind{.name = FlatShardPlan::name, .read = read_flat_shard, .own_features = FlatShardFeature::all};
+constinit const EngineKind flat_shard_kind{
+    .name = FlatShardPlan::name, .read = read_flat_shard, .own_features = FlatShardFeature::all};
 
 std::string_view to_string(ShardStrategy strategy) {
   switch (strategy) {
@@ -61,9 +67,13 @@ std::string_view to_string(ShardStrategy strategy) {
   return {};
 }
 
-bool has_replicas(ShardStrategy strategy) { return strategy == ShardStrategy::hybrid || strategy == ShardStrategy::hybrid_zero2; }
+bool has_replicas(ShardStrategy strategy) {
+  return strategy == ShardStrategy::hybrid || strategy == ShardStrategy::hybrid_zero2;
+}
 
-bool frees_after_forward(ShardStrategy strategy) { return strategy == ShardStrategy::full_shard || strategy == ShardStrategy::hybrid; }
+bool frees_after_forward(ShardStrategy strategy) {
+  return strategy == ShardStrategy::full_shard || strategy == ShardStrategy::hybrid;
+}
 
 std::string_view to_string(FlatPrefetch prefetch) {
   switch (prefetch) {
@@ -90,9 +100,11 @@ void FlatShardPlan::validate(const Scenario& scenario) const {
   validate_units(wrap, scenario.model);
   const std::size_t dimensions = std::max<std::size_t>(1, scenario.plan.mesh.shape.size());
   if (dimensions != (has_replicas(strategy) ? 2U : 1U))
-    fail("plan.mesh", fmt::format("the strategy {} is for a mesh of {}, found {}", to_string(strategy),
-                                  has_replicas(strategy) ? "two dimensions, copies and parts" : "one dimension", dimensions));
-  if (scenario.plan.mixed_precision.output) fail("plan.mixed_precision.output", "flat_shard has no dtype of outputs: leave the key out");
+    fail("plan.mesh",
+         fmt::format("the strategy {} is for a mesh of {}, found {}", to_string(strategy),
+                     has_replicas(strategy) ? "two dimensions, copies and parts" : "one dimension", dimensions));
+  if (scenario.plan.mixed_precision.output)
+    fail("plan.mixed_precision.output", "flat_shard has no dtype of outputs: leave the key out");
 }
 
 std::vector<std::string> FlatShardPlan::collective_tags(const Model& model) const {
@@ -101,7 +113,9 @@ std::vector<std::string> FlatShardPlan::collective_tags(const Model& model) cons
   return tags;
 }
 
-std::string FlatShardPlan::objection_to_call(const Action& action) const { return objection_to_call_of_groups(name, action); }
+std::string FlatShardPlan::objection_to_call(const Action& action) const {
+  return objection_to_call_of_groups(name, action);
+}
 
 std::string FlatShardPlan::objection_to_extension(const ParameterShape& parameter) const {
   return fmt::format("\"{}\" is part of a flat parameter, which is gathered as it is", parameter.name);
@@ -109,7 +123,8 @@ std::string FlatShardPlan::objection_to_extension(const ParameterShape& paramete
 
 const std::string* FlatShardPlan::unit_of(std::string_view parameter) const {
   // Children come before parents: the first that holds it is the deepest.
-  const auto found = std::ranges::find_if(wrap, [&](const std::string& path) { return is_at_or_under(parameter, path); });
+  const auto found =
+      std::ranges::find_if(wrap, [&](const std::string& path) { return is_at_or_under(parameter, path); });
   return found == wrap.end() ? nullptr : &*found;
 }
 

@@ -16,10 +16,10 @@ namespace shardproof {
 struct FlatShardFeature {
   static constexpr Feature order_validation{"order_validation"};  ///< between ranks, and with the first iteration
   static constexpr Feature orig_params{"orig_params"};
-  static constexpr Feature prefetch_after{"prefetch_after"};      ///< `backward_prefetch` after and none
+  static constexpr Feature prefetch_after{"prefetch_after"};  ///< `backward_prefetch` after and none
   static constexpr Feature forward_prefetch{"forward_prefetch"};
   static constexpr Feature gather_limit{"gather_limit"};
-  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< a user's hooks instead of reductions
+  static constexpr Feature gradient_hooks{"gradient_hooks"};  ///< a user's hooks instead of reductions
   static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
 
   static constexpr std::array all{order_validation, orig_params,    prefetch_after,   forward_prefetch,
@@ -35,11 +35,11 @@ inline constexpr std::string_view execution_order_tag = "execution order";
 
 /// Which parameters each rank keeps, and when.
 enum class ShardStrategy : std::uint8_t {
-  full_shard,     ///< A part. Parameters are whole only while a module computes with them.
+  full_shard,  ///< A part. Parameters are whole only while a module computes with them.
   shard_grad_op,  ///< A part. Parameters are whole from a forward to the end of its backward.
-  no_shard,       ///< All parameters. Gradients are all-reduced.
-  hybrid,         ///< Like `full_shard` within the second dimension of the mesh, with copies along the first.
-  hybrid_zero2,   ///< Like `shard_grad_op`, on the same mesh as `hybrid`.
+  no_shard,  ///< All parameters. Gradients are all-reduced.
+  hybrid,  ///< Like `full_shard` within the second dimension of the mesh, with copies along the first.
+  hybrid_zero2,  ///< Like `shard_grad_op`, on the same mesh as `hybrid`.
 };
 std::string_view to_string(ShardStrategy strategy);
 /// Whether the strategy is for a mesh of two dimensions: copies along the first, parts along the second.
@@ -47,15 +47,16 @@ bool has_replicas(ShardStrategy strategy);
 /// Whether whole parameters are freed after a forward.
 bool frees_after_forward(ShardStrategy strategy);
 
-/// When the next unit's parameters are gathered in a backward: before or after the gradients of the current unit are computed.
+/// When the next unit's parameters are gathered in a backward: before or after the gradients of the current unit are
+/// computed.
 enum class FlatPrefetch : std::uint8_t { before, after, none };
 std::string_view to_string(FlatPrefetch prefetch);
 
 struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   static constexpr std::string_view name = "flat_shard";
 
-  /// Paths of modules, each a unit with a flat parameter: all parameters under it that no deeper unit has. Children before parents; the
-  /// root's path is empty.
+  /// Paths of modules, each a unit with a flat parameter: all parameters under it that no deeper unit has. Children
+  /// before parents; the root's path is empty.
   std::vector<std::string> wrap;
   ShardStrategy strategy = ShardStrategy::full_shard;
   /// A unit keeps its parameters as separate tensors. Frozen and trainable ones may be together, and each is aligned.
@@ -63,8 +64,8 @@ struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   FlatPrefetch backward_prefetch = FlatPrefetch::before;
   /// Gathers the next unit while this unit's forward runs, in the order of the first iteration.
   bool forward_prefetch = false;
-  bool limit_all_gathers = true;   ///< The host waits, so that at most two gathers are ahead of their computation.
-  bool validate_order = false;     ///< Ranks compare the order in which they gather.
+  bool limit_all_gathers = true;  ///< The host waits, so that at most two gathers are ahead of their computation.
+  bool validate_order = false;  ///< Ranks compare the order in which they gather.
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;

@@ -23,7 +23,9 @@ class ForeignSection final : public SectionOf<ForeignSection> {
   nlohmann::ordered_json to_json() const override { return nlohmann::ordered_json::object(); }
   void validate(const Scenario& /*scenario*/) const override {}
   std::vector<std::string> groups(const Model& /*model*/) const override { return {}; }
-  std::string objection_to_extension(const ParameterShape& /*parameter*/) const override { return "no engine gathers it"; }
+  std::string objection_to_extension(const ParameterShape& /*parameter*/) const override {
+    return "no engine gathers it";
+  }
   bool reduces(const std::string& /*parameter*/) const override { return false; }
 
   friend bool operator==(const ForeignSection& a, const ForeignSection& b) { return a.kind_ == b.kind_; }

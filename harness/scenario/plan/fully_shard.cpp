@@ -39,7 +39,8 @@ ReshardAfterForward read_reshard(const Node& node) {
 
 Json write(const WrapGroup& group) {
   Json json{{"modules", group.modules}};
-  if (group.reshard_after_forward != ReshardAfterForward()) json["reshard_after_forward"] = write(group.reshard_after_forward);
+  if (group.reshard_after_forward != ReshardAfterForward())
+    json["reshard_after_forward"] = write(group.reshard_after_forward);
   if (!group.forward_prefetch.empty()) json["forward_prefetch"] = group.forward_prefetch;
   if (!group.backward_prefetch.empty()) json["backward_prefetch"] = group.backward_prefetch;
   return json;
@@ -58,15 +59,19 @@ WrapGroup read_group(const Node& node) {
 constexpr std::int64_t most_live_inputs = 1'048'576;
 
 std::unique_ptr<EngineSection> read(const Node& node) {
-  node.expect_keys({"wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor", "live_reduce_inputs"});
+  node.expect_keys({"wrap", "backward_prefetch", "ignored_parameters", "shard_dims", "gradient_divide_factor",
+                    "live_reduce_inputs"});
   auto section = std::make_unique<FullyShardPlan>();
   for (const Node& group : node.at("wrap").elements()) section->wrap.push_back(read_group(group));
-  if (const auto prefetch = node.find("backward_prefetch")) section->backward_prefetch = prefetch->choice(BackwardPrefetch::none);
+  if (const auto prefetch = node.find("backward_prefetch"))
+    section->backward_prefetch = prefetch->choice(BackwardPrefetch::none);
   if (const auto ignored = node.find("ignored_parameters")) section->ignored_parameters = ignored->texts();
   if (const auto dims = node.find("shard_dims")) {
-    for (const auto& [parameter, dim] : dims->members()) section->shard_dims[parameter] = static_cast<int>(dim.integer(-8, 8));
+    for (const auto& [parameter, dim] : dims->members())
+      section->shard_dims[parameter] = static_cast<int>(dim.integer(-8, 8));
   }
-  if (const auto factor = node.find("gradient_divide_factor")) section->gradient_divide_factor = factor->positive_number();
+  if (const auto factor = node.find("gradient_divide_factor"))
+    section->gradient_divide_factor = factor->positive_number();
   if (const auto inputs = node.find("live_reduce_inputs"))
     section->live_reduce_inputs = static_cast<int>(inputs->integer(1, most_live_inputs));
   return section;
@@ -82,8 +87,8 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
       require_module(model, path, place);
       if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
         fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
-      const auto above =
-          std::ranges::find_if(wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
+      const auto above = std::ranges::find_if(
+          wrapped, [&](const std::string& earlier) { return earlier != path && is_at_or_under(path, earlier); });
       if (above != wrapped.end()) {
         fail(place, fmt::format("\"{}\" comes after \"{}\": list children before parents", path, *above));
       }
@@ -113,9 +118,12 @@ void validate_imagined(const std::vector<WrapGroup>& wrap) {
 
 }  // namespace
 
-constinit const EngineKind fully_shard_kind{.name = FullyShardPlan::name, .read = read, .own_features = FullyShardFeature::all};
+constinit const EngineKind fully_shard_kind{
+    .name = FullyShardPlan::name, .read = read, .own_features = FullyShardFeature::all};
 
-std::string_view to_string(BackwardPrefetch prefetch) { return prefetch == BackwardPrefetch::previous ? "previous" : "none"; }
+std::string_view to_string(BackwardPrefetch prefetch) {
+  return prefetch == BackwardPrefetch::previous ? "previous" : "none";
+}
 
 nlohmann::ordered_json FullyShardPlan::to_json() const {
   const FullyShardPlan usual;
@@ -133,10 +141,13 @@ nlohmann::ordered_json FullyShardPlan::to_json() const {
 void FullyShardPlan::validate(const Scenario& scenario) const {
   validate_wrapping(wrap, scenario.model);
   const std::vector<ParameterShape> all = parameters(scenario.model);
-  for (const std::string& parameter : ignored_parameters) require_parameter(all, parameter, "plan.fully_shard.ignored_parameters");
-  for (const auto& [parameter, dim] : shard_dims) require_parameter(all, parameter, member_place("plan.fully_shard.shard_dims", parameter));
+  for (const std::string& parameter : ignored_parameters)
+    require_parameter(all, parameter, "plan.fully_shard.ignored_parameters");
+  for (const auto& [parameter, dim] : shard_dims)
+    require_parameter(all, parameter, member_place("plan.fully_shard.shard_dims", parameter));
   if (!(gradient_divide_factor >= 0))
-    fail("plan.fully_shard.gradient_divide_factor", fmt::format("expected a positive number, found {}", gradient_divide_factor));
+    fail("plan.fully_shard.gradient_divide_factor",
+         fmt::format("expected a positive number, found {}", gradient_divide_factor));
   if (live_reduce_inputs < 1)
     fail("plan.fully_shard.live_reduce_inputs",
          fmt::format("expected an integer from 1 to {}, found {}", most_live_inputs, live_reduce_inputs));
@@ -160,7 +171,8 @@ std::vector<std::string> FullyShardPlan::wrapped_modules() const {
 std::string FullyShardPlan::objection_to_call(const Action& action) const {
   if (call_of(action.kind).scope != CallScope::groups) return {};
   const std::vector<std::string> wrapped = wrapped_modules();
-  const bool some = std::ranges::any_of(wrapped, [&](const std::string& path) { return is_at_or_under(path, action.module); });
+  const bool some =
+      std::ranges::any_of(wrapped, [&](const std::string& path) { return is_at_or_under(path, action.module); });
   return some ? std::string() : fmt::format("no module at or under \"{}\" is wrapped", action.module);
 }
 

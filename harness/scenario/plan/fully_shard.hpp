@@ -1,5 +1,5 @@
-// The section of plans for engines of the kind `fully_shard`. Each rank keeps a shard of each parameter. It gathers whole groups of parameters
-// for their computation, and reduces their gradients to shards.
+// The section of plans for engines of the kind `fully_shard`. Each rank keeps a shard of each parameter. It gathers
+// whole groups of parameters for their computation, and reduces their gradients to shards.
 #pragma once
 
 #include <array>
@@ -18,11 +18,13 @@ namespace shardproof {
 struct FullyShardFeature {
   static constexpr Feature post_optim_event{"post_optim_event"};
   static constexpr Feature prefetch_lists{"prefetch_lists"};
-  static constexpr Feature manual_unshard{"manual_unshard"};  ///< unshard, wait_for_unshard, reshard, set_unshard_in_backward
+  static constexpr Feature manual_unshard{
+      "manual_unshard"};  ///< unshard, wait_for_unshard, reshard, set_unshard_in_backward
   static constexpr Feature reshard_to_size{"reshard_to_size"};  ///< reshard_after_forward to shards over fewer ranks
   static constexpr Feature shard_dims{"shard_dims"};
   static constexpr Feature gradient_divide_factor{"gradient_divide_factor"};
-  static constexpr Feature reduction_hooks{"reduction_hooks"};  ///< hooks after a reduction, and after a parameter has its gradient
+  static constexpr Feature reduction_hooks{
+      "reduction_hooks"};  ///< hooks after a reduction, and after a parameter has its gradient
 
   static constexpr Feature forward_methods{"forward_methods"};  ///< methods of a module that run like its forward
 
@@ -82,16 +84,18 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   std::string objection_to_call(const Action& action) const override;
   std::string objection_to_extension(const ParameterShape& parameter) const override;
   bool reduces(const std::string& parameter) const override { return group_of(parameter) != nullptr; }
-  double gradient_divisor(int ranks) const override { return gradient_divide_factor != 0 ? gradient_divide_factor : ranks; }
+  double gradient_divisor(int ranks) const override {
+    return gradient_divide_factor != 0 ? gradient_divide_factor : ranks;
+  }
 
-  /// The group that gathers and reduces this parameter: the group of the deepest wrapped module that holds it. nullptr if no wrapped module
-  /// holds it, or if it is ignored.
+  /// The group that gathers and reduces this parameter: the group of the deepest wrapped module that holds it. nullptr
+  /// if no wrapped module holds it, or if it is ignored.
   const WrapGroup* group_of(const std::string& parameter) const;
 
   friend bool operator==(const FullyShardPlan& a, const FullyShardPlan& b) {
-    return a.wrap == b.wrap && a.backward_prefetch == b.backward_prefetch && a.ignored_parameters == b.ignored_parameters &&
-           a.shard_dims == b.shard_dims && a.gradient_divide_factor == b.gradient_divide_factor &&
-           a.live_reduce_inputs == b.live_reduce_inputs;
+    return a.wrap == b.wrap && a.backward_prefetch == b.backward_prefetch &&
+           a.ignored_parameters == b.ignored_parameters && a.shard_dims == b.shard_dims &&
+           a.gradient_divide_factor == b.gradient_divide_factor && a.live_reduce_inputs == b.live_reduce_inputs;
   }
 };
 

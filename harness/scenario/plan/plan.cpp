@@ -9,7 +9,9 @@
 
 namespace shardproof::scenario {
 
-std::string_view to_string(Initialisation initialisation) { return initialisation == Initialisation::direct ? "direct" : "meta"; }
+std::string_view to_string(Initialisation initialisation) {
+  return initialisation == Initialisation::direct ? "direct" : "meta";
+}
 
 std::string_view to_string(OptimizerKind kind) {
   switch (kind) {
@@ -22,7 +24,8 @@ std::string_view to_string(OptimizerKind kind) {
 
 void refuse_other_kind(const Plan& plan, std::string_view wanted) {
   const std::string_view kind = plan.engine.kind();
-  throw std::invalid_argument(fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, wanted));
+  throw std::invalid_argument(
+      fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, wanted));
 }
 
 std::string EngineSection::objection_to_call(const Action& /*action*/) const { return {}; }
@@ -31,7 +34,9 @@ std::string objection_to_call_of_groups(std::string_view kind, const Action& act
   if (action.by_method) return fmt::format("engines of the kind {} run no methods as forwards", kind);
   switch (action.kind) {
     case ActionKind::set_requires_gradient_sync:
-      return action.module.empty() ? std::string() : fmt::format("{} has this switch for the whole model only: leave the module out", kind);
+      return action.module.empty()
+                 ? std::string()
+                 : fmt::format("{} has this switch for the whole model only: leave the module out", kind);
     case ActionKind::post_optim_event:
     case ActionKind::clip_grad_norm:
     case ActionKind::unshard:

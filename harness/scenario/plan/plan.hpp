@@ -24,9 +24,9 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-/// The dtypes of a plan: f32, bf16 or f16. Engines gather and compute parameters in `param`, reduce gradients in `reduce`, and cast outputs
-/// of wrapped modules to `output`. Without a dtype, parameters and gradients are f32, and outputs keep the dtype that they were computed
-/// in. Shards, and gradients after their reduction, stay f32.
+/// The dtypes of a plan: f32, bf16 or f16. Engines gather and compute parameters in `param`, reduce gradients in
+/// `reduce`, and cast outputs of wrapped modules to `output`. Without a dtype, parameters and gradients are f32, and
+/// outputs keep the dtype that they were computed in. Shards, and gradients after their reduction, stay f32.
 struct MixedPrecision {
   std::optional<DType> param, reduce, output;
   bool cast_forward_inputs = true;  ///< of wrapped modules, to `param`
@@ -94,12 +94,14 @@ struct Plan {
 };
 
 /// Keys of a plan in a document that all kinds of engines share.
-inline constexpr std::array<std::string_view, 4> shared_plan_keys{"mesh", "mixed_precision", "initialisation", "optimizer"};
+inline constexpr std::array<std::string_view, 4> shared_plan_keys{"mesh", "mixed_precision", "initialisation",
+                                                                  "optimizer"};
 
 /// Throws std::invalid_argument: the plan's engine section is not of the wanted kind.
 [[noreturn]] void refuse_other_kind(const Plan& plan, std::string_view wanted);
 
-/// The plan's engine section. A plan without a section gets one. Throws std::invalid_argument for a plan of another kind.
+/// The plan's engine section. A plan without a section gets one. Throws std::invalid_argument for a plan of another
+/// kind.
 template <class Section>
 Section& section_of(Plan& plan) {
   if (plan.engine.get() == nullptr) plan.engine = ChosenEngine(std::make_unique<Section>());

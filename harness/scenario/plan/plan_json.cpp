@@ -26,7 +26,8 @@ Json write(const Mesh& mesh) {
 Mesh read_mesh(const Node& node) {
   node.expect_keys({"shape", "names"});
   Mesh mesh;
-  for (const Node& size : node.at("shape").elements()) mesh.shape.push_back(static_cast<int>(size.integer(1, most_ranks)));
+  for (const Node& size : node.at("shape").elements())
+    mesh.shape.push_back(static_cast<int>(size.integer(1, most_ranks)));
   if (const auto names = node.find("names")) mesh.names = names->texts();
   return mesh;
 }
@@ -57,12 +58,13 @@ Optimizer read_optimizer(const Node& node) {
   } else {
     node.expect_keys({"kind", "rate", "beta1", "beta2", "epsilon", "weight_decay"});
   }
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, double*>>{{"rate", &optimizer.rate},
-                                                                                         {"momentum", &optimizer.momentum},
-                                                                                         {"beta1", &optimizer.beta1},
-                                                                                         {"beta2", &optimizer.beta2},
-                                                                                         {"epsilon", &optimizer.epsilon},
-                                                                                         {"weight_decay", &optimizer.weight_decay}}) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, double*>>{{"rate", &optimizer.rate},
+                                                              {"momentum", &optimizer.momentum},
+                                                              {"beta1", &optimizer.beta1},
+                                                              {"beta2", &optimizer.beta2},
+                                                              {"epsilon", &optimizer.epsilon},
+                                                              {"weight_decay", &optimizer.weight_decay}}) {
     if (const auto number = node.find(key)) *value = number->number();
   }
   return optimizer;
@@ -85,7 +87,8 @@ Json write_mixed_precision(const MixedPrecision& mixed) {
   if (mixed.param) json["param"] = to_string(*mixed.param);
   if (mixed.reduce) json["reduce"] = to_string(*mixed.reduce);
   if (mixed.output) json["output"] = to_string(*mixed.output);
-  if (mixed.cast_forward_inputs != MixedPrecision().cast_forward_inputs) json["cast_forward_inputs"] = mixed.cast_forward_inputs;
+  if (mixed.cast_forward_inputs != MixedPrecision().cast_forward_inputs)
+    json["cast_forward_inputs"] = mixed.cast_forward_inputs;
   return json;
 }
 
@@ -105,7 +108,8 @@ Plan read_shared(const Node& node) {
   Plan plan;
   if (const auto mesh = node.find("mesh")) plan.mesh = read_mesh(*mesh);
   if (const auto mixed = node.find("mixed_precision")) plan.mixed_precision = read_mixed_precision(*mixed);
-  if (const auto initialisation = node.find("initialisation")) plan.initialisation = initialisation->choice(Initialisation::meta);
+  if (const auto initialisation = node.find("initialisation"))
+    plan.initialisation = initialisation->choice(Initialisation::meta);
   if (const auto optimizer = node.find("optimizer")) plan.optimizer = read_optimizer(*optimizer);
   return plan;
 }
@@ -113,18 +117,22 @@ Plan read_shared(const Node& node) {
 // `closest is "flat_shard"; kinds: fully_shard, flat_shard`
 std::string kinds_near(const std::string& asked) {
   std::string kinds;
-  for (const EngineKind& kind : engine_kinds()) kinds += fmt::format("{}{}", kinds.empty() ? "kinds: " : ", ", kind.name);
+  for (const EngineKind& kind : engine_kinds())
+    kinds += fmt::format("{}{}", kinds.empty() ? "kinds: " : ", ", kind.name);
   const std::string near = closest(names_of_engine_kinds(), asked);
   return near.empty() ? kinds : fmt::format("closest is \"{}\"; {}", near, kinds);
 }
 
 void expect_shared_keys_and_kinds(const Node& node) {
   for (const auto& [key, value] : node.members()) {
-    if (std::ranges::find(shared_plan_keys, key) != shared_plan_keys.end() || find_engine_kind(key) != nullptr) continue;
+    if (std::ranges::find(shared_plan_keys, key) != shared_plan_keys.end() || find_engine_kind(key) != nullptr)
+      continue;
     if (key == "engine")
-      fail(value.place(), "is a key of version 1: in version 2, a plan has a section with the name of its engine kind; " + kinds_near(""));
-    fail(value.place(), fmt::format("no such key, and no engine kind of this worker; {}; other keys: {}", kinds_near(key),
-                                    fmt::join(shared_plan_keys, ", ")));
+      fail(value.place(),
+           "is a key of version 1: in version 2, a plan has a section with the name of its engine kind; " +
+               kinds_near(""));
+    fail(value.place(), fmt::format("no such key, and no engine kind of this worker; {}; other keys: {}",
+                                    kinds_near(key), fmt::join(shared_plan_keys, ", ")));
   }
 }
 
@@ -147,7 +155,8 @@ Plan read_plan(const Node& node) {
     const auto section = node.find(kind.name);
     if (!section) continue;
     if (plan.engine.get() != nullptr)
-      fail(node.place(), fmt::format("it has two engine sections, \"{}\" and \"{}\": keep one", plan.engine.kind(), kind.name));
+      fail(node.place(),
+           fmt::format("it has two engine sections, \"{}\" and \"{}\": keep one", plan.engine.kind(), kind.name));
     plan.engine = ChosenEngine(kind.read(*section));
   }
   if (plan.engine.get() == nullptr)
@@ -161,14 +170,17 @@ Plan read_plan_of_version_1(const Node& node) {
       fail(member_place(node.place(), kind.name), R"(is a section of version 2: write "version": 2 into the document)");
   }
   if (!node.has("engine"))
-    fail(node.place(), R"(it has no "engine", which version 1 asks for: for version 2, write "version": 2 into the document)");
+    fail(node.place(),
+         R"(it has no "engine", which version 1 asks for: for version 2, write "version": 2 into the document)");
   const Node engine = node.at("engine");
   const EngineKind* const kind = find_engine_kind(engine.text());
   if (kind == nullptr)
-    fail(engine.place(), fmt::format("no engine kind of this worker is named \"{}\"; {}", engine.text(), kinds_near(engine.text())));
+    fail(engine.place(),
+         fmt::format("no engine kind of this worker is named \"{}\"; {}", engine.text(), kinds_near(engine.text())));
   Json section = Json::object();
   for (const auto& [key, value] : node.members()) {
-    if (key != "engine" && std::ranges::find(shared_plan_keys, key) == shared_plan_keys.end()) section[key] = value.json();
+    if (key != "engine" && std::ranges::find(shared_plan_keys, key) == shared_plan_keys.end())
+      section[key] = value.json();
   }
   Plan plan = read_shared(node);
   plan.engine = ChosenEngine(kind->read({section, node.place()}));

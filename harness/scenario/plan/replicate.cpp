@@ -34,8 +34,8 @@ DType read_low_dtype(const Node& node) {
 }
 
 std::unique_ptr<EngineSection> read_replicate(const Node& node) {
-  node.expect_keys(
-      {"first_bucket_bytes", "bucket_bytes", "gradients", "unused_parameters", "compile", "tensor_parallel", "parameter_dtypes"});
+  node.expect_keys({"first_bucket_bytes", "bucket_bytes", "gradients", "unused_parameters", "compile",
+                    "tensor_parallel", "parameter_dtypes"});
   auto section = std::make_unique<ReplicatePlan>();
   if (const auto limit = node.find("first_bucket_bytes")) section->first_bucket_bytes = limit->integer(1, most_bytes);
   if (const auto limit = node.find("bucket_bytes")) section->bucket_bytes = limit->integer(1, most_bytes);
@@ -43,7 +43,8 @@ std::unique_ptr<EngineSection> read_replicate(const Node& node) {
   if (const auto unused = node.find("unused_parameters")) section->unused_parameters = unused->boolean();
   if (const auto compile = node.find("compile")) section->compile = read_compile(*compile);
   if (const auto parallel = node.find("tensor_parallel")) {
-    for (const auto& [path, way] : parallel->members()) section->tensor_parallel[path] = way.choice(TensorParallel::row);
+    for (const auto& [path, way] : parallel->members())
+      section->tensor_parallel[path] = way.choice(TensorParallel::row);
   }
   if (const auto dtypes = node.find("parameter_dtypes")) {
     for (const auto& [path, dtype] : dtypes->members()) section->parameter_dtypes[path] = read_low_dtype(dtype);
@@ -64,12 +65,15 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
   const std::size_t dimensions = std::max<std::size_t>(1, scenario.plan.mesh.shape.size());
   if (section.tensor_parallel.empty()) {
     if (dimensions != 1)
-      fail("plan.mesh", fmt::format("{} dimensions need tensor_parallel: divide modules, or give the mesh one dimension", dimensions));
+      fail("plan.mesh",
+           fmt::format("{} dimensions need tensor_parallel: divide modules, or give the mesh one dimension",
+                       dimensions));
     return;
   }
   if (dimensions != 2)
     fail("plan.mesh",
-         fmt::format("tensor_parallel needs two dimensions, copies and parts, as in {{\"shape\": [2, 2]}}; found {}", dimensions));
+         fmt::format("tensor_parallel needs two dimensions, copies and parts, as in {{\"shape\": [2, 2]}}; found {}",
+                     dimensions));
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (!module.tied_to.empty() && section.tensor_parallel.contains(module.tied_to))
       fail(member_place("plan.replicate.tensor_parallel", module.tied_to),
@@ -82,7 +86,8 @@ void validate_tensor_parallel(const ReplicatePlan& section, const Scenario& scen
     const Module& module = *find(scenario.model, path);
     if (module.kind != ModuleKind::linear)
       fail(place, fmt::format("expected a linear module, found \"{}\", of kind {}", path, to_string(module.kind)));
-    if (!module.tied_to.empty()) fail(place, fmt::format("\"{}\" shares the weight of \"{}\": divide neither", path, module.tied_to));
+    if (!module.tied_to.empty())
+      fail(place, fmt::format("\"{}\" shares the weight of \"{}\": divide neither", path, module.tied_to));
     const std::int64_t divided = way == TensorParallel::column ? module.out_features : module.in_features;
     if (divided % parts != 0)
       fail(place, fmt::format("\"{}\" has {} {} features for {} ranks: choose a multiple of {}", path, divided,
@@ -97,22 +102,26 @@ void validate_parameter_dtypes(const ReplicatePlan& section, const Scenario& sce
     require_module(scenario.model, path, place_of(path));
     const ModuleKind kind = find(scenario.model, path)->kind;
     if (!has_parameters(kind))
-      fail(place_of(path), fmt::format("expected a module that has parameters, found \"{}\", of kind {}", path, to_string(kind)));
+      fail(place_of(path),
+           fmt::format("expected a module that has parameters, found \"{}\", of kind {}", path, to_string(kind)));
     if (section.tensor_parallel.contains(path))
       fail(place_of(path),
-           fmt::format("\"{}\" is divided, and sums over parts would round in {}: divide it, or give it a dtype", path, to_string(dtype)));
+           fmt::format("\"{}\" is divided, and sums over parts would round in {}: divide it, or give it a dtype", path,
+                       to_string(dtype)));
   }
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tied_to.empty()) return;
-    const DType own = section.dtype_of(child_path(path, "weight")), shared = section.dtype_of(child_path(module.tied_to, "weight"));
+    const DType own = section.dtype_of(child_path(path, "weight")),
+                shared = section.dtype_of(child_path(module.tied_to, "weight"));
     if (own == shared) return;
     fail(place_of(own == DType::f32 ? module.tied_to : path),
-         fmt::format("\"{}\" shares the weight of \"{}\", but one is {} and the other {}: give both the same dtype", path, module.tied_to,
-                     to_string(own), to_string(shared)));
+         fmt::format("\"{}\" shares the weight of \"{}\", but one is {} and the other {}: give both the same dtype",
+                     path, module.tied_to, to_string(own), to_string(shared)));
   });
   if (scenario.plan.optimizer.kind != OptimizerKind::sgd)
-    fail("plan.optimizer.kind", fmt::format("parameter_dtypes need sgd, found {}: its averages lose too much in a low dtype",
-                                            to_string(scenario.plan.optimizer.kind)));
+    fail("plan.optimizer.kind",
+         fmt::format("parameter_dtypes need sgd, found {}: its averages lose too much in a low dtype",
+                     to_string(scenario.plan.optimizer.kind)));
 }
 
 // Refuses calls that a divided module cannot make. The input and output of a divided module have a meaning only inside
@@ -121,19 +130,25 @@ std::string objection_to_call_on_parts(const Action& action) {
   const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
   if (runs && !action.module.empty()) return "with tensor_parallel the model runs as a whole: leave the module out";
   if (action.kind == ActionKind::register_hook && !registers_compression(action) && !action.hook->refused)
-    return "with tensor_parallel ranks of the world have different gradients: use fp16_compress or bf16_compress, or no hook";
+    return "with tensor_parallel ranks of the world have different gradients: use fp16_compress or bf16_compress, or "
+           "no hook";
   return {};
 }
 
 }  // namespace
 
-constinit const EngineKind replicate_kind{.name = ReplicatePlan::name, .read = read_replicate, .own_features = ReplicateFeature::all};
+constinit const EngineKind replicate_kind{
+    .name = ReplicatePlan::name, .read = read_replicate, .own_features = ReplicateFeature::all};
 
 std::string bucket_tag(std::size_t index) { return fmt::format("bucket {}", index); }
 
-std::string_view to_string(BucketGradients gradients) { return gradients == BucketGradients::copies ? "copies" : "views"; }
+std::string_view to_string(BucketGradients gradients) {
+  return gradients == BucketGradients::copies ? "copies" : "views";
+}
 
-std::string_view to_string(CompiledRegion region) { return region == CompiledRegion::backward ? "backward" : "forward_backward"; }
+std::string_view to_string(CompiledRegion region) {
+  return region == CompiledRegion::backward ? "backward" : "forward_backward";
+}
 
 std::string_view to_string(BucketFusion fusion) {
   switch (fusion) {
@@ -161,11 +176,13 @@ Json ReplicatePlan::to_json() const {
 
 void ReplicatePlan::validate(const Scenario& scenario) const {
   if (scenario.plan.mixed_precision != MixedPrecision())
-    fail("plan.mixed_precision", "replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
+    fail("plan.mixed_precision",
+         "replicate has no mixed precision: leave the key out, or register a hook that compresses gradients");
   validate_tensor_parallel(*this, scenario);
   validate_parameter_dtypes(*this, scenario);
   if (compile && unused_parameters)
-    fail("plan.replicate.unused_parameters", "a compiled step needs a gradient of each parameter: leave out this key or compile");
+    fail("plan.replicate.unused_parameters",
+         "a compiled step needs a gradient of each parameter: leave out this key or compile");
   if (compile && gradients != BucketGradients::copies)
     fail("plan.replicate.gradients", "a compiled step has no gradients in buckets: leave the key out");
 }

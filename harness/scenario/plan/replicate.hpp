@@ -1,5 +1,5 @@
-// The section of plans for engines of the kind `replicate`. Each rank keeps all parameters. Gradients are averaged in buckets while the
-// backward runs. Source of the options: PyTorch's DistributedDataParallel, and its compiled step.
+// The section of plans for engines of the kind `replicate`. Each rank keeps all parameters. Gradients are averaged in
+// buckets while the backward runs. Source of the options: PyTorch's DistributedDataParallel, and its compiled step.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace shardproof {
 
 /// Features that only engines of the kind `replicate` can have.
 struct ReplicateFeature {
-  static constexpr Feature gradient_views{"gradient_views"};        ///< `gradients` as views of buckets
+  static constexpr Feature gradient_views{"gradient_views"};  ///< `gradients` as views of buckets
   static constexpr Feature unused_parameters{"unused_parameters"};  ///< parameters without a gradient in some backward
-  static constexpr Feature gradient_hooks{"gradient_hooks"};        ///< a user's hook instead of reductions
+  static constexpr Feature gradient_hooks{"gradient_hooks"};  ///< a user's hook instead of reductions
   static constexpr Feature compressing_hooks{"compressing_hooks"};  ///< fp16_compress, bf16_compress
-  static constexpr Feature compiled_step{"compiled_step"};          ///< `compile`
-  static constexpr Feature tensor_parallel{"tensor_parallel"};      ///< `tensor_parallel`
-  static constexpr Feature parameter_dtypes{"parameter_dtypes"};    ///< `parameter_dtypes`
+  static constexpr Feature compiled_step{"compiled_step"};  ///< `compile`
+  static constexpr Feature tensor_parallel{"tensor_parallel"};  ///< `tensor_parallel`
+  static constexpr Feature parameter_dtypes{"parameter_dtypes"};  ///< `parameter_dtypes`
 
   static constexpr std::array all{gradient_views, unused_parameters, gradient_hooks,  compressing_hooks,
                                   compiled_step,  tensor_parallel,   parameter_dtypes};
@@ -45,7 +45,7 @@ inline constexpr std::string_view parameter_list_tag = "parameter list", paramet
 /// The place of a gradient after its reduction.
 enum class BucketGradients : std::uint8_t {
   copies,  ///< In its own memory: it is copied out of the bucket.
-  views,   ///< In the bucket.
+  views,  ///< In the bucket.
 };
 std::string_view to_string(BucketGradients gradients);
 
@@ -55,9 +55,9 @@ std::string_view to_string(CompiledRegion region);
 
 /// The compiler's way to make one all-reduce of several gradients.
 enum class BucketFusion : std::uint8_t {
-  concat,    ///< Copies them into one flat tensor.
+  concat,  ///< Copies them into one flat tensor.
   coalesce,  ///< Gives them to one call with several operands.
-  none,      ///< Makes one all-reduce for each gradient.
+  none,  ///< Makes one all-reduce for each gradient.
 };
 std::string_view to_string(BucketFusion fusion);
 
@@ -71,7 +71,7 @@ struct CompilePlan {
 /// The dimension of a linear module's weight that the ranks of a tensor-parallel group split.
 enum class TensorParallel : std::uint8_t {
   column,  ///< Rows of the weight [out, in] and of the bias: each rank has some of the outputs.
-  row,     ///< Columns of the weight: each rank has some of the inputs, and outputs are summed.
+  row,  ///< Columns of the weight: each rank has some of the inputs, and outputs are summed.
 };
 std::string_view to_string(TensorParallel parallel);
 
@@ -107,9 +107,9 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   int ranks_per_copy(const Mesh& mesh) const override { return tensor_parallel.empty() ? 1 : mesh.shape.at(1); }
 
   friend bool operator==(const ReplicatePlan& a, const ReplicatePlan& b) {
-    return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes && a.gradients == b.gradients &&
-           a.unused_parameters == b.unused_parameters && a.compile == b.compile && a.tensor_parallel == b.tensor_parallel &&
-           a.parameter_dtypes == b.parameter_dtypes;
+    return a.first_bucket_bytes == b.first_bucket_bytes && a.bucket_bytes == b.bucket_bytes &&
+           a.gradients == b.gradients && a.unused_parameters == b.unused_parameters && a.compile == b.compile &&
+           a.tensor_parallel == b.tensor_parallel && a.parameter_dtypes == b.parameter_dtypes;
   }
 };
 

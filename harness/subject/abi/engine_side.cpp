@@ -61,7 +61,7 @@ class EngineSideDevice::Memory final : public Storage {
 EngineSideDevice::EngineSideDevice(const shardproof_seat& seat) : link_(std::make_shared<Link>(seat)) {}
 EngineSideDevice::~EngineSideDevice() { link_->close(); }
 
-// -- Streams and work ---------------------------------------------------------------------------------------------------------------------
+// -- Streams and work -------------------------------------------------------------------------------------------------
 
 Stream EngineSideDevice::create_stream(StreamRole role, std::string_view name) {
   std::uint32_t id = 0;
@@ -103,33 +103,43 @@ Event EngineSideDevice::record(Stream stream) {
   return event;
 }
 
-void EngineSideDevice::wait(Stream stream, Event event) { link_->check(link_->harness().wait(link_->device(), stream.id, event.id)); }
-void EngineSideDevice::synchronize(Stream stream) { link_->check(link_->harness().synchronize_stream(link_->device(), stream.id)); }
-void EngineSideDevice::synchronize(Event event) { link_->check(link_->harness().synchronize_event(link_->device(), event.id)); }
+void EngineSideDevice::wait(Stream stream, Event event) {
+  link_->check(link_->harness().wait(link_->device(), stream.id, event.id));
+}
+void EngineSideDevice::synchronize(Stream stream) {
+  link_->check(link_->harness().synchronize_stream(link_->device(), stream.id));
+}
+void EngineSideDevice::synchronize(Event event) {
+  link_->check(link_->harness().synchronize_event(link_->device(), event.id));
+}
 void EngineSideDevice::synchronize() { link_->check(link_->harness().synchronize(link_->device())); }
 
-void EngineSideDevice::host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+void EngineSideDevice::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                                   const std::vector<Tensor>& writes) {
   const std::vector<shardproof_span> read = spans(reads), written = spans(writes);
-  link_->check(
-      link_->harness().host_access(link_->device(), std::string(label).c_str(), read.data(), read.size(), written.data(), written.size()));
+  link_->check(link_->harness().host_access(link_->device(), std::string(label).c_str(), read.data(), read.size(),
+                                            written.data(), written.size()));
 }
 
 void EngineSideDevice::mark(std::string_view text) {
   throw std::logic_error(fmt::format("mark \"{}\": a subject does not say where phases begin and end", text));
 }
 
-// -- Memory -------------------------------------------------------------------------------------------------------------------------------
+// -- Memory -----------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Storage> EngineSideDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) {
+std::shared_ptr<Storage> EngineSideDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                                    std::string_view label) {
   shardproof_buffer* buffer = nullptr;
-  link_->check(link_->harness().allocate(link_->device(), stream.id, bytes, to_c(memory), std::string(label).c_str(), &buffer));
+  link_->check(
+      link_->harness().allocate(link_->device(), stream.id, bytes, to_c(memory), std::string(label).c_str(), &buffer));
   return remember(std::make_shared<Memory>(link_, buffer, stream.id));
 }
 
 std::shared_ptr<Storage> EngineSideDevice::adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
                                                  std::string_view label) {
   shardproof_buffer* buffer = nullptr;
-  link_->check(link_->harness().adopt(link_->device(), stream.id, data, bytes, to_c(memory), std::string(label).c_str(), &buffer));
+  link_->check(link_->harness().adopt(link_->device(), stream.id, data, bytes, to_c(memory), std::string(label).c_str(),
+                                      &buffer));
   return remember(std::make_shared<Memory>(link_, buffer, stream.id));
 }
 
@@ -146,7 +156,8 @@ void EngineSideDevice::release_to_cache(Stream stream, const std::shared_ptr<Sto
 }
 
 void EngineSideDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
-  link_->check(link_->harness().describe(link_->device(), own(storage, "describe").handle(), to_c(memory), std::string(label).c_str()));
+  link_->check(link_->harness().describe(link_->device(), own(storage, "describe").handle(), to_c(memory),
+                                         std::string(label).c_str()));
 }
 
 std::shared_ptr<EngineSideDevice::Memory> EngineSideDevice::remember(std::shared_ptr<Memory> memory) {
@@ -159,7 +170,8 @@ std::shared_ptr<EngineSideDevice::Memory> EngineSideDevice::known(shardproof_buf
   return found == memories_.end() ? nullptr : found->second.lock();
 }
 
-EngineSideDevice::Memory& EngineSideDevice::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
+EngineSideDevice::Memory& EngineSideDevice::own(const std::shared_ptr<Storage>& storage,
+                                                std::string_view operation) const {
   auto* const memory = dynamic_cast<Memory*>(storage.get());
   if (memory == nullptr || &memory->link() != link_.get())
     throw std::invalid_argument(fmt::format("{}: that storage was not allocated on this device", operation));
@@ -196,7 +208,8 @@ std::vector<Tensor> EngineSideDevice::take_answer(std::span<const shardproof_ten
 
 shardproof_tensor EngineSideDevice::give(const Tensor& tensor, Shapes& shapes) const {
   shardproof_tensor given{.view = view_of(tensor, shapes), .buffer = nullptr};
-  if (tensor.defined() && tensor.storage()->buffer() != 0) given.buffer = own(tensor.storage(), "a tensor for the harness").handle();
+  if (tensor.defined() && tensor.storage()->buffer() != 0)
+    given.buffer = own(tensor.storage(), "a tensor for the harness").handle();
   return given;
 }
 
@@ -216,7 +229,7 @@ std::vector<shardproof_span> EngineSideDevice::spans(const std::vector<Tensor>& 
   return spans;
 }
 
-// -- Collectives --------------------------------------------------------------------------------------------------------------------------
+// -- Collectives ------------------------------------------------------------------------------------------------------
 
 EngineSideCommunicator::EngineSideCommunicator(const EngineSideDevice& device, shardproof_group* group, bool is_part)
     : device_(device), link_(device.link()), group_(group), is_part_(is_part) {
@@ -253,7 +266,8 @@ void EngineSideCommunicator::run(Stream stream, const Collective& collective) {
 void EngineSideCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
   const shardproof_harness& harness = link_->harness();
   // An older harness lacks the function.
-  if (harness.size <= offsetof(shardproof_harness, run_coalesced)) return Communicator::run_coalesced(stream, collectives);
+  if (harness.size <= offsetof(shardproof_harness, run_coalesced))
+    return Communicator::run_coalesced(stream, collectives);
   std::vector<shardproof_collective> calls;
   for (const Collective& collective : collectives) calls.push_back(given(collective));
   link_->check(harness.run_coalesced(group_, stream.id, calls.data(), calls.size()));

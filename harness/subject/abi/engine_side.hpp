@@ -52,12 +52,15 @@ class EngineSideDevice final : public Device {
   void synchronize(Stream stream) override;
   void synchronize(Event event) override;
   void synchronize() override;
-  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label) override;
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                    std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
   void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override;
-  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory, std::string_view label) override;
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                 std::string_view label) override;
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override;
-  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) override;
+  void host_access(std::string_view label, const std::vector<Tensor>& reads,
+                   const std::vector<Tensor>& writes) override;
   Tensor to_host(const Tensor& tensor) override { return tensor.clone(); }
   /// Throws std::logic_error: only the harness marks phases.
   void mark(std::string_view text) override;

@@ -18,13 +18,16 @@ namespace {
 
 class EngineSideExtension {
  public:
-  EngineSideExtension(EngineSideDevice& device, const shardproof_extension& extension) : device_(device), extension_(extension) {}
+  EngineSideExtension(EngineSideDevice& device, const shardproof_extension& extension)
+      : device_(device), extension_(extension) {}
 
   Reply pre(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
     Shapes shapes;
     const std::vector<shardproof_tensor> components = give(shard.components, shapes);
-    const shardproof_shard given{
-        .parameter = shard.parameter.c_str(), .components = components.data(), .component_count = components.size(), .rows = shard.rows};
+    const shardproof_shard given{.parameter = shard.parameter.c_str(),
+                                 .components = components.data(),
+                                 .component_count = components.size(),
+                                 .rows = shard.rows};
     std::string policy;
     shardproof_shard_context told{};
     if (context != nullptr) {
@@ -38,7 +41,8 @@ class EngineSideExtension {
               .policy = policy.c_str()};
     }
     shardproof_contribution made{};
-    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &told, stream.id, &made) != SHARDPROOF_OK)
+    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &told, stream.id, &made) !=
+        SHARDPROOF_OK)
       return failed();
     out.tensors = device_.take_answer({made.tensors, made.tensor_count});
     out.metadata = made.metadata == 0 ? nullptr : std::make_shared<const std::uint64_t>(made.metadata);
@@ -48,20 +52,25 @@ class EngineSideExtension {
   Reply post(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) {
     Shapes shapes;
     const std::vector<shardproof_tensor> tensors = give(all.tensors, shapes);
-    const shardproof_contributions given{.parameter = all.parameter.c_str(),
-                                         .tensors = tensors.data(),
-                                         .tensor_count = tensors.size(),
-                                         .metadata = all.metadata ? *static_cast<const std::uint64_t*>(all.metadata.get()) : 0,
-                                         .param_dtype = to_c(all.param_dtype)};
+    const shardproof_contributions given{
+        .parameter = all.parameter.c_str(),
+        .tensors = tensors.data(),
+        .tensor_count = tensors.size(),
+        .metadata = all.metadata ? *static_cast<const std::uint64_t*>(all.metadata.get()) : 0,
+        .param_dtype = to_c(all.param_dtype)};
     shardproof_unsharded again{}, answer{};
     std::vector<shardproof_tensor> to_free;
     if (out != nullptr) {
       const auto id = ids_.find(out);
       if (id == ids_.end()) return Reply::failed("the post hook has to write into a parameter that it has not made");
       to_free = give(out->to_free, shapes);
-      again = {.id = id->second, .value = device_.give(out->value, shapes), .to_free = to_free.data(), .to_free_count = to_free.size()};
+      again = {.id = id->second,
+               .value = device_.give(out->value, shapes),
+               .to_free = to_free.data(),
+               .to_free_count = to_free.size()};
     }
-    if (extension_.post(extension_.context, &given, stream.id, out == nullptr ? nullptr : &again, &answer) != SHARDPROOF_OK)
+    if (extension_.post(extension_.context, &given, stream.id, out == nullptr ? nullptr : &again, &answer) !=
+        SHARDPROOF_OK)
       return failed();
     if (answer.id == 0) return {};
     std::vector<shardproof_tensor> named(answer.to_free, answer.to_free + answer.to_free_count);
@@ -76,7 +85,8 @@ class EngineSideExtension {
  private:
   std::vector<shardproof_tensor> give(const std::vector<Tensor>& tensors, Shapes& shapes) const {
     std::vector<shardproof_tensor> given;
-    std::ranges::transform(tensors, std::back_inserter(given), [&](const Tensor& tensor) { return device_.give(tensor, shapes); });
+    std::ranges::transform(tensors, std::back_inserter(given),
+                           [&](const Tensor& tensor) { return device_.give(tensor, shapes); });
     return given;
   }
   Reply failed() const { return Reply::failed(extension_.error(extension_.context)); }
@@ -91,7 +101,9 @@ class EngineSideExtension {
 AllGatherExtension engine_side_extension(EngineSideDevice& device, const shardproof_extension& extension) {
   const auto borrowed = std::make_shared<EngineSideExtension>(device, extension);
   AllGatherExtension hooks{
-      .form = extension.is_full != 0 ? scenario::ExtensionForm::full : scenario::ExtensionForm::minimal, .pre = {}, .post = {}};
+      .form = extension.is_full != 0 ? scenario::ExtensionForm::full : scenario::ExtensionForm::minimal,
+      .pre = {},
+      .post = {}};
   if (extension.has_pre != 0) {
     hooks.pre = [borrowed](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
       return borrowed->pre(shard, context, stream, out);

@@ -7,8 +7,10 @@ GradientHook engine_side_gradient_hook(const EngineSideDevice& device, const sha
   if (hook.call == nullptr) return borrowed;
   borrowed.call = [&device, hook](std::uint64_t state, const HookedGradient& operands, Stream stream) {
     Shapes shapes;
-    const shardproof_tensor gradient = device.give(operands.gradient, shapes), output = device.give(operands.output, shapes);
-    if (hook.call(hook.context, state, operands.label.c_str(), &gradient, &output, stream.id) == SHARDPROOF_OK) return Reply();
+    const shardproof_tensor gradient = device.give(operands.gradient, shapes),
+                            output = device.give(operands.output, shapes);
+    if (hook.call(hook.context, state, operands.label.c_str(), &gradient, &output, stream.id) == SHARDPROOF_OK)
+      return Reply();
     return Reply::failed(hook.error(hook.context));
   };
   return borrowed;

@@ -59,8 +59,9 @@ struct ExportedSubject::Functions {
       const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
       Subject& subject = *static_cast<ExportedSubject*>(self)->subject_;
       auto made = std::make_unique<shardproof_trainer>(subject, *seat);
-      Reply reply_of_create = subject.create(scenario::read_model({model_json, "model"}), scenario::read_plan({plan_json, "plan"}),
-                                             {made->device, made->world, seat->rank}, made->trainer);
+      Reply reply_of_create =
+          subject.create(scenario::read_model({model_json, "model"}), scenario::read_plan({plan_json, "plan"}),
+                         {made->device, made->world, seat->rank}, made->trainer);
       if (reply_of_create.ok()) *trainer = made.release();
       return reply_of_create;
     });
@@ -87,16 +88,19 @@ struct ExportedSubject::Functions {
       const nlohmann::ordered_json json(kind);
       const ExtensionTarget target{.parameter = parameter,
                                    .kind = scenario::Node(json, "kind").choice(scenario::TensorKind::low_precision)};
-      return trainer->trainer->register_all_gather_extension(target, abi::engine_side_extension(trainer->device, *extension));
+      return trainer->trainer->register_all_gather_extension(target,
+                                                             abi::engine_side_extension(trainer->device, *extension));
     });
   }
 
-  static shardproof_status register_gradient_hook(shardproof_trainer* trainer, const char* point, const char* module, int direct,
-                                                  const shardproof_gradient_hook* hook, shardproof_reply* reply) {
+  static shardproof_status register_gradient_hook(shardproof_trainer* trainer, const char* point, const char* module,
+                                                  int direct, const shardproof_gradient_hook* hook,
+                                                  shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       const nlohmann::ordered_json json(point);
-      const HookTarget target{
-          .point = scenario::Node(json, "point").choice(scenario::HookPoint::after_accumulation), .module = module, .direct = direct != 0};
+      const HookTarget target{.point = scenario::Node(json, "point").choice(scenario::HookPoint::after_accumulation),
+                              .module = module,
+                              .direct = direct != 0};
       return trainer->trainer->register_gradient_hook(target, abi::engine_side_gradient_hook(trainer->device, *hook));
     });
   }
@@ -111,8 +115,8 @@ struct ExportedSubject::Functions {
     });
   }
 
-  static shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters, std::size_t* count,
-                                      shardproof_reply* reply) {
+  static shardproof_status parameters(shardproof_trainer* trainer, const shardproof_parameter** parameters,
+                                      std::size_t* count, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       Reply answered = trainer->trainer->parameters(trainer->views);
       trainer->shapes.clear();
@@ -147,7 +151,10 @@ struct ExportedSubject::Functions {
 };
 
 ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
-    : subject_(std::move(subject)), name_(subject_->name()), version_(subject_->version()), claims_(subject_->claims()) {
+    : subject_(std::move(subject)),
+      name_(subject_->name()),
+      version_(subject_->version()),
+      claims_(subject_->claims()) {
   for (const Claims::Kind& kind : claims_.kinds()) {
     std::vector<const char*>& features = features_.emplace_back();
     for (const Feature feature : kind.features) features.push_back(feature.name().data());

@@ -30,18 +30,22 @@ std::uintptr_t address(const std::byte* data) { return reinterpret_cast<std::uin
 /// be anything.
 void require_written_as(const shardproof_buffer& buffer, DType dtype, std::string_view what) {
   const auto is_byte = [](DType known) { return size_of(known) == 1; };
-  if (buffer.written.empty() || buffer.written.contains(dtype) || is_byte(dtype) || std::ranges::any_of(buffer.written, is_byte)) return;
+  if (buffer.written.empty() || buffer.written.contains(dtype) || is_byte(dtype) ||
+      std::ranges::any_of(buffer.written, is_byte))
+    return;
   std::vector<std::string_view> written;
   for (const DType known : buffer.written) written.push_back(to_string(known));
-  refuse(what, fmt::format("it is said to be {}, and {} was written as {}: let both say what it holds", to_string(dtype), buffer.name,
-                           fmt::join(written, " and ")));
+  refuse(what, fmt::format("it is said to be {}, and {} was written as {}: let both say what it holds",
+                           to_string(dtype), buffer.name, fmt::join(written, " and ")));
 }
 
-bool is_of_host(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost; }
+bool is_of_host(const DLTensor& tensor) {
+  return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost;
+}
 
 }  // namespace
 
-// -- Tensors ------------------------------------------------------------------------------------------------------------------------------
+// -- Tensors ----------------------------------------------------------------------------------------------------------
 
 shardproof_tensor HarnessSide::give(const Tensor& tensor, Shapes& shapes) {
   shardproof_tensor given{};
@@ -62,20 +66,23 @@ Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what)
     it(fmt::format("strides {}: its elements have to lie row-major without gaps",
                    to_string(Shape(view.strides, view.strides + view.ndim))));
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::size_t>(numel(shape)), size_of(dtype), &bytes)) it("more bytes than there can be");
+  if (__builtin_mul_overflow(static_cast<std::size_t>(numel(shape)), size_of(dtype), &bytes))
+    it("more bytes than there can be");
   if (bytes > 0 && view.data == nullptr) it("it has elements and no data");
   auto begin = reinterpret_cast<std::uintptr_t>(view.data);
   std::uintptr_t end = 0;
-  if ((view.data != nullptr && __builtin_add_overflow(begin, view.byte_offset, &begin)) || __builtin_add_overflow(begin, bytes, &end))
+  if ((view.data != nullptr && __builtin_add_overflow(begin, view.byte_offset, &begin)) ||
+      __builtin_add_overflow(begin, bytes, &end))
     it("it ends after the last address");
   auto* const data = reinterpret_cast<std::byte*>(begin);
 
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
-      it(fmt::format("it names no buffer, yet is no host memory: device type {}", static_cast<int>(view.device.device_type)));
+      it(fmt::format("it names no buffer, yet is no host memory: device type {}",
+                     static_cast<int>(view.device.device_type)));
     if (begin % size_of(dtype) != 0)
-      it(fmt::format("it begins at {}, where no element can begin: that is not a multiple of {}", static_cast<void*>(data),
-                     size_of(dtype)));
+      it(fmt::format("it begins at {}, where no element can begin: that is not a multiple of {}",
+                     static_cast<void*>(data), size_of(dtype)));
     return {host_memory(data, bytes), dtype, std::move(shape)};
   }
   const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
@@ -88,8 +95,8 @@ Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what)
   // Data before the buffer gives an offset that is larger than the buffer.
   const std::size_t offset = address(data) - address(memory->data());
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
-    it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data), tensor.buffer->name,
-                   memory->bytes(), static_cast<void*>(memory->data())));
+    it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data),
+                   tensor.buffer->name, memory->bytes(), static_cast<void*>(memory->data())));
   try {
     return {memory, dtype, std::move(shape), offset};
   } catch (const std::invalid_argument& error) {
@@ -106,8 +113,8 @@ Tensor HarnessSide::take(const shardproof_span& span, std::string_view what) con
   const std::shared_ptr<Storage>& memory = memory_of(span.buffer, what);
   const std::size_t size = size_of(dtype);
   if (span.offset > memory->bytes() || span.count > (memory->bytes() - span.offset) / size)
-    refuse(what, fmt::format("{} elements {} from byte {} on; {} has {} bytes", span.count, to_string(dtype), span.offset,
-                             span.buffer->name, memory->bytes()));
+    refuse(what, fmt::format("{} elements {} from byte {} on; {} has {} bytes", span.count, to_string(dtype),
+                             span.offset, span.buffer->name, memory->bytes()));
   try {
     return Tensor(memory, dtype, {static_cast<std::int64_t>(span.count)}, span.offset);
   } catch (const std::invalid_argument& error) {
@@ -125,11 +132,12 @@ std::vector<Tensor> HarnessSide::take(const shardproof_span* spans, std::size_t 
 
 Stream HarnessSide::stream(std::uint32_t id, std::string_view what) const {
   const auto found = streams_.find(id);
-  if (found == streams_.end()) refuse(what, fmt::format("there is no stream {}; the subject has made {}", id, streams_.size() - 1));
+  if (found == streams_.end())
+    refuse(what, fmt::format("there is no stream {}; the subject has made {}", id, streams_.size() - 1));
   return found->second;
 }
 
-// -- Buffers ------------------------------------------------------------------------------------------------------------------------------
+// -- Buffers ----------------------------------------------------------------------------------------------------------
 
 shardproof_buffer& HarnessSide::find(shardproof_buffer* buffer, std::string_view what) const {
   there(buffer, what);
@@ -204,7 +212,8 @@ void HarnessSide::describe(shardproof_buffer* buffer, shardproof_memory memory, 
 
 shardproof_buffer& HarnessSide::to_release(shardproof_buffer* buffer, std::string_view what) const {
   shardproof_buffer& found = find(buffer, what);
-  if (!found.is_subjects && found.holds == 0) refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
+  if (!found.is_subjects && found.holds == 0)
+    refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
   return found;
 }
 
@@ -232,7 +241,7 @@ void HarnessSide::let_go(shardproof_buffer* buffer) {
   forget_unless_needed(*buffer);
 }
 
-// -- Work and collectives -----------------------------------------------------------------------------------------------------------------
+// -- Work and collectives ---------------------------------------------------------------------------------------------
 
 void HarnessSide::submit(std::uint32_t id, const shardproof_work& work) {
   const std::string what = fmt::format("submit \"{}\"", text(work.label, "submit: the label"));
@@ -247,7 +256,8 @@ void HarnessSide::submit(std::uint32_t id, const shardproof_work& work) {
   if (work.run != nullptr) {
     given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
       if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
-      const Reply reply = call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
+      const Reply reply =
+          call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
       if (!reply.ok()) throw std::invalid_argument(reply.error());  // the device adds the work's name
     };
   }
@@ -285,7 +295,8 @@ Collective HarnessSide::take(const shardproof_collective& collective, int rank, 
   if (given.kind == CollectiveKind::barrier) return given;
   given.out = take(collective.out, what + ": out");
   // A rank that is not the root may leave `in` empty. Then the broadcast is in place.
-  const bool is_absent = given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != rank;
+  const bool is_absent =
+      given.kind == CollectiveKind::broadcast && collective.in.buffer == nullptr && collective.root != rank;
   given.in = is_absent ? given.out : take(collective.in, what + ": in");
   if (collective.in.buffer != nullptr && collective.in.count > 0)
     require_written_as(*collective.in.buffer, given.in.dtype(), what + ": in");
@@ -300,18 +311,19 @@ void HarnessSide::run(const shardproof_group* group, std::uint32_t id, const sha
   ranks.run(stream(id, what), given);
 }
 
-void HarnessSide::run_coalesced(const shardproof_group* group, std::uint32_t id, const shardproof_collective* collectives,
-                                std::size_t count) {
+void HarnessSide::run_coalesced(const shardproof_group* group, std::uint32_t id,
+                                const shardproof_collective* collectives, std::size_t count) {
   const std::string call = "run_coalesced";
   Communicator& ranks = communicator(group, call);
   if (count > 0) there(collectives, call + ": the collectives");
   std::vector<Collective> given;
   for (std::size_t i = 0; i < count; ++i)
-    given.push_back(take(collectives[i], ranks.rank(), fmt::format("{} \"{}\"", call, text(collectives[i].tag, call + ": the tag"))));
+    given.push_back(take(collectives[i], ranks.rank(),
+                         fmt::format("{} \"{}\"", call, text(collectives[i].tag, call + ": the tag"))));
   ranks.run_coalesced(stream(id, call), given);
 }
 
-// -- The table ----------------------------------------------------------------------------------------------------------------------------
+// -- The table --------------------------------------------------------------------------------------------------------
 
 struct HarnessSide::Functions {
   static const char* error(shardproof_device* device) {
@@ -339,10 +351,12 @@ struct HarnessSide::Functions {
     return group->seat.guarded([&] { call(group->seat); });
   }
 
-  static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name, std::uint32_t* stream) {
+  static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name,
+                                         std::uint32_t* stream) {
     return at(device, [&](HarnessSide& seat) {
       there(stream, "create_stream: where to say its number");
-      const Stream made = seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
+      const Stream made =
+          seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
       seat.streams_[made.id] = made;
       *stream = made.id;
     });
@@ -368,18 +382,19 @@ struct HarnessSide::Functions {
     return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(); });
   }
 
-  static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes, shardproof_memory memory,
-                                    const char* label, shardproof_buffer** buffer) {
+  static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes,
+                                    shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HarnessSide& seat) {
       there(buffer, "allocate: where to say which buffer");
       const std::string_view name = text(label, "allocate: the label");
-      *buffer =
-          seat.add(seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory_from_c, memory, "allocate"), name), name);
+      *buffer = seat.add(
+          seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory_from_c, memory, "allocate"), name),
+          name);
       (*buffer)->is_subjects = true;
     });
   }
-  static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes, shardproof_memory memory,
-                                 const char* label, shardproof_buffer** buffer) {
+  static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes,
+                                 shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HarnessSide& seat) {
       there(buffer, "adopt: where to say which buffer");
       const std::string_view name = text(label, "adopt: the label");
@@ -389,25 +404,32 @@ struct HarnessSide::Functions {
       (*buffer)->is_subjects = true;
     });
   }
-  static shardproof_status describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory, const char* label) {
+  static shardproof_status describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory,
+                                    const char* label) {
     return at(device, [&](HarnessSide& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
   }
   static shardproof_status release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
     return at(device, [&](HarnessSide& seat) { seat.release(stream, buffer); });
   }
-  static shardproof_status release_to_cache(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
+  static shardproof_status release_to_cache(shardproof_device* device, std::uint32_t stream,
+                                            shardproof_buffer* buffer) {
     return at(device, [&](HarnessSide& seat) { seat.release_to_cache(stream, buffer); });
   }
-  static bool is_there(shardproof_buffer* buffer) { return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage; }
-  static void* data(shardproof_buffer* buffer) { return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr; }
+  static bool is_there(shardproof_buffer* buffer) {
+    return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage;
+  }
+  static void* data(shardproof_buffer* buffer) {
+    return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr;
+  }
   static std::size_t bytes(shardproof_buffer* buffer) { return is_there(buffer) ? buffer->storage->bytes() : 0; }
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
     at(device, [&](HarnessSide& seat) { seat.let_go(buffer); });
   }
-  static shardproof_status host_access(shardproof_device* device, const char* label, const shardproof_span* reads, std::size_t read_count,
-                                       const shardproof_span* writes, std::size_t write_count) {
+  static shardproof_status host_access(shardproof_device* device, const char* label, const shardproof_span* reads,
+                                       std::size_t read_count, const shardproof_span* writes, std::size_t write_count) {
     return at(device, [&](HarnessSide& seat) {
-      seat.device_.host_access(text(label, "host_access: the label"), seat.take(reads, read_count, "host_access: reads"),
+      seat.device_.host_access(text(label, "host_access: the label"),
+                               seat.take(reads, read_count, "host_access: reads"),
                                seat.take(writes, write_count, "host_access: writes"));
       for (std::size_t i = 0; i < write_count; ++i) note_written(writes[i]);
     });
@@ -418,15 +440,18 @@ struct HarnessSide::Functions {
   }
   static int group_rank(shardproof_group* group) { return is_there(group) ? group->communicator->rank() : -1; }
   static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
-  static const int* group_members(shardproof_group* group) { return is_there(group) ? group->communicator->members().data() : nullptr; }
+  static const int* group_members(shardproof_group* group) {
+    return is_there(group) ? group->communicator->members().data() : nullptr;
+  }
   static shardproof_status run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
     return at(group, [&](HarnessSide& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
   }
-  static shardproof_status run_coalesced(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives,
-                                         std::size_t count) {
+  static shardproof_status run_coalesced(shardproof_group* group, std::uint32_t stream,
+                                         const shardproof_collective* collectives, std::size_t count) {
     return at(group, [&](HarnessSide& seat) { seat.run_coalesced(group, stream, collectives, count); });
   }
-  static shardproof_status split(shardproof_group* group, int color, int key, const char* name, shardproof_group** part) {
+  static shardproof_status split(shardproof_group* group, int color, int key, const char* name,
+                                 shardproof_group** part) {
     return at(group, [&](HarnessSide& seat) {
       there(part, "split: where to say which group");
       *part = seat.add(seat.communicator(group, "split").split(color, key, text(name, "split: the name")));
@@ -499,7 +524,8 @@ Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
   try {
     status = status_from_c(returned);
   } catch (const std::invalid_argument& objection) {
-    return Reply::failed(fmt::format("its status: {}{}{}", objection.what(), said.error.empty() ? "" : "; it said: ", said.error));
+    return Reply::failed(
+        fmt::format("its status: {}{}{}", objection.what(), said.error.empty() ? "" : "; it said: ", said.error));
   }
   if (status == CallStatus::ok && !said.has_failed) return {};
   if (said.error.empty())
@@ -526,7 +552,9 @@ Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shar
   if (seat != nullptr) failure = seat->take_first_failure();
   if (said.thread.take_stray() && !failure) failure = OwnThread::objection;
   if (failure) {
-    reply = Reply::failed(reply.ok() ? fmt::format("it went on after a function of the harness had failed: {}", *failure) : reply.error());
+    reply =
+        Reply::failed(reply.ok() ? fmt::format("it went on after a function of the harness had failed: {}", *failure)
+                                 : reply.error());
   }
   reply.warnings = std::move(said.warnings);
   return reply;

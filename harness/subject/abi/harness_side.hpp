@@ -133,7 +133,8 @@ class HarnessSide {
   void describe(shardproof_buffer* buffer, shardproof_memory memory, std::string_view label);
   void let_go(shardproof_buffer* buffer);
   void run(const shardproof_group* group, std::uint32_t stream, const shardproof_collective& collective);
-  void run_coalesced(const shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives, std::size_t count);
+  void run_coalesced(const shardproof_group* group, std::uint32_t stream, const shardproof_collective* collectives,
+                     std::size_t count);
 
   OwnThread thread_;
   Device& device_;

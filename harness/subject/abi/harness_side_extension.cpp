@@ -39,8 +39,8 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
              return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
            }};
   if (extension_.pre) {
-    in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context, std::uint32_t stream,
-                   shardproof_contribution* out) {
+    in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context,
+                   std::uint32_t stream, shardproof_contribution* out) {
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_contribution& answer = there(out, "where to say what is contributed");
@@ -49,8 +49,8 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
     };
   }
   if (extension_.post) {
-    in_c_.post = [](void* self, const shardproof_contributions* all, std::uint32_t stream, const shardproof_unsharded* out,
-                    shardproof_unsharded* made) {
+    in_c_.post = [](void* self, const shardproof_contributions* all, std::uint32_t stream,
+                    const shardproof_unsharded* out, shardproof_unsharded* made) {
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_unsharded& answer = there(made, "where to say what is made");
@@ -70,7 +70,8 @@ shardproof_status HarnessSideExtension::guarded(Call&& call) {
   return status;
 }
 
-std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const {
+std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors, std::size_t count,
+                                               std::string_view what) const {
   if (count > 0) there(tensors, what);
   std::vector<Tensor> taken;
   taken.reserve(count);
@@ -120,7 +121,8 @@ void HarnessSideExtension::post(const shardproof_contributions& all, Stream stre
   } lent{nullptr};
   if (out != nullptr) {
     lent.unsharded = &find(out->id);
-    *lent.unsharded = {.value = seat_.take(out->value, "out: value"), .to_free = take(out->to_free, out->to_free_count, "out: to_free")};
+    *lent.unsharded = {.value = seat_.take(out->value, "out: value"),
+                       .to_free = take(out->to_free, out->to_free_count, "out: to_free")};
   }
   auto answered = std::make_unique<Unsharded>();
   require(extension_.post(given, stream, lent.unsharded, *answered));
@@ -142,7 +144,8 @@ Unsharded& HarnessSideExtension::find(std::uint64_t id) {
 
 shardproof_unsharded HarnessSideExtension::give(std::uint64_t id, const Unsharded& made) {
   for (const Tensor& tensor : made.to_free) tensors_.push_back(seat_.give(tensor, shapes_));
-  return {.id = id, .value = seat_.give(made.value, shapes_), .to_free = tensors_.data(), .to_free_count = tensors_.size()};
+  return {
+      .id = id, .value = seat_.give(made.value, shapes_), .to_free = tensors_.data(), .to_free_count = tensors_.size()};
 }
 
 }  // namespace shardproof::abi

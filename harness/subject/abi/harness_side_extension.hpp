@@ -22,8 +22,10 @@ class HarnessSideExtension {
   const shardproof_extension& in_c() const { return in_c_; }
 
  private:
-  void pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream, shardproof_contribution& out);
-  void post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out, shardproof_unsharded& made);
+  void pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
+           shardproof_contribution& out);
+  void post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
+            shardproof_unsharded& made);
   Unsharded& find(std::uint64_t id);
   shardproof_unsharded give(std::uint64_t id, const Unsharded& made);
   std::vector<Tensor> take(const shardproof_tensor* tensors, std::size_t count, std::string_view what) const;

@@ -9,17 +9,19 @@
 
 namespace shardproof::abi {
 
-HarnessSideGradientHook::HarnessSideGradientHook(HarnessSide& seat, GradientHook hook) : seat_(seat), hook_(std::move(hook)) {
+HarnessSideGradientHook::HarnessSideGradientHook(HarnessSide& seat, GradientHook hook)
+    : seat_(seat), hook_(std::move(hook)) {
   in_c_ = {.context = this, .state = hook_.state, .call = nullptr, .error = [](void* self) {
              auto& it = *static_cast<HarnessSideGradientHook*>(self);
              return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
            }};
   if (!hook_.call) return;
-  in_c_.call = [](void* self, std::uint64_t state, const char* label, const shardproof_tensor* gradient, const shardproof_tensor* output,
-                  std::uint32_t stream) -> shardproof_status {
+  in_c_.call = [](void* self, std::uint64_t state, const char* label, const shardproof_tensor* gradient,
+                  const shardproof_tensor* output, std::uint32_t stream) -> shardproof_status {
     auto& it = *static_cast<HarnessSideGradientHook*>(self);
     if (!it.seat_.thread().is_this()) return SHARDPROOF_FAILED;
-    const shardproof_status status = it.seat_.guarded([&] { it.call(state, &there(label, "the label"), gradient, output, stream); });
+    const shardproof_status status =
+        it.seat_.guarded([&] { it.call(state, &there(label, "the label"), gradient, output, stream); });
     if (status != SHARDPROOF_OK) it.error_ = it.seat_.error();
     return status;
   };
@@ -27,9 +29,11 @@ HarnessSideGradientHook::HarnessSideGradientHook(HarnessSide& seat, GradientHook
 
 void HarnessSideGradientHook::call(std::uint64_t state, std::string label, const shardproof_tensor* gradient,
                                    const shardproof_tensor* output, std::uint32_t stream) const {
-  if (is_withdrawn_) throw std::logic_error(fmt::format("a gradient hook is called for \"{}\", but its registration has failed", label));
-  const HookedGradient operands{
-      .label = std::move(label), .gradient = operand(gradient, "the gradient"), .output = operand(output, "the output")};
+  if (is_withdrawn_)
+    throw std::logic_error(fmt::format("a gradient hook is called for \"{}\", but its registration has failed", label));
+  const HookedGradient operands{.label = std::move(label),
+                                .gradient = operand(gradient, "the gradient"),
+                                .output = operand(output, "the output")};
   const Reply reply = hook_.call(state, operands, seat_.stream(stream, "the hook's stream"));
   if (!reply.ok()) throw std::runtime_error(reply.error());
 }

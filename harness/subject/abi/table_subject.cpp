@@ -38,22 +38,26 @@ struct Left {
 /// Why a shard that begins at `start` along `dim` is not a part of the whole. Empty: it is. Pure.
 std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, std::int64_t start) {
   if (dim == flattened) {
-    if (shard.size() != 1) return fmt::format("its shard is {}; a range of elements has one dimension", to_string(shard));
+    if (shard.size() != 1)
+      return fmt::format("its shard is {}; a range of elements has one dimension", to_string(shard));
     if (start < 0 || start > numel(whole) || shard[0] > numel(whole) - start)
-      return fmt::format("its shard of {} elements from {} on is no part of the {} elements of {}", shard[0], start, numel(whole),
-                         to_string(whole));
+      return fmt::format("its shard of {} elements from {} on is no part of the {} elements of {}", shard[0], start,
+                         numel(whole), to_string(whole));
     return {};
   }
-  if (dim < 0 || (!whole.empty() && dim >= static_cast<int>(whole.size()))) return fmt::format("there is no dimension {}", dim);
+  if (dim < 0 || (!whole.empty() && dim >= static_cast<int>(whole.size())))
+    return fmt::format("there is no dimension {}", dim);
   Shape expected = whole;
   if (!whole.empty() && shard.size() == whole.size()) {
     const auto along = static_cast<std::size_t>(dim);
     if (start < 0 || start > whole[along] || shard[along] > whole[along] - start)
-      return fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[along], start, whole[along], dim);
+      return fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[along], start,
+                         whole[along], dim);
     expected[along] = shard[along];
   }
   if (shard == expected) return {};
-  return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole), dim);
+  return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole),
+                     dim);
 }
 
 class TableTrainer final : public Trainer {
@@ -63,7 +67,8 @@ class TableTrainer final : public Trainer {
 
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
-      const Reply reply = call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
+      const Reply reply =
+          call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
       // The play has ended, so the rank's log takes the warnings.
       for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
       if (!reply.ok() && left_->failure.ok()) left_->failure = Reply::of(reply.status(), "destroy: " + reply.error());
@@ -77,7 +82,8 @@ class TableTrainer final : public Trainer {
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
     shardproof_trainer* made = nullptr;
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      const shardproof_status status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
+      const shardproof_status status =
+          table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
       if (status == SHARDPROOF_OK) trainer_ = made;  // must be destroyed, even if another error follows
       return status;
     });
@@ -121,7 +127,8 @@ class TableTrainer final : public Trainer {
     abi::HarnessSideGradientHook& given = gradient_hooks_.emplace_back(seat_, std::move(hook));
     const std::string point(scenario::to_string(target.point));
     Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0, &given.in_c(), answered);
+      return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0,
+                                           &given.in_c(), answered);
     });
     if (!reply.ok()) given.withdraw();
     return reply;
@@ -129,14 +136,16 @@ class TableTrainer final : public Trainer {
 
   Reply loss(Tensor& out) override {
     shardproof_tensor answer{};
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
+    Reply reply =
+        call_subject(&seat_, [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
     return believed(std::move(reply), [&] { out = seat_.take(answer, "the loss"); });
   }
 
   Reply parameters(std::vector<ParameterView>& out) override {
     const shardproof_parameter* answer = nullptr;
     std::size_t count = 0;
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.parameters(trainer_, &answer, &count, answered); });
+    Reply reply = call_subject(
+        &seat_, [&](shardproof_reply* answered) { return table_.parameters(trainer_, &answer, &count, answered); });
     return believed(std::move(reply), [&] {
       if (answer == nullptr && count > 0) throw std::invalid_argument(fmt::format("{} parameters, at NULL", count));
       out.clear();
@@ -147,7 +156,8 @@ class TableTrainer final : public Trainer {
   Reply compiled_plan(std::vector<StepGraph>& out) override {
     if (table_.compiled_plan == nullptr) return Trainer::compiled_plan(out);
     const char* answer = nullptr;
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) { return table_.compiled_plan(trainer_, &answer, answered); });
+    Reply reply = call_subject(
+        &seat_, [&](shardproof_reply* answered) { return table_.compiled_plan(trainer_, &answer, answered); });
     return believed(std::move(reply), [&] { out = read_compiled_plan(&abi::there(answer, "the compiled plan")); });
   }
 
@@ -176,15 +186,20 @@ class TableTrainer final : public Trainer {
   }
 
   ParameterView view(const shardproof_parameter& given, std::size_t index) const {
-    if (given.name == nullptr) throw std::invalid_argument(fmt::format("parameter {} of those it has is without a name", index));
+    if (given.name == nullptr)
+      throw std::invalid_argument(fmt::format("parameter {} of those it has is without a name", index));
     const auto where = fmt::format("parameter \"{}\"", given.name);
     const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
     const auto known = parameters_.find(given.name);
     if (known == parameters_.end()) refuse("the model has none of this name");
     abi::require_dimensions(given.ndim, given.shape, where);
-    ParameterView view{.name = given.name, .shape = Shape(given.shape, given.shape + given.ndim), .dim = given.dim, .start = given.start};
+    ParameterView view{.name = given.name,
+                       .shape = Shape(given.shape, given.shape + given.ndim),
+                       .dim = given.dim,
+                       .start = given.start};
     if (view.shape != known->second.shape)
-      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape), to_string(known->second.shape)));
+      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape),
+                         to_string(known->second.shape)));
     view.shard = seat_.take(given.shard, where + ", shard");
     view.second = seat_.take(given.second, where + ", second");
     view.gradient = seat_.take(given.gradient, where + ", gradient");
@@ -192,13 +207,14 @@ class TableTrainer final : public Trainer {
 
     const DType dtype = known->second.dtype;
     if (view.shard.dtype() != dtype)
-      refuse(fmt::format("its shard is {}, and the plan keeps it in {}", to_string(view.shard.dtype()), to_string(dtype)));
+      refuse(
+          fmt::format("its shard is {}, and the plan keeps it in {}", to_string(view.shard.dtype()), to_string(dtype)));
     const Shape& shard = view.shard.shape();
     if (const std::string why = objection_to_part(shard, view.shape, view.dim, view.start); !why.empty()) refuse(why);
     const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
       if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != dtype))
-        refuse(fmt::format("its {} is {} {}, its shard {} {}", what, to_string(tensor.dtype()), to_string(tensor.shape()), to_string(dtype),
-                           to_string(shard)));
+        refuse(fmt::format("its {} is {} {}, its shard {} {}", what, to_string(tensor.dtype()),
+                           to_string(tensor.shape()), to_string(dtype), to_string(shard)));
     };
     require_like_shard(view.second, "second tensor");
     require_like_shard(view.gradient, "gradient");
@@ -228,8 +244,9 @@ class TableSubject final : public Subject {
   bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
     if (table_.prepare == nullptr) return {};
-    return call_subject(nullptr,
-                        [this](shardproof_reply* reply) { return table_.prepare(table_.context, &abi::HarnessSide::functions(), reply); });
+    return call_subject(nullptr, [this](shardproof_reply* reply) {
+      return table_.prepare(table_.context, &abi::HarnessSide::functions(), reply);
+    });
   }
   pid_t fork() override {
     if (table_.fork == nullptr) return Subject::fork();
@@ -240,7 +257,8 @@ class TableSubject final : public Subject {
     }
   }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+               std::unique_ptr<Trainer>& out) override {
     left_->alive.clear();
     auto trainer = std::make_unique<TableTrainer>(table_, seat, left_);
     Reply reply = trainer->create(model, plan);
@@ -265,19 +283,21 @@ Claims::Features known_features(const std::string& engine, const char* const* na
   for (; *names != nullptr; ++names) {
     if (const auto feature = kind.find_feature(*names)) features.insert(*feature);
     else if (known != nullptr)
-      throw std::invalid_argument(fmt::format("it claims \"{}\" for the engine kind {}, whose features are: {}", *names, engine,
-                                              fmt::join(kind.feature_names(), ", ")));
+      throw std::invalid_argument(fmt::format("it claims \"{}\" for the engine kind {}, whose features are: {}", *names,
+                                              engine, fmt::join(kind.feature_names(), ", ")));
   }
   return features;
 }
 
 Claims known_claims(const shardproof_claim* claims, std::size_t count) {
-  if (claims == nullptr && count > 0) throw std::invalid_argument(fmt::format("its table has {} claims, at NULL", count));
+  if (claims == nullptr && count > 0)
+    throw std::invalid_argument(fmt::format("its table has {} claims, at NULL", count));
   Claims known;
   for (std::size_t i = 0; i < count; ++i) {
     const shardproof_claim& claim = claims[i];
     if (claim.engine == nullptr) throw std::invalid_argument(fmt::format("its claim {} has no `engine`", i));
-    if (claim.features == nullptr) throw std::invalid_argument(fmt::format("its claim of {} has no `features`", shown(claim.engine)));
+    if (claim.features == nullptr)
+      throw std::invalid_argument(fmt::format("its claim of {} has no `features`", shown(claim.engine)));
     if (const std::string objection = objection_to_subject_text(claim.engine); !objection.empty())
       throw std::invalid_argument(fmt::format("it claims the engine kind {}: {}", shown(claim.engine), objection));
     known.add({.name = claim.engine, .features = known_features(claim.engine, claim.features)});
@@ -287,19 +307,23 @@ Claims known_claims(const shardproof_claim* claims, std::size_t count) {
 
 /// The size of the members that every table of this version has. Later versions append members: read them only if
 /// `size` includes them.
-constexpr std::size_t least_size = offsetof(shardproof_subject, compiled_plan) + sizeof(shardproof_subject::compiled_plan);
+constexpr std::size_t least_size =
+    offsetof(shardproof_subject, compiled_plan) + sizeof(shardproof_subject::compiled_plan);
 
 }  // namespace
 
-std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where, std::string_view own_name) {
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where,
+                                       std::string_view own_name) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
   if (table == nullptr) refuse("it gives no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
-    refuse(fmt::format("its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
-                       table->abi_version, SHARDPROOF_ABI_VERSION));
+    refuse(fmt::format(
+        "its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
+        table->abi_version, SHARDPROOF_ABI_VERSION));
   if (table->size < least_size)
-    refuse(fmt::format("its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
-                       table->size, SHARDPROOF_ABI_VERSION, least_size));
+    refuse(fmt::format(
+        "its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
+        table->size, SHARDPROOF_ABI_VERSION, least_size));
   const auto require = [&](bool is_there, std::string_view what) {
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
@@ -325,7 +349,9 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
 }
 
 const shardproof_subject* load_subject_table(const std::filesystem::path& library) {
-  const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why)); };
+  const auto refuse = [&](std::string_view why) {
+    throw SubjectRefused(fmt::format("subject {}: {}", library.string(), why));
+  };
   if (!std::filesystem::exists(library)) refuse("there is no such file");
   void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {

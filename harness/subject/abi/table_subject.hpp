@@ -21,7 +21,8 @@ class SubjectRefused : public std::invalid_argument {
 
 /// Makes a subject from the table, which must outlive it. Throws SubjectRefused, beginning with `where`, for an invalid
 /// table. A reserved name is valid only if it is `own_name` (harness/protocol/subject_name.hpp).
-std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where, std::string_view own_name = {});
+std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where,
+                                       std::string_view own_name = {});
 
 /// The table of a shared object, which stays loaded until the process ends. Throws SubjectRefused with the name of the
 /// file.

@@ -17,7 +17,9 @@ class HostMemory final : public Storage {
 
 }  // namespace
 
-std::shared_ptr<Storage> host_memory(std::byte* data, std::size_t bytes) { return std::make_shared<HostMemory>(data, bytes); }
+std::shared_ptr<Storage> host_memory(std::byte* data, std::size_t bytes) {
+  return std::make_shared<HostMemory>(data, bytes);
+}
 
 DLTensor view_of(const Tensor& tensor, Shapes& shapes) {
   if (!tensor.defined()) return {};
@@ -53,7 +55,8 @@ bool is_contiguous(const DLTensor& tensor) {
 
 std::string described(const DLTensor& tensor) {
   const std::string text = described(tensor.dtype) + " ";
-  if (tensor.ndim < 0 || (tensor.shape == nullptr && tensor.ndim != 0)) return text + fmt::format("of {} dimensions", tensor.ndim);
+  if (tensor.ndim < 0 || (tensor.shape == nullptr && tensor.ndim != 0))
+    return text + fmt::format("of {} dimensions", tensor.ndim);
   return text + to_string(Shape(tensor.shape, tensor.shape + tensor.ndim));
 }
 

@@ -21,15 +21,17 @@ struct Word {
 template <class Ours>
 Word(Ours, std::uint32_t) -> Word<Ours>;
 
-constexpr std::array dtypes{std::pair{DType::f64, DLDataType{kDLFloat, 64, 1}},   std::pair{DType::f32, DLDataType{kDLFloat, 32, 1}},
-                            std::pair{DType::bf16, DLDataType{kDLBfloat, 16, 1}}, std::pair{DType::f16, DLDataType{kDLFloat, 16, 1}},
-                            std::pair{DType::i64, DLDataType{kDLInt, 64, 1}},     std::pair{DType::i32, DLDataType{kDLInt, 32, 1}},
-                            std::pair{DType::i16, DLDataType{kDLInt, 16, 1}},     std::pair{DType::i8, DLDataType{kDLInt, 8, 1}},
-                            std::pair{DType::u8, DLDataType{kDLUInt, 8, 1}}};
+constexpr std::array dtypes{
+    std::pair{DType::f64, DLDataType{kDLFloat, 64, 1}},   std::pair{DType::f32, DLDataType{kDLFloat, 32, 1}},
+    std::pair{DType::bf16, DLDataType{kDLBfloat, 16, 1}}, std::pair{DType::f16, DLDataType{kDLFloat, 16, 1}},
+    std::pair{DType::i64, DLDataType{kDLInt, 64, 1}},     std::pair{DType::i32, DLDataType{kDLInt, 32, 1}},
+    std::pair{DType::i16, DLDataType{kDLInt, 16, 1}},     std::pair{DType::i8, DLDataType{kDLInt, 8, 1}},
+    std::pair{DType::u8, DLDataType{kDLUInt, 8, 1}}};
 
-constexpr std::array roles{Word{StreamRole::compute, SHARDPROOF_STREAM_COMPUTE},       Word{StreamRole::copy_in, SHARDPROOF_STREAM_COPY_IN},
-                           Word{StreamRole::all_gather, SHARDPROOF_STREAM_ALL_GATHER}, Word{StreamRole::reduce, SHARDPROOF_STREAM_REDUCE},
-                           Word{StreamRole::all_reduce, SHARDPROOF_STREAM_ALL_REDUCE}, Word{StreamRole::other, SHARDPROOF_STREAM_OTHER}};
+constexpr std::array roles{
+    Word{StreamRole::compute, SHARDPROOF_STREAM_COMPUTE},       Word{StreamRole::copy_in, SHARDPROOF_STREAM_COPY_IN},
+    Word{StreamRole::all_gather, SHARDPROOF_STREAM_ALL_GATHER}, Word{StreamRole::reduce, SHARDPROOF_STREAM_REDUCE},
+    Word{StreamRole::all_reduce, SHARDPROOF_STREAM_ALL_REDUCE}, Word{StreamRole::other, SHARDPROOF_STREAM_OTHER}};
 
 constexpr std::array work_kinds{Word{WorkKind::forward, SHARDPROOF_WORK_FORWARD},
                                 Word{WorkKind::backward, SHARDPROOF_WORK_BACKWARD},
@@ -52,10 +54,12 @@ constexpr std::array memories{Word{MemoryClass::shard, SHARDPROOF_MEMORY_SHARD},
                               Word{MemoryClass::activation, SHARDPROOF_MEMORY_ACTIVATION},
                               Word{MemoryClass::other, SHARDPROOF_MEMORY_OTHER}};
 
-constexpr std::array collectives{
-    Word{CollectiveKind::all_gather, SHARDPROOF_ALL_GATHER}, Word{CollectiveKind::reduce_scatter, SHARDPROOF_REDUCE_SCATTER},
-    Word{CollectiveKind::all_reduce, SHARDPROOF_ALL_REDUCE}, Word{CollectiveKind::broadcast, SHARDPROOF_BROADCAST},
-    Word{CollectiveKind::all_to_all, SHARDPROOF_ALL_TO_ALL}, Word{CollectiveKind::barrier, SHARDPROOF_BARRIER}};
+constexpr std::array collectives{Word{CollectiveKind::all_gather, SHARDPROOF_ALL_GATHER},
+                                 Word{CollectiveKind::reduce_scatter, SHARDPROOF_REDUCE_SCATTER},
+                                 Word{CollectiveKind::all_reduce, SHARDPROOF_ALL_REDUCE},
+                                 Word{CollectiveKind::broadcast, SHARDPROOF_BROADCAST},
+                                 Word{CollectiveKind::all_to_all, SHARDPROOF_ALL_TO_ALL},
+                                 Word{CollectiveKind::barrier, SHARDPROOF_BARRIER}};
 
 constexpr std::array ops{Word{ReduceOp::none, SHARDPROOF_OP_NONE}, Word{ReduceOp::sum, SHARDPROOF_OP_SUM},
                          Word{ReduceOp::avg, SHARDPROOF_OP_AVG},   Word{ReduceOp::premul_sum, SHARDPROOF_OP_PREMUL_SUM},
@@ -106,9 +110,10 @@ shardproof_status to_c(CallStatus status) { return find_c(statuses, status, "sta
 
 DType dtype_from_c(DLDataType dtype) {
   if (const auto ours = known(dtype)) return *ours;
-  throw std::invalid_argument(fmt::format(
-      "{} is none that tensors have here: float of 64, 32 or 16 bits, bfloat of 16, int of 64, 32, 16 or 8, uint of 8, with one lane",
-      described(dtype)));
+  throw std::invalid_argument(
+      fmt::format("{} is none that tensors have here: float of 64, 32 or 16 bits, bfloat of 16, int of 64, 32, 16 or "
+                  "8, uint of 8, with one lane",
+                  described(dtype)));
 }
 StreamRole role_from_c(std::uint32_t role) { return find_ours(roles, role, "role of a stream"); }
 WorkKind work_from_c(std::uint32_t kind) { return find_ours(work_kinds, kind, "kind of work"); }

@@ -27,7 +27,9 @@ Tensor reduced(DType dtype, int ranks, ReduceOp op, double factor, std::int64_t 
     double result = element(0, start + i) * factor;
     for (int rank = 1; rank < ranks; ++rank) {
       const double next = element(rank, start + i) * factor;
-      result = op == ReduceOp::max ? std::max(result, next) : op == ReduceOp::min ? std::min(result, next) : result + next;
+      result = op == ReduceOp::max   ? std::max(result, next)
+               : op == ReduceOp::min ? std::min(result, next)
+                                     : result + next;
     }
     wide.values<double>()[static_cast<std::size_t>(i)] = result;
   }
@@ -45,7 +47,8 @@ RANKED_TEST_CASE("contract/collectives_move_what_they_should", ranks(2, 3, 4),
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
   const Stream stream = device.create_stream(StreamRole::other, "one");
-  const Tensor mine = put(device, stream, operand(dtype, me, part)), whole = put(device, stream, operand(dtype, me, part * size));
+  const Tensor mine = put(device, stream, operand(dtype, me, part)),
+               whole = put(device, stream, operand(dtype, me, part * size));
 
   const Tensor gathered = room(device, stream, whole);
   world.run(stream, {.kind = CollectiveKind::all_gather, .in = mine, .out = gathered, .tag = "gather"});
@@ -60,13 +63,15 @@ RANKED_TEST_CASE("contract/collectives_move_what_they_should", ranks(2, 3, 4),
   const Tensor exchanged = room(device, stream, whole);
   world.run(stream, {.kind = CollectiveKind::all_to_all, .in = whole, .out = exchanged, .tag = "exchange"});
   const Tensor parts = get(device, exchanged);
-  for (int r = 0; r < size; ++r) CHECK(parts.narrow(r * part, part) == operand(dtype, r, part * size).narrow(me * part, part));
+  for (int r = 0; r < size; ++r)
+    CHECK(parts.narrow(r * part, part) == operand(dtype, r, part * size).narrow(me * part, part));
 
   world.run(stream, {.kind = CollectiveKind::barrier, .tag = "barrier"});
   device.synchronize();
 }
 
-RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4), each("dtype", "f64", "f32", "bf16", "f16", "i64", "i32", "i8", "u8")) {
+RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4),
+                 each("dtype", "f64", "f32", "bf16", "f16", "i64", "i32", "i8", "u8")) {
   const DType dtype = dtype_named(rank.param("dtype"));
   const auto platform = rank.platform();
   Device& device = platform->device();
@@ -78,10 +83,13 @@ RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4), each("dtype", "f64", "f3
     INFO(to_string(op));
     const double factor = op == ReduceOp::premul_sum ? 2 : 1;
     const Tensor everywhere = room(device, Device::compute, whole);
-    world.run(Device::compute,
-              {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = whole, .out = everywhere, .tag = "ar"});
+    world.run(
+        Device::compute,
+        {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = whole, .out = everywhere, .tag = "ar"});
     CHECK(get(device, everywhere) == reduced(dtype, size, op, factor, 0, part * size));
-    world.run(Device::compute, {.kind = CollectiveKind::reduce_scatter, .op = op, .factor = factor, .in = whole, .out = mine, .tag = "rs"});
+    world.run(
+        Device::compute,
+        {.kind = CollectiveKind::reduce_scatter, .op = op, .factor = factor, .in = whole, .out = mine, .tag = "rs"});
     CHECK(get(device, mine) == reduced(dtype, size, op, factor, me * part, part));
   }
 }
@@ -92,8 +100,11 @@ RANKED_TEST_CASE("contract/averages", ranks(2, 4), each("dtype", "f64", "f32", "
   const auto platform = rank.platform();
   Device& device = platform->device();
   const int size = platform->world().size();
-  const Tensor mine = put(device, Device::compute, operand(dtype, rank.index(), part)), mean = room(device, Device::compute, mine);
-  platform->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::avg, .in = mine, .out = mean, .tag = "mean"});
+  const Tensor mine = put(device, Device::compute, operand(dtype, rank.index(), part)),
+               mean = room(device, Device::compute, mine);
+  platform->world().run(
+      Device::compute,
+      {.kind = CollectiveKind::all_reduce, .op = ReduceOp::avg, .in = mine, .out = mean, .tag = "mean"});
   CHECK(get(device, mean) == reduced(dtype, size, ReduceOp::sum, 1.0 / size, 0, part));
 }
 
@@ -104,7 +115,8 @@ RANKED_TEST_CASE("contract/operands_in_place", ranks(2, 3)) {
   const int size = world.size(), me = world.rank();
   const Tensor flat = put(device, Device::compute, operand(DType::f32, me, part * size));
   const Tensor mine = flat.narrow(me * part, part);
-  world.run(Device::compute, {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = flat, .out = mine, .tag = "rs"});
+  world.run(Device::compute,
+            {.kind = CollectiveKind::reduce_scatter, .op = ReduceOp::sum, .in = flat, .out = mine, .tag = "rs"});
   CHECK(get(device, mine) == reduced(DType::f32, size, ReduceOp::sum, 1, me * part, part));
   world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = flat, .tag = "ag"});
   CHECK(get(device, flat) == reduced(DType::f32, size, ReduceOp::sum, 1, 0, part * size));
@@ -115,13 +127,16 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
   const auto platform = rank.platform();
   Device& device = platform->device();
   Communicator& world = platform->world();
-  const Stream one = device.create_stream(StreamRole::other, "one"), two = device.create_stream(StreamRole::other, "two");
+  const Stream one = device.create_stream(StreamRole::other, "one"),
+               two = device.create_stream(StreamRole::other, "two");
   const Tensor first = put(device, one, operand(DType::f32, rank.index(), part)),
                second = put(device, two, operand(DType::f32, rank.index(), part));
   if (rank.index() == 0) fill(device, one, room(device, one, first), 0, slow);  // rank 0 comes late to the first
   for (int i = 0; i < 10; ++i) {
-    world.run(one, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::max, .in = first, .out = first, .tag = "first"});
-    world.run(two, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::min, .in = second, .out = second, .tag = "second"});
+    world.run(one,
+              {.kind = CollectiveKind::all_reduce, .op = ReduceOp::max, .in = first, .out = first, .tag = "first"});
+    world.run(two,
+              {.kind = CollectiveKind::all_reduce, .op = ReduceOp::min, .in = second, .out = second, .tag = "second"});
   }
   CHECK(get(device, first) == reduced(DType::f32, world.size(), ReduceOp::max, 1, 0, part));
   CHECK(get(device, second) == reduced(DType::f32, world.size(), ReduceOp::min, 1, 0, part));
@@ -150,16 +165,22 @@ RANKED_TEST_CASE("contract/coalesced_collectives", ranks(2, 3, 4), each("dtype",
   std::vector<Tensor> operands;
   std::vector<Collective> collectives;
   for (const ReduceOp op : ops) {
-    const Tensor operand_here =
-        operands.emplace_back(put(device, stream, operand(dtype, rank.index(), part + static_cast<std::int64_t>(operands.size()))));
+    const Tensor operand_here = operands.emplace_back(
+        put(device, stream, operand(dtype, rank.index(), part + static_cast<std::int64_t>(operands.size()))));
     const double factor = op == ReduceOp::premul_sum ? 2 : 1;
-    collectives.push_back(
-        {.kind = CollectiveKind::all_reduce, .op = op, .factor = factor, .in = operand_here, .out = operand_here, .tag = "reduce"});
+    collectives.push_back({.kind = CollectiveKind::all_reduce,
+                           .op = op,
+                           .factor = factor,
+                           .in = operand_here,
+                           .out = operand_here,
+                           .tag = "reduce"});
   }
-  for (int round = 0; round < 2; ++round) world.run_coalesced(stream, std::span(collectives).subspan(0, round == 0 ? 3 : 1));
+  for (int round = 0; round < 2; ++round)
+    world.run_coalesced(stream, std::span(collectives).subspan(0, round == 0 ? 3 : 1));
   for (std::size_t i = 1; i < operands.size(); ++i) {
     INFO(to_string(ops[i]));
-    CHECK(get(device, operands[i]) == reduced(dtype, world.size(), ops[i], collectives[i].factor, 0, operands[i].numel()));
+    CHECK(get(device, operands[i]) ==
+          reduced(dtype, world.size(), ops[i], collectives[i].factor, 0, operands[i].numel()));
   }
   std::vector<fact::Collective> found;
   const Trace trace = platform->take_recording().clocked();
@@ -201,8 +222,9 @@ RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {
         CHECK(gathered.narrow(i * part, part) == operand(DType::f32, expected[static_cast<std::size_t>(i)], part));
     } else {
       const Tensor alone = put(device, Device::compute, operand(DType::f32, me, part));
-      CHECK_THROWS_AS(group->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = alone, .out = alone, .tag = "alone"}),
-                      std::logic_error);
+      CHECK_THROWS_AS(
+          group->run(Device::compute, {.kind = CollectiveKind::all_gather, .in = alone, .out = alone, .tag = "alone"}),
+          std::logic_error);
     }
   }
   device.synchronize();
@@ -214,20 +236,26 @@ RANKED_TEST_CASE("contract/what_no_group_can_do_is_refused", ranks(2)) {
   Communicator& world = platform->world();
   const Tensor mine = put(device, Device::compute, operand(DType::f32, rank.index(), part)),
                other = room(device, Device::compute, operand(DType::f64, 0, part));
-  CHECK_THROWS_AS(world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = mine, .tag = "too small"}),
-                  std::invalid_argument);
   CHECK_THROWS_AS(
-      world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = other, .tag = "unlike"}),
+      world.run(Device::compute, {.kind = CollectiveKind::all_gather, .in = mine, .out = mine, .tag = "too small"}),
       std::invalid_argument);
-  CHECK_THROWS_AS(world.run(Device::compute,
-                            {.kind = CollectiveKind::all_reduce, .op = ReduceOp::none, .in = mine, .out = mine, .tag = "no operation"}),
-                  std::invalid_argument);
+  CHECK_THROWS_AS(
+      world.run(Device::compute,
+                {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = other, .tag = "unlike"}),
+      std::invalid_argument);
+  CHECK_THROWS_AS(
+      world.run(
+          Device::compute,
+          {.kind = CollectiveKind::all_reduce, .op = ReduceOp::none, .in = mine, .out = mine, .tag = "no operation"}),
+      std::invalid_argument);
   // Nothing of that has been issued: ranks still agree.
-  world.run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = mine, .tag = "sum"});
+  world.run(Device::compute,
+            {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = mine, .out = mine, .tag = "sum"});
   CHECK(get(device, mine) == reduced(DType::f32, 2, ReduceOp::sum, 1, 0, part));
 }
 
-/// Same bits on every rank and in every run, where that is promised: operands of which each order of additions gives another sum.
+/// Same bits on every rank and in every run, where that is promised: operands of which each order of additions gives
+/// another sum.
 RANKED_TEST_CASE("contract/rank_order_is_kept_where_promised", ranks(3, 4)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
@@ -237,7 +265,8 @@ RANKED_TEST_CASE("contract/rank_order_is_kept_where_promised", ranks(3, 4)) {
   for (int r = 1; r < platform->world().size(); ++r) expected += operands[static_cast<std::size_t>(r)];
   const std::array<float, 1> mine{operands[static_cast<std::size_t>(rank.index())]};
   const Tensor sum = put(device, Device::compute, Tensor::of<float>({1}, mine));
-  platform->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
+  platform->world().run(Device::compute,
+                        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
   CHECK(get(device, sum).values<float>()[0] == expected);
 }
 
@@ -247,11 +276,14 @@ RANKED_TEST_CASE("contract/sum", ranks(2, 4)) {
   Device& device = platform->device();
   const Tensor mine = iota(static_cast<float>(rank.index()), 3);
   const Tensor there = device.empty(Device::compute, mine.dtype(), mine.shape(), MemoryClass::other, "operand");
-  device.submit(Device::compute, {.label = "upload", .writes = {there}, .run = [=](const Kernels& kernels, NativeStream stream) {
-                                    kernels.copy(stream, there, mine);
-                                  }});
-  platform->world().run(Device::compute,
-                        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = there, .out = there, .tag = "sum"});
+  device.submit(Device::compute,
+                {.label = "upload", .writes = {there}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                   kernels.copy(stream, there, mine);
+                 }});
+  platform->world().run(
+      Device::compute,
+      {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = there, .out = there, .tag = "sum"});
   device.synchronize();
-  CHECK(device.to_host(there).values<float>()[0] == static_cast<float>(rank.world().size() * (rank.world().size() - 1)) / 2);
+  CHECK(device.to_host(there).values<float>()[0] ==
+        static_cast<float>(rank.world().size() * (rank.world().size() - 1)) / 2);
 }

@@ -16,7 +16,8 @@ using namespace shardproof;
 DType dtype_named(const std::string& name);
 
 /// A piece of work without costs of its own.
-Work work(std::string label, std::vector<Tensor> reads, std::vector<Tensor> writes, std::function<void(const Kernels&, NativeStream)> run);
+Work work(std::string label, std::vector<Tensor> reads, std::vector<Tensor> writes,
+          std::function<void(const Kernels&, NativeStream)> run);
 
 /// A copy on the device, made on the stream.
 Tensor put(Device& device, Stream stream, const Tensor& host);

@@ -14,7 +14,8 @@ using namespace contract;
 
 namespace {
 
-/// What this rank is told when it goes through with the call, on the host's side or on the stream's; empty when it is told nothing.
+/// What this rank is told when it goes through with the call, on the host's side or on the stream's; empty when it is
+/// told nothing.
 std::string told(Device& device, Communicator& group, const Collective& collective) {
   try {
     group.run(Device::compute, collective);
@@ -49,7 +50,8 @@ bool is_alike_everywhere(Rank& rank, const std::string& text) {
 
 }  // namespace
 
-RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4), each("about", "count", "kind", "operation", "root", "dtype")) {
+RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4),
+                 each("about", "count", "kind", "operation", "root", "dtype")) {
   const std::string& about = rank.param("about");
   const bool is_other = rank.index() == rank.world().size() - 1;
   std::string text;
@@ -58,7 +60,8 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4), each("about", "count",
     Device& device = platform->device();
     const std::int64_t count = about == "count" && is_other ? 5 : 4;
     const DType dtype = about == "dtype" && is_other ? DType::i32 : DType::f32;
-    const Tensor in = put(device, Device::compute, Tensor::host(dtype, {count})), out = room(device, Device::compute, in);
+    const Tensor in = put(device, Device::compute, Tensor::host(dtype, {count})),
+                 out = room(device, Device::compute, in);
     Collective collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = in, .out = out, .tag = "call"};
     if (about == "operation" && is_other) collective.op = ReduceOp::max;
     if (about == "root" || (about == "kind" && is_other)) {
@@ -77,7 +80,8 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4), each("about", "count",
   Device& device = again->device();
   if (!again->world().capabilities().survives_abort) rank.skip("the fabric does not promise to survive it");
   const Tensor sum = put(device, Device::compute, iota(static_cast<float>(rank.index()), 1));
-  again->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "again"});
+  again->world().run(Device::compute,
+                     {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "again"});
   const int size = rank.world().size();
   CHECK(get(device, sum).values<float>()[0] == static_cast<float>(size * (size - 1)) / 2);
 }
@@ -91,13 +95,14 @@ RANKED_TEST_CASE("contract/coalesced_disagreement", ranks(2, 3, 4), each("about"
   std::vector<Collective> collectives;
   for (const std::int64_t count : {4, about == "operand" && is_other ? 7 : 6}) {
     const Tensor values = put(device, Device::compute, Tensor::host(DType::f32, {count}));
-    collectives.push_back({.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = values, .out = values, .tag = "call"});
+    collectives.push_back(
+        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = values, .out = values, .tag = "call"});
   }
   if (about == "number" && is_other) collectives.pop_back();
   const std::string text = told(device, platform->world(), collectives, about != "call" || !is_other);
   INFO(text);
-  CHECK(text.find(about == "operand" ? "rank 0 asks for all_reduce of 6 f32" : "rank 0 asks for coalesced of 2 calls") !=
-        std::string::npos);
+  CHECK(text.find(about == "operand" ? "rank 0 asks for all_reduce of 6 f32"
+                                     : "rank 0 asks for coalesced of 2 calls") != std::string::npos);
   const std::string_view theirs = about == "call"      ? "all_reduce of 4 f32"
                                   : about == "operand" ? "all_reduce of 7 f32"
                                                        : "coalesced of 1 calls";

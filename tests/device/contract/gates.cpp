@@ -54,7 +54,8 @@ RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3
   const auto platform = rank.platform();
   Device& device = platform->device();
   const Stream beside = device.create_stream(StreamRole::all_gather, "all-gather");
-  const Tensor held = put(device, Device::compute, iota(0, part)), mine = put(device, beside, iota(static_cast<float>(rank.index()), 1));
+  const Tensor held = put(device, Device::compute, iota(0, part)),
+               mine = put(device, beside, iota(static_cast<float>(rank.index()), 1));
   const Tensor all = room(device, beside, iota(0, rank.world().size()));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
@@ -77,7 +78,8 @@ RANKED_TEST_CASE("contract/compute_passes_a_collective_that_is_held", ranks(2, 3
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
   if (rank.index() == 0) gate->hold(beside);  // the others' part of the collective is under way, and waits for this one
-  platform->world().run(beside, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
+  platform->world().run(beside,
+                        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
   fill(device, Device::compute, computed, 9, slow);
   device.synchronize(device.record(Device::compute));
   CHECK((rank.index() != 0 || gate->holds()));

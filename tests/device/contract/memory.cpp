@@ -71,7 +71,8 @@ RANKED_TEST_CASE("contract/nothing_is_allocated_and_moved", ranks(1)) {
 RANKED_TEST_CASE("contract/every_dtype_goes_there_and_back", ranks(1)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
-  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
     INFO(to_string(dtype));
     const Tensor host = Tensor::host(dtype, {7, 3});
     auto bytes = host.values<std::byte>();
@@ -89,8 +90,8 @@ RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
   CHECK_THROWS_AS(device.describe(held.storage(), MemoryClass::shard, "gone"), std::logic_error);
   device.synchronize();
   const Recording recording = platform->take_recording();
-  const auto told =
-      std::ranges::find_if(recording.trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); });
+  const auto told = std::ranges::find_if(
+      recording.trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); });
   REQUIRE(told != recording.trace.facts.end());
   CHECK(std::get<fact::Allocated>(*told).memory == MemoryClass::gathered);
   CHECK(std::get<fact::Allocated>(*told).label == "layers.1");
@@ -100,9 +101,12 @@ RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
 RANKED_TEST_CASE("contract/memory_of_the_host_is_adopted_or_refused", ranks(1)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
-  const bool is_host = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "room").storage()->space() == MemorySpace::host;
+  const bool is_host = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "room").storage()->space() ==
+                       MemorySpace::host;
   alignas(8) std::array<std::byte, 8> mine{};
-  const auto adopt = [&] { return device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine"); };
+  const auto adopt = [&] {
+    return device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine");
+  };
   if (is_host) {
     CHECK(adopt()->data() == mine.data());
   } else {

@@ -11,13 +11,13 @@ RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
   const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor value = put(device, stream, iota(1, 1000));
   for (int i = 0; i < 50; ++i) {
-    device.submit(stream,
-                  work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 2); }));
-    device.submit(stream,
-                  work("halve", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, value, value, 2); }));
+    device.submit(stream, work("double", {value}, {value},
+                               [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 2); }));
+    device.submit(stream, work("halve", {value}, {value},
+                               [=](const Kernels& kernels, NativeStream on) { kernels.divide(on, value, value, 2); }));
   }
-  device.submit(stream,
-                work("double", {value}, {value}, [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 4); }));
+  device.submit(stream, work("double", {value}, {value},
+                             [=](const Kernels& kernels, NativeStream on) { kernels.scale(on, value, value, 4); }));
   const Tensor expected = iota(1, 1000);
   for (float& element : expected.values<float>()) element *= 4;
   CHECK(get(device, value) == expected);
@@ -26,7 +26,8 @@ RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
 RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
-  const Stream writer = device.create_stream(StreamRole::other, "writer"), reader = device.create_stream(StreamRole::other, "reader");
+  const Stream writer = device.create_stream(StreamRole::other, "writer"),
+               reader = device.create_stream(StreamRole::other, "reader");
   const Tensor value = put(device, writer, iota(0, 64)), seen = room(device, reader, value);
   device.wait(reader, writer);
   fill(device, writer, value, 7, slow);
@@ -41,8 +42,10 @@ RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
 RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
   const auto platform = rank.platform();
   Device& device = platform->device();
-  const Stream writer = device.create_stream(StreamRole::other, "writer"), reader = device.create_stream(StreamRole::other, "reader");
-  const Tensor first = put(device, writer, iota(0, 64)), second = put(device, writer, iota(0, 64)), seen = room(device, reader, first);
+  const Stream writer = device.create_stream(StreamRole::other, "writer"),
+               reader = device.create_stream(StreamRole::other, "reader");
+  const Tensor first = put(device, writer, iota(0, 64)), second = put(device, writer, iota(0, 64)),
+               seen = room(device, reader, first);
   fill(device, writer, first, 1, slow);
   const Event captured = device.record(writer);
   fill(device, writer, second, 2, 10 * slow);

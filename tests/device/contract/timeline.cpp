@@ -1,4 +1,5 @@
-// Times that the device itself recorded of each piece (`--times cupti`): in order, each piece's own, and within the time between its events.
+// Times that the device itself recorded of each piece (`--times cupti`): in order, each piece's own, and within the
+// time between its events.
 #include "tests/device/contract/contract.hpp"
 
 #include <algorithm>
@@ -91,7 +92,8 @@ RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
     if (rank.world().size() == 1) continue;
     // One behind the other, with nothing between them, and beside the work.
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
-      platform->world().run(beside, {.kind = CollectiveKind::all_reduce, .op = op, .in = operand, .out = operand, .tag = "reduce"});
+      platform->world().run(
+          beside, {.kind = CollectiveKind::all_reduce, .op = op, .in = operand, .out = operand, .tag = "reduce"});
       ++pieces;
     }
   }

@@ -1,4 +1,5 @@
-// How records are read, from buffers as CUPTI fills them and by its own function that goes through them: that one needs no GPU.
+// How records are read, from buffers as CUPTI fills them and by its own function that goes through them: that one needs
+// no GPU.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -30,7 +31,8 @@ class Buffer {
     record.end = end;
     return put(record);
   }
-  Buffer& put_id(std::uint32_t call, std::uint64_t id, CUpti_ExternalCorrelationKind whose = ActivityHandover::our_ids) {
+  Buffer& put_id(std::uint32_t call, std::uint64_t id,
+                 CUpti_ExternalCorrelationKind whose = ActivityHandover::our_ids) {
     CUpti_ActivityExternalCorrelation record{};
     record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
     record.externalKind = whose;
@@ -72,10 +74,12 @@ TEST_CASE("records find their ids, whichever comes first and in whichever buffer
       .put_span<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 10, 600, 700)
       .give(handover);
   Buffer().put_id(9, 43).put_id(8, 41).give(handover);
-  CHECK(taken(handover) ==
-        std::vector<std::array<std::int64_t, 4>>{{42, 3, 100, 200}, {41, 3, 300, 301}, {43, 3, 400, 500}, {0, 3, 600, 700}});
+  CHECK(taken(handover) == std::vector<std::array<std::int64_t, 4>>{
+                               {42, 3, 100, 200}, {41, 3, 300, 301}, {43, 3, 400, 500}, {0, 3, 600, 700}});
   CHECK(taken(handover).empty());
-  Buffer().put_span<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 7, 800, 900).give(handover);  // of another call by now
+  Buffer()
+      .put_span<KernelRecord>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 7, 800, 900)
+      .give(handover);  // of another call by now
   CHECK(taken(handover) == std::vector<std::array<std::int64_t, 4>>{{0, 3, 800, 900}});
 }
 
@@ -111,7 +115,8 @@ TEST_CASE("CUPTI is loaded where it is, and says by name why it keeps no records
   if (cuda_table().driver_version(&driver) == 0 && driver != 0) SKIP("there is a driver here");
   const ActivityRecord* records = nullptr;
   std::size_t count = 0, dropped = 0;
-  for (const Status status : {table->start(), table->push_id(2), table->pop_id(), table->flush(&records, &count, &dropped)}) {
+  for (const Status status :
+       {table->start(), table->push_id(2), table->pop_id(), table->flush(&records, &count, &dropped)}) {
     CHECK(std::string(table->error_name(status)) == "CUPTI_ERROR_UNKNOWN");
   }
 }

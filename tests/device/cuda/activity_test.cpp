@@ -1,5 +1,5 @@
-// Times from CUPTI's records: whose a record is, what becomes of those that are missing, and that they are those of events where nothing
-// lies between an event and the work that it stands before.
+// Times from CUPTI's records: whose a record is, what becomes of those that are missing, and that they are those of
+// events where nothing lies between an event and the work that it stands before.
 #include "harness/device/cuda/activity_log.hpp"
 
 #include <fmt/format.h>
@@ -73,9 +73,11 @@ void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<s
 }
 
 scenario::Scenario sleeping_training() {
-  scenario::Scenario scenario = scenario::sleeping_stack(3).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
+  scenario::Scenario scenario =
+      scenario::sleeping_stack(3).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
   using scenario::ActionKind;
-  scenario.script.segments = {{.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
+  scenario.script.segments = {
+      {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
   return scenario;
 }
 
@@ -122,7 +124,8 @@ TEST_CASE("a record belongs to the piece whose id it has, or else to the last be
   };
   const auto spans = cuda::spans_by_piece(records);
   REQUIRE(spans.size() == 3);
-  const auto is = [&](std::uint64_t piece, std::int64_t start, std::int64_t end, std::size_t count, std::size_t untimed) {
+  const auto is = [&](std::uint64_t piece, std::int64_t start, std::int64_t end, std::size_t count,
+                      std::size_t untimed) {
     const cuda::ActivitySpan& span = spans.at(piece);
     CHECK(span.start_ns == start);
     CHECK(span.end_ns == end);
@@ -146,7 +149,8 @@ TEST_CASE("on tables whose launches take no time records tell the times that eve
         const scenario::Run run = scenario::play(scenario, engine, *platform, side.rank);
         traces.push_back(run.recording().measured.value());
         const auto& recorded = run.recording().records;
-        testing::expect(recorded.has_value() == keeps_records, "records are kept where nobody asked for them, or the other way round");
+        testing::expect(recorded.has_value() == keeps_records,
+                        "records are kept where nobody asked for them, or the other way round");
         if (recorded) {
           testing::expect(recorded->pieces > 20, "hardly anything was recorded");
           testing::expect(recorded->alignment_error == 0 && recorded->beyond_events == 0, "virtual time is exact");
@@ -167,8 +171,9 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
       Device& device = platform->device();
       const Tensor operand = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "operand");
       const auto sum = [&](const char* tag) {
-        platform->world().run(Device::compute,
-                              {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = tag});
+        platform->world().run(
+            Device::compute,
+            {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = tag});
       };
       device.submit(Device::compute, {.label = "before", .cost = Nanoseconds{side.rank} * 4 * ms});
       sum("first");  // which rank 1 comes to later
@@ -179,7 +184,8 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
       std::string times;
       const Recording recording = platform->take_recording();
       for (const Fact& fact : recording.clocked().facts) {
-        if (const auto* call = std::get_if<fact::Collective>(&fact)) times += fmt::format("{}-{} ", call->start / ms, call->end / ms);
+        if (const auto* call = std::get_if<fact::Collective>(&fact))
+          times += fmt::format("{}-{} ", call->start / ms, call->end / ms);
       }
       testing::expect(times == (side.rank == 0 ? "0-4 4-4 6-6 " : "4-4 4-4 6-6 "), times);
       testing::expect(recording.records.value().beyond_events == 0, "records reach out of the time between events");
@@ -201,9 +207,10 @@ TEST_CASE("what launched nothing keeps the times of its events, and a clock that
       const Recording recording = work_in_a_row(*platform);
       spoil = nullptr;
       const auto work = [&](std::size_t i) { return std::get<fact::Work>(recording.clocked().facts.at(i)); };
-      const std::string at = fmt::format("by {} ns: {} to {}, {} to {}, {} to {}", late, work(0).start, work(0).end, work(1).start,
-                                         work(1).end, work(2).start, work(2).end);
-      testing::expect(work(0).start == 0 && work(0).end == 3 * ms && work(1).start == 3 * ms && work(1).end == 3 * ms, at);
+      const std::string at = fmt::format("by {} ns: {} to {}, {} to {}, {} to {}", late, work(0).start, work(0).end,
+                                         work(1).start, work(1).end, work(2).start, work(2).end);
+      testing::expect(work(0).start == 0 && work(0).end == 3 * ms && work(1).start == 3 * ms && work(1).end == 3 * ms,
+                      at);
       testing::expect(work(2).start == 3 * ms + late && work(2).end == 8 * ms + late, at);
       testing::expect(recording.records.value().pieces == 2 && recording.records->beyond_events == late, at);
     }
@@ -228,19 +235,21 @@ TEST_CASE("records that nobody took are gone with their device") {
 }
 
 TEST_CASE("records that are lost, missing or without times are an error, and times of two kinds are not mixed") {
-  CHECK_THAT(why_refused([](auto&, std::size_t& dropped) { dropped = 3; }), ContainsSubstring("CUPTI on rank 0, GPU 0") &&
-                                                                                ContainsSubstring("3 records of what ran were lost") &&
-                                                                                ContainsSubstring("--times events"));
-  CHECK_THAT(why_refused([](auto& records, std::size_t&) {
-               std::erase_if(records, [](auto& one) { return one.end_ns - one.start_ns == 5 * ms; });
-             }),
-             ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 0 without"));
-  CHECK_THAT(why_refused([](auto& records, std::size_t&) {
-               for (ActivityRecord& one : records) {
-                 if (one.end_ns - one.start_ns == 5 * ms) one.start_ns = one.end_ns = 0;
-               }
-             }),
-             ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 1 without"));
+  CHECK_THAT(why_refused([](auto&, std::size_t& dropped) { dropped = 3; }),
+             ContainsSubstring("CUPTI on rank 0, GPU 0") && ContainsSubstring("3 records of what ran were lost") &&
+                 ContainsSubstring("--times events"));
+  CHECK_THAT(
+      why_refused([](auto& records, std::size_t&) {
+        std::erase_if(records, [](auto& one) { return one.end_ns - one.start_ns == 5 * ms; });
+      }),
+      ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 0 without"));
+  CHECK_THAT(
+      why_refused([](auto& records, std::size_t&) {
+        for (ActivityRecord& one : records) {
+          if (one.end_ns - one.start_ns == 5 * ms) one.start_ns = one.end_ns = 0;
+        }
+      }),
+      ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 1 without"));
   CHECK_THAT(why_refused([](auto& records, std::size_t&) { records.clear(); }),
              ContainsSubstring("it has no record of a memset that has ended"));
 }
@@ -256,18 +265,20 @@ TEST_CASE("a rank whose records cannot be kept says why before it begins") {
       return made;
     }();
     const std::string absent = testing::thrown_by<std::runtime_error>([&] { Rank(side, memory, true, without); });
-    testing::expect(absent == "rank 0, GPU 0 (threads of this process): no times from CUPTI: there is no libcupti", absent);
+    testing::expect(absent == "rank 0, GPU 0 (threads of this process): no times from CUPTI: there is no libcupti",
+                    absent);
     cuda::cpu::plant(cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
-    const std::string refused = testing::thrown_by<cuda::VendorError>([&] { Rank(side, memory, true, cuda::cpu::fragile_vendor()); });
+    const std::string refused =
+        testing::thrown_by<cuda::VendorError>([&] { Rank(side, memory, true, cuda::cpu::fragile_vendor()); });
     cuda::cpu::plant(cuda::cpu::Planted{.function = "stop"});
     {
       const Rank rank(side, memory, true, cuda::cpu::fragile_vendor());
     }  // nothing depends on it any more
     testing::expect(cuda::cpu::has_failed(), "records are never stopped");
     cuda::cpu::plant({});
-    testing::expect(
-        refused.starts_with("cuptiActivityEnable on rank 0, GPU 0 (threads of this process): CUPTI status 39, an error that was planted") &&
-            refused.find("activity_log.cpp:") != std::string::npos,
-        refused);
+    testing::expect(refused.starts_with("cuptiActivityEnable on rank 0, GPU 0 (threads of this process): CUPTI status "
+                                        "39, an error that was planted") &&
+                        refused.find("activity_log.cpp:") != std::string::npos,
+                    refused);
   });
 }

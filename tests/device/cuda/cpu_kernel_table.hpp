@@ -25,15 +25,18 @@ inline constexpr KernelTable cpu_kernel_table = kernel_table<HostLauncher>();
 
 /// A matrix product as CublasTable's functions define it. Sums run in ascending order.
 template <class T>
-void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, bodies::Computed<T> beta, T* c) {
+void multiply_on_host(bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
+                      bodies::Computed<T> beta, T* c) {
   using C = bodies::Computed<T>;
   using bodies::loaded;
-  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n), length = static_cast<std::size_t>(inner);
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
+             length = static_cast<std::size_t>(inner);
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < columns; ++j) {
       C total{0};
       for (std::size_t k = 0; k < length; ++k) {
-        total += loaded(a[transpose_a ? k * rows + i : i * length + k]) * loaded(b[transpose_b ? j * length + k : k * columns + j]);
+        total += loaded(a[transpose_a ? k * rows + i : i * length + k]) *
+                 loaded(b[transpose_b ? j * length + k : k * columns + j]);
       }
       T& element = c[i * columns + j];
       element = bodies::rounded<T>(beta == C{0} ? total : beta * loaded(element) + total);
@@ -47,8 +50,8 @@ struct HostBlas {
 };
 
 template <class T>
-Status host_gemm(BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b, bodies::Computed<T> beta,
-                 T* c) {
+Status host_gemm(BlasHandle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
+                 bodies::Computed<T> beta, T* c) {
   multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c);
   return 0;
 }

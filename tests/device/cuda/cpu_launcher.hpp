@@ -27,7 +27,8 @@ struct Loops {
     cpu::launch(stream, ns, [] {});
     return 0;
   }
-  static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
+  static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag,
+                     StreamHandle stream) {
     cpu::launch(stream, 0, [=] {
       const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(cap_ns);
       while (!is_set(open_flag) && !is_set(abort_flag) && std::chrono::steady_clock::now() < end) {

@@ -132,7 +132,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   void issue(StreamHandle stream, Call call) {
     const Launch launched(stream, Launch::By::a_thread_of_the_library);
-    enqueue(stream, [self = shared_from_this(), call, ticket = ticket(), launched](Nanoseconds& end, Nanoseconds issued) mutable {
+    enqueue(stream, [self = shared_from_this(), call, ticket = ticket(), launched](Nanoseconds& end,
+                                                                                   Nanoseconds issued) mutable {
       self->in_turn(ticket, [&](Group& group) {
         call.descriptor.ready_ns = std::max(end, issued);
         end = group.run(call).latest_ready_ns;
@@ -247,13 +248,15 @@ Status exchange(std::vector<Transfer> sent, std::vector<Transfer> received) {
   const auto to = std::make_shared<std::vector<std::byte>>(ranks * part);
   const StreamHandle stream = sent[0].stream;
   enqueue(stream, [=](Nanoseconds&, Nanoseconds) {
-    for (const Transfer& one : sent) std::memcpy(from->data() + static_cast<std::size_t>(one.peer) * part, one.in, part);
+    for (const Transfer& one : sent)
+      std::memcpy(from->data() + static_cast<std::size_t>(one.peer) * part, one.in, part);
   });
-  comm.issue(stream, call_of(CollectiveKind::all_to_all, sent[0].type, ranks * sent[0].count, from->data(), ranks * sent[0].count,
-                             to->data(), ranks * sent[0].count));
+  comm.issue(stream, call_of(CollectiveKind::all_to_all, sent[0].type, ranks * sent[0].count, from->data(),
+                             ranks * sent[0].count, to->data(), ranks * sent[0].count));
   enqueue(stream, [=](Nanoseconds&, Nanoseconds) {  // which keeps both alive
     static_cast<void>(from);
-    for (const Transfer& one : received) std::memcpy(one.out, to->data() + static_cast<std::size_t>(one.peer) * part, part);
+    for (const Transfer& one : received)
+      std::memcpy(one.out, to->data() + static_cast<std::size_t>(one.peer) * part, part);
   });
   return 0;
 }
@@ -264,7 +267,8 @@ Status version(int* number) {
 }
 
 Status get_unique_id(UniqueId* id) {
-  const auto root = std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
+  const auto root =
+      std::filesystem::exists("/dev/shm") ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
   std::string path = root / "shardproof-cpu-nccl-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) return system_error;
   *id = {};
@@ -326,7 +330,8 @@ Status all_gather(const void* in, void* out, std::size_t count, NcclType type, C
   return 0;
 }
 
-Status reduce_scatter(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream) {
+Status reduce_scatter(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                      StreamHandle stream) {
   const std::size_t whole = static_cast<std::size_t>(comm_of(comm).size()) * count;
   Call call = call_of(CollectiveKind::reduce_scatter, type, whole, in, whole, out, count);
   if (!comm_of(comm).set_op(call.descriptor, op)) return invalid_argument;
@@ -334,14 +339,16 @@ Status reduce_scatter(const void* in, void* out, std::size_t count, NcclType typ
   return 0;
 }
 
-Status all_reduce(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream) {
+Status all_reduce(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                  StreamHandle stream) {
   Call call = call_of(CollectiveKind::all_reduce, type, count, in, count, out, count);
   if (!comm_of(comm).set_op(call.descriptor, op)) return invalid_argument;
   comm_of(comm).issue(stream, call);
   return 0;
 }
 
-Status broadcast(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm, StreamHandle stream) {
+Status broadcast(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm,
+                 StreamHandle stream) {
   Call call = call_of(CollectiveKind::broadcast, type, count, in, count, out, count);
   call.descriptor.root = root;
   comm_of(comm).issue(stream, call);

@@ -182,7 +182,9 @@ std::vector<int> read_visible() {
   std::istringstream names(text);
   for (std::string name; std::getline(names, name, ',');) {
     int found = 0;
-    while (found < gpus && name != std::to_string(found) && !(name.starts_with("GPU-") && uuid_of(found).starts_with(name))) ++found;
+    while (found < gpus && name != std::to_string(found) &&
+           !(name.starts_with("GPU-") && uuid_of(found).starts_with(name)))
+      ++found;
     if (found == gpus) break;
     seen.push_back(found);
   }
@@ -221,7 +223,10 @@ Status peer_properties(int device, int peer, PeerProperties* properties) {
   if (!is_ordinal(device) || !is_ordinal(peer) || device == peer) return invalid_value;
   const auto gpu = [](int ordinal) { return visible()[static_cast<std::size_t>(ordinal)]; };
   const bool are_close = gpu(device) != outsider && gpu(peer) != outsider;
-  *properties = {.can_access = are_close ? 1 : 0, .performance_rank = are_close ? 0 : 1, .native_atomics = are_close ? 1 : 0, .nvlink = -1};
+  *properties = {.can_access = are_close ? 1 : 0,
+                 .performance_rank = are_close ? 0 : 1,
+                 .native_atomics = are_close ? 1 : 0,
+                 .nvlink = -1};
   return 0;
 }
 
@@ -289,8 +294,8 @@ Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandl
   return 0;
 }
 
-// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not the allocator. It outlives
-// the threads of streams, for which nobody waits when the process ends.
+// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not
+// the allocator. It outlives the threads of streams, for which nobody waits when the process ends.
 class Quarantine {
  public:
   void add(void* memory) {
@@ -435,7 +440,9 @@ Status pop_id() {
   return 0;
 }
 
-Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) { return this_rank.flush(records, count, dropped); }
+Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
+  return this_rank.flush(records, count, dropped);
+}
 
 const char* activity_error_name(Status status) {
   switch (status) {
@@ -448,12 +455,14 @@ const char* activity_error_name(Status status) {
 
 }  // namespace
 
-Launch::Launch(StreamHandle stream, By by) : records_(this_rank.records), stream_(reinterpret_cast<std::uintptr_t>(stream)) {
+Launch::Launch(StreamHandle stream, By by)
+    : records_(this_rank.records), stream_(reinterpret_cast<std::uintptr_t>(stream)) {
   if (by == By::this_thread && !this_rank.ids.empty()) id_ = this_rank.ids.back();
 }
 
 void Launch::ran(Nanoseconds start, Nanoseconds end) const {
-  if (records_ != nullptr) records_->add({.id = id_, .stream = stream_, .start_ns = clock_ahead + start, .end_ns = clock_ahead + end});
+  if (records_ != nullptr)
+    records_->add({.id = id_, .stream = stream_, .start_ns = clock_ahead + start, .end_ns = clock_ahead + end});
 }
 
 void enqueue(StreamHandle stream, std::function<void(Nanoseconds& end, Nanoseconds issued)> task) {

@@ -31,11 +31,14 @@ Status blas_set_stream(BlasHandle handle, StreamHandle stream) {
 template <class T>
 Status gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
             bodies::Computed<T> beta, T* c) {
-  cpu::launch(static_cast<Blas*>(handle)->stream, 0, [=] { multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c); });
+  cpu::launch(static_cast<Blas*>(handle)->stream, 0,
+              [=] { multiply_on_host(transpose_a, transpose_b, m, n, inner, a, b, beta, c); });
   return 0;
 }
 
-const char* blas_error_name(Status status) { return status == 0 ? "CUBLAS_STATUS_SUCCESS" : "an error that was planted"; }
+const char* blas_error_name(Status status) {
+  return status == 0 ? "CUBLAS_STATUS_SUCCESS" : "an error that was planted";
+}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// How waits on a GPU end when what they wait for does not come: from every state in which a rank can be when its case is over.
+// How waits on a GPU end when what they wait for does not come: from every state in which a rank can be when its case
+// is over.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -25,15 +26,17 @@ namespace {
 
 Tensor on_device(Device& device, std::int64_t count) {
   const Tensor made = device.empty(Device::compute, DType::f32, {count}, MemoryClass::other, "operand");
-  device.submit(Device::compute, {.label = "fill", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream stream) {
-                                    kernels.fill(stream, made, 1);
-                                  }});
+  device.submit(Device::compute,
+                {.label = "fill", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                   kernels.fill(stream, made, 1);
+                 }});
   return made;
 }
 
 void sum(Platform& platform, const Tensor& operand) {
-  platform.world().run(Device::compute,
-                       {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = "sum"});
+  platform.world().run(
+      Device::compute,
+      {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = operand, .out = operand, .tag = "sum"});
 }
 
 float first_of(Device& device, const Tensor& tensor) {
@@ -55,7 +58,8 @@ void no_failures(const std::vector<std::string>& failures) {
 }
 
 /// Two ranks, which add once again when all is over.
-void run_two(const std::function<void(Side&, RankOfGpus&)>& body, const cuda::VendorTables& vendor = cuda::cpu::vendor()) {
+void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
+             const cuda::VendorTables& vendor = cuda::cpu::vendor()) {
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   no_failures(testing::run_threads(2, [&](Side& side) {
     RankOfGpus rank(side, vendor, memory);
@@ -80,7 +84,8 @@ std::unique_ptr<Platform> made_by_both(Side& side, RankOfGpus& rank) {
 void begun_by_rank_0(Side& side) { side.world->barrier("rank 0 has begun"); }
 
 void give_up(Side& side) {
-  side.control.raise_abort(side.epoch.load(), {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
+  side.control.raise_abort(side.epoch.load(),
+                           {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
 }
 
 }  // namespace
@@ -115,9 +120,10 @@ TEST_CASE("a rank that has work behind a gate is released, and both go on") {
     const std::uint32_t closed = 0;
     const std::int64_t a_minute = 60'000'000'000;
     if (side.rank == 0) {
-      device.submit(Device::compute, {.label = "gate", .run = [&](const Kernels&, NativeStream stream) {
-                                        gpu.check(gpu.vendor().kernels->gate(&closed, a_minute, gpu.abort_flag(), stream), "gate");
-                                      }});
+      device.submit(Device::compute,
+                    {.label = "gate", .run = [&](const Kernels&, NativeStream stream) {
+                       gpu.check(gpu.vendor().kernels->gate(&closed, a_minute, gpu.abort_flag(), stream), "gate");
+                     }});
     }
     begun_by_rank_0(side);
     if (side.rank == 1) return give_up(side);
@@ -171,7 +177,8 @@ TEST_CASE("a deadline names who has not come") {
       // Rank 2 has nothing to wait for, and stays until the others have seen that.
       side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
     }
-    if (side.rank == 0) testing::expect(text.find("rank 2 has posted 0 of 1 calls of group world") != std::string::npos, text);
+    if (side.rank == 0)
+      testing::expect(text.find("rank 2 has posted 0 of 1 calls of group world") != std::string::npos, text);
     side.next_case();
   }));
 }
@@ -192,7 +199,8 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     return tables;
   }();
   no_failures(testing::run_threads(2, [&](Side& side) {
-    auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200), std::chrono::milliseconds(100));
+    auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200),
+                                             std::chrono::milliseconds(100));
     auto platform = rank->world.make({});
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
     if (side.rank == 0) {
@@ -234,8 +242,10 @@ TEST_CASE("an index that is out of range is told when the host synchronizes") {
 }
 
 TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and is told") {
-  cuda::GpuContext alone{
-      .rank = 3, .ordinal = 2, .check = [] {}, .give_up_at = [](Deadline now) { return now + std::chrono::seconds(20); }};
+  cuda::GpuContext alone{.rank = 3,
+                         .ordinal = 2,
+                         .check = [] {},
+                         .give_up_at = [](Deadline now) { return now + std::chrono::seconds(20); }};
   cuda::cpu::plant({});
   {
     const cuda::Gpu gpu(cuda::cpu::fragile_vendor(), alone);
@@ -251,8 +261,8 @@ TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and 
       } catch (const std::exception& error) {
         text = error.what();
       }
-      const bool is_given_back = function == "stream_destroy" || function == "event_destroy" || function == "host_free" ||
-                                 function == "destroy" || function == "free_async";
+      const bool is_given_back = function == "stream_destroy" || function == "event_destroy" ||
+                                 function == "host_free" || function == "destroy" || function == "free_async";
       CAPTURE(function, call);
       CHECK((is_given_back || !cuda::cpu::has_failed() || text.find("status 77") != std::string::npos));
       if (!text.empty()) CHECK_THAT(text, ContainsSubstring("rank 3, GPU 2"));

@@ -1,6 +1,6 @@
-// Every call that the backend makes of CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together. Whatever it was:
-// nobody waits for its deadline, the rank says what failed and where, and the next scenario on the same GPUs has the results that it always
-// has.
+// Every call that the backend makes of CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together.
+// Whatever it was: nobody waits for its deadline, the rank says what failed and where, and the next scenario on the
+// same GPUs has the results that it always has.
 #include <fmt/format.h>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -19,12 +19,16 @@ namespace {
 
 /// Trains on parts of the world, so that communicators are split, too.
 scenario::Scenario training() {
-  scenario::Scenario scenario = scenario::sleeping_stack(2).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
+  scenario::Scenario scenario =
+      scenario::sleeping_stack(2).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
   scenario.plan.mesh = {.shape = {1, 2}, .names = {"replicate", "shard"}};
   using scenario::ActionKind;
-  scenario.script.segments = {
-      {.iterations = 2,
-       .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}}}};
+  scenario.script.segments = {{.iterations = 2,
+                               .body = {{ActionKind::forward},
+                                        {ActionKind::backward},
+                                        {ActionKind::step},
+                                        {ActionKind::capture},
+                                        {ActionKind::zero_grad}}}};
   return scenario;
 }
 
@@ -38,7 +42,9 @@ std::string losses(const scenario::Run& run) {
 class Player {
  public:
   Player(Side& side, std::shared_ptr<shm::SharedMemory> memory)
-      : side_(side), gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20), std::chrono::seconds(5), true) {}
+      : side_(side),
+        gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20), std::chrono::seconds(5),
+              true) {}
 
   std::string play() {
     const auto platform = gpus_.world.make(scenario_.costs);
@@ -52,7 +58,8 @@ class Player {
       return gpus_.world.complaint();
     } catch (const std::exception& error) {
       gpus_.world.complaint();  // a consequence
-      side_.control.raise_abort(side_.epoch.load(), {.culprit = side_.rank, .reason = AbortReason::error, .text = error.what()});
+      side_.control.raise_abort(side_.epoch.load(),
+                                {.culprit = side_.rank, .reason = AbortReason::error, .text = error.what()});
       return error.what();
     }
   }
@@ -72,8 +79,8 @@ bool is_polled(const std::string& function) {
 
 /// Nothing depends on it any more: a failure there changes no result, and may go untold.
 bool is_only_given_back(const std::string& function) {
-  return function == "comm_finalize" || function == "comm_destroy" || function == "stream_destroy" || function == "event_destroy" ||
-         function == "free_async";
+  return function == "comm_finalize" || function == "comm_destroy" || function == "stream_destroy" ||
+         function == "event_destroy" || function == "free_async";
 }
 
 /// The first, the last and some between: of thousands of launches not each one is another place.
@@ -100,7 +107,8 @@ TEST_CASE("every call that fails is reported by name and place, and the next sce
     player.play();
     if (side.rank == failing) {
       for (const auto& [function, count] : cuda::cpu::calls()) {
-        for (const int call : is_polled(function) ? std::vector<int>{1, 2, 7} : chosen(count)) plans.push_back({function, call, 77});
+        for (const int call : is_polled(function) ? std::vector<int>{1, 2, 7} : chosen(count))
+          plans.push_back({function, call, 77});
       }
     }
     side.next_case();
@@ -112,7 +120,8 @@ TEST_CASE("every call that fails is reported by name and place, and the next sce
       if (side.rank == failing) {
         testing::expect(cuda::cpu::has_failed() || is_polled(plan.function), what + " was not reached");
         const bool is_told = text.find("status 77") != std::string::npos;
-        testing::expect(is_told || !cuda::cpu::has_failed() || is_only_given_back(plan.function), what + " is not told: " + text);
+        testing::expect(is_told || !cuda::cpu::has_failed() || is_only_given_back(plan.function),
+                        what + " is not told: " + text);
       }
       cuda::cpu::plant({});
       said[static_cast<std::size_t>(side.rank)].push_back(what + ": " + text);

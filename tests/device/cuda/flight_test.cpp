@@ -20,7 +20,8 @@ TEST_CASE("a group that issues a collective on a GPU is known by its name, howev
                                             .epoch = [] { return std::uint32_t{1}; }});
   page.flight(0).join_group(1, "world", std::array{0});
   const auto kept = gpu.joined({.id = 2, .name = "kept", .members = {0}});
-  for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i) gpu.joined({.id = 3 + i, .name = "young", .members = {0}});
+  for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i)
+    gpu.joined({.id = 3 + i, .name = "young", .members = {0}});
   for (std::uint64_t sequence : {0U, 1U}) {
     gpu.issued({.group = kept, .call = {.sequence = sequence}});
     CHECK(page.last_call(0) == "barrier #" + std::to_string(sequence) + " in group kept");

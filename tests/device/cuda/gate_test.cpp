@@ -19,7 +19,11 @@ Deadline soon() { return std::chrono::steady_clock::now() + 10s; }
 
 struct Bench {
   Gpu gpu{cpu::vendor(),
-          {.rank = 3, .ordinal = 0, .check = [] {}, .give_up_at = [](Deadline) { return soon(); }, .for_abort = std::chrono::seconds(5)}};
+          {.rank = 3,
+           .ordinal = 0,
+           .check = [] {},
+           .give_up_at = [](Deadline) { return soon(); },
+           .for_abort = std::chrono::seconds(5)}};
   StreamHandle held = gpu.create_stream("held"), other = gpu.create_stream("other");
   ~Bench() {
     gpu.destroy_stream(held);

@@ -56,7 +56,8 @@ class PretendedStorage final : public Storage {
   explicit PretendedStorage(std::size_t bytes) : PretendedStorage(std::make_unique<std::byte[]>(bytes), bytes) {}
 
  private:
-  PretendedStorage(std::unique_ptr<std::byte[]> memory, std::size_t bytes) : Storage(memory.get(), bytes, 1), memory_(std::move(memory)) {}
+  PretendedStorage(std::unique_ptr<std::byte[]> memory, std::size_t bytes)
+      : Storage(memory.get(), bytes, 1), memory_(std::move(memory)) {}
   std::unique_ptr<std::byte[]> memory_;
 };
 
@@ -75,7 +76,8 @@ Operands on_host(const Operands& operands) {
 
 Operands on_device(const Operands& operands) {
   Operands copies;
-  std::ranges::transform(operands, std::back_inserter(copies), [](const Tensor& operand) { return on_device(operand); });
+  std::ranges::transform(operands, std::back_inserter(copies),
+                         [](const Tensor& operand) { return on_device(operand); });
   return copies;
 }
 
@@ -120,11 +122,13 @@ class Bench {
   CudaTable cuda_{};
   bodies::IndexError index_error_{};
   Staging staging_{cuda_, {}, {}};
-  VendorTables tables_{VendorTables::current_version, sizeof(VendorTables), "test", true, &cuda_, &cublas_, nullptr, &kernel_table_};
+  VendorTables tables_{
+      VendorTables::current_version, sizeof(VendorTables), "test", true, &cuda_, &cublas_, nullptr, &kernel_table_};
 
  public:
-  CudaKernels kernels{tables_, &index_error_, staging_,
-                      [](Status status, const char* library, const char* operation) { throw Failure{status, library, operation}; }};
+  CudaKernels kernels{tables_, &index_error_, staging_, [](Status status, const char* library, const char* operation) {
+                        throw Failure{status, library, operation};
+                      }};
 };
 
 template <class T> bool is_nan(T value) {
@@ -155,7 +159,8 @@ void compare(const KernelCall& call, Bench& bench) {
   call.make(bench.kernels, bench.stream(), device);
   for (std::size_t i = 0; i < host.size(); ++i) {
     const std::string differs = difference(host[i], device[i], call.converts);
-    INFO("seed " << Catch::getSeed() << ": " << call.method << " " << call.detail << ", operand " << i << ": " << differs);
+    INFO("seed " << Catch::getSeed() << ": " << call.method << " " << call.detail << ", operand " << i << ": "
+                 << differs);
     CHECK(differs.empty());
   }
 }
@@ -195,7 +200,8 @@ TEST_CASE("cuda: every f16 and bf16 is converted as on the host, and every resul
       middles.values<double>()[3 * i + 2] = std::nextafter(middle, -1e300);
     }
     const auto copy = [](auto& k, auto s, const Operands& o) { k.copy(s, o[0], o[1]); };
-    for (const DType other : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
+    for (const DType other :
+         {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
       compare({"copy", "all 16 bits", {Tensor::host(other, {65536}), all}, copy, true}, bench);
     }
     compare({"copy", "middles", {Tensor::host(narrow, middles.shape()), middles}, copy, true}, bench);
@@ -298,8 +304,8 @@ TEST_CASE("cuda: operands that do not fit are refused in the words of the host's
         const Tensor& right = call.operands[i];
         if (!right.defined() || right.numel() == 0 || right.numel() > 100) continue;
         const DType other = right.dtype() == DType::f32 ? DType::f64 : DType::f32;
-        for (const Tensor& wrong : {Tensor{}, Tensor::host(right.dtype(), {right.numel() + 1}), Tensor::host(DType::i16, right.shape()),
-                                    Tensor::host(other, right.shape())}) {
+        for (const Tensor& wrong : {Tensor{}, Tensor::host(right.dtype(), {right.numel() + 1}),
+                                    Tensor::host(DType::i16, right.shape()), Tensor::host(other, right.shape())}) {
           Operands host = on_host(call.operands), device = on_device(call.operands);
           host[i] = wrong;
           device[i] = on_device(wrong);
@@ -346,7 +352,10 @@ TEST_CASE("cuda: an index out of range is named as on the host, the first one on
     const Tensor ids = Tensor::of<std::int64_t>({rows}, std::vector<std::int64_t>{0, wrong, 7777, 2});
     const Tensor matrix = any_bits(DType::f64, {rows, length}, 1), table = any_bits(DType::f64, {length, length}, 1);
     const std::vector<KernelCall> calls{
-        {"embedding", "", {matrix, table, ids}, [](auto& k, auto s, const auto& o) { k.embedding(s, o[0], o[1], o[2]); }},
+        {"embedding",
+         "",
+         {matrix, table, ids},
+         [](auto& k, auto s, const auto& o) { k.embedding(s, o[0], o[1], o[2]); }},
         {"embedding_backward",
          "",
          {table, matrix, ids},
@@ -378,7 +387,8 @@ TEST_CASE("cuda: an index out of range is named as on the host, the first one on
       CHECK(expected.starts_with(call.method + ": "));
       CHECK(actual == expected);
       check(bench.take_index_error());  // nothing any more
-      if (call.method == "embedding") CHECK(device[0].narrow(1, 2).clone() == matrix.narrow(1, 2));  // the rows of wrong ids, as they were
+      if (call.method == "embedding")
+        CHECK(device[0].narrow(1, 2).clone() == matrix.narrow(1, 2));  // the rows of wrong ids, as they were
     }
   }
 }

@@ -1,4 +1,5 @@
-// What this project uses of NVML, for one machine of two GPUs that NVLink joins: the one is idle, the other too hot. A third knows nothing.
+// What this project uses of NVML, for one machine of two GPUs that NVLink joins: the one is idle, the other too hot. A
+// third knows nothing.
 #include <cstring>
 
 namespace {

@@ -55,7 +55,8 @@ TEST_CASE("what the kernel does not say of a GPU stays unknown") {
     CHECK_FALSE(pci_place(machine.root(), bus_id).numa_node.has_value());
     CHECK_FALSE(pci_place(machine.root(), bus_id).path.empty());
   }
-  for (const char* bus_id : {"", "0000:77:00.0", "../devices", "."}) CHECK(pci_place(machine.root(), bus_id).path.empty());
+  for (const char* bus_id : {"", "0000:77:00.0", "../devices", "."})
+    CHECK(pci_place(machine.root(), bus_id).path.empty());
   CHECK(pci_place(machine.root() / "nowhere", "0000:02:00.0").path.empty());
 }
 
@@ -84,8 +85,12 @@ TEST_CASE("a list of GPUs says where each stands, what slows it, and which other
   CHECK_FALSE(second.clock_now_khz.has_value());
   CHECK(second.slowed_by == std::vector<std::string>{});  // that it has nothing to do slows nobody
   REQUIRE(second.peers.size() == 7);
-  CHECK(second.peers[0] ==
-        GpuPeer{.uuid = listing.gpus[0].uuid, .can_access = true, .performance_rank = 0, .native_atomics = true, .nvlink = {}, .pci = ""});
+  CHECK(second.peers[0] == GpuPeer{.uuid = listing.gpus[0].uuid,
+                                   .can_access = true,
+                                   .performance_rank = 0,
+                                   .native_atomics = true,
+                                   .nvlink = {},
+                                   .pci = ""});
   CHECK(second.peers[1].pci == "PHB");
   CHECK_FALSE(second.peers[6].can_access);
   CHECK_FALSE(last.numa_node.has_value());

@@ -8,22 +8,17 @@
 
 // clang-format off
 // The functions of the tables that return a status.
-#define SHARDPROOF_CUDA_FUNCTIONS(X)                                                                                          \
-  X(driver_version)                                                                                                           \
-  X(runtime_version)                                                                                                          \
-  X(device_count)                                                                                                             \
-  X(device_properties)                                                                                                        \
-  X(peer_properties)                                                                                                          \
-  X(device_state) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) X(event_create) X(event_destroy) \
-      X(event_record) X(event_query) X(event_synchronize) X(event_elapsed_ns) X(malloc_async) X(free_async) X(memset_async)   \
-          X(memcpy_async) X(host_allocate) X(host_free) X(peek_at_last_error)
+#define SHARDPROOF_CUDA_FUNCTIONS(X) \
+  X(driver_version) X(runtime_version) X(device_count) X(device_properties) X(peer_properties) \
+  X(device_state) X(set_device) X(stream_create) X(stream_destroy) X(stream_wait_event) \
+  X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) \
+  X(event_elapsed_ns) X(malloc_async) X(free_async) X(memset_async) X(memcpy_async) \
+  X(host_allocate) X(host_free) X(peek_at_last_error)
 #define SHARDPROOF_CUBLAS_FUNCTIONS(X) X(create) X(destroy) X(set_stream) X(sgemm) X(dgemm) X(bf16gemm) X(f16gemm)
-#define SHARDPROOF_NCCL_FUNCTIONS(X)                                                                                             \
-  X(version)                                                                                                                     \
-  X(get_unique_id)                                                                                                               \
-  X(comm_init_rank)                                                                                                              \
-  X(comm_get_async_error) X(comm_finalize) X(comm_destroy) X(comm_abort) X(group_start) X(group_end) X(red_op_create_premul_sum) \
-      X(red_op_destroy) X(all_gather) X(reduce_scatter) X(all_reduce) X(broadcast) X(send) X(recv)
+#define SHARDPROOF_NCCL_FUNCTIONS(X) \
+  X(version) X(get_unique_id) X(comm_init_rank) X(comm_get_async_error) X(comm_finalize) \
+  X(comm_destroy) X(comm_abort) X(group_start) X(group_end) X(red_op_create_premul_sum) \
+  X(red_op_destroy) X(all_gather) X(reduce_scatter) X(all_reduce) X(broadcast) X(send) X(recv)
 #define SHARDPROOF_ACTIVITY_FUNCTIONS(X) X(start) X(stop) X(push_id) X(pop_id) X(flush)
 // clang-format on
 
@@ -45,22 +40,14 @@ std::optional<Status> due(const char* function) {
 
 /// What is not given back would leak: such a call does its work, and then fails.
 bool gives_back(std::string_view function) {
-  return function.ends_with("_destroy") || function.ends_with("_free") || function == "destroy" || function == "free_async" ||
-         function == "stop" || function == "pop_id";
+  return function.ends_with("_destroy") || function.ends_with("_free") || function == "destroy" ||
+         function == "free_async" || function == "stop" || function == "pop_id";
 }
 
 template <auto Member> struct Fragile;
 
-#define SHARDPROOF_FRAGILE(Table, table)                                                         \
-  template <class... Arguments, Status (*Table::*Member)(Arguments...)> struct Fragile<Member> { \
-    template <const char* const* name> static Status call(Arguments... arguments) {              \
-      if (const auto status = due(*name)) {                                                      \
-        if (gives_back(*name)) (table.*Member)(arguments...);                                    \
-        return *status;                                                                          \
-      }                                                                                          \
-      return (table.*Member)(arguments...);                                                      \
-    }                                                                                            \
-  };
+#define SHARDPROOF_FRAGILE(Table, table) \
+
 SHARDPROOF_FRAGILE(CudaTable, (*vendor().cuda))
 SHARDPROOF_FRAGILE(CublasTable, (*vendor().cublas))
 SHARDPROOF_FRAGILE(NcclTable, (*vendor().nccl))

@@ -12,8 +12,8 @@ namespace shardproof::cuda {
 
 struct RankOfGpus {
   RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<shm::SharedMemory> memory,
-             std::chrono::milliseconds patience = std::chrono::seconds(20), std::chrono::milliseconds for_abort = std::chrono::seconds(5),
-             bool keeps_records = false)
+             std::chrono::milliseconds patience = std::chrono::seconds(20),
+             std::chrono::milliseconds for_abort = std::chrono::seconds(5), bool keeps_records = false)
       : world(vendor,
               {.rank = side.rank,
                .ordinal = side.rank,

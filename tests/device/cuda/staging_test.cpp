@@ -14,7 +14,8 @@ using shardproof::cuda::CopyKind;
 
 namespace {
 
-// A GPU that does what it is told when it is told to: streams are queues, and an event has happened when its number was reached.
+// A GPU that does what it is told when it is told to: streams are queues, and an event has happened when its number was
+// reached.
 struct Queues {
   struct Copy {
     void* to;
@@ -80,7 +81,8 @@ TEST_CASE("what is uploaded arrives as it was, whenever the copy runs and whatev
       };
       std::vector<Upload> uploads(200);
       const auto is_staged = [&](const Queues::Copy& copy) {
-        return std::less_equal<const void*>()(ring.data(), copy.from) && std::less<const void*>()(copy.from, ring.data() + ring.size());
+        return std::less_equal<const void*>()(ring.data(), copy.from) &&
+               std::less<const void*>()(copy.from, ring.data() + ring.size());
       };
       for (Upload& upload : uploads) {
         std::vector<std::byte> source(1 + random() % 90);

@@ -4,7 +4,8 @@
 
 #include "tests/device/cuda/cpu_vendor.hpp"
 
-extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(const char**) {
+extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(
+    const char**) {
   using namespace shardproof::cuda;
   static NcclTable nccl = *cpu::vendor().nccl;
   nccl.comm_abort = [](CommHandle) -> Status {

@@ -1,4 +1,5 @@
-// Ranks that end in the middle of what they do on their GPUs. Each case is to be run by a launcher, which says how it ended.
+// Ranks that end in the middle of what they do on their GPUs. Each case is to be run by a launcher, which says how it
+// ended.
 #include <shardproof.hpp>
 
 #include <chrono>
@@ -16,11 +17,14 @@ void sum(Rank& rank, bool takes_part) {
   const auto platform = rank.platform();
   Device& device = platform->device();
   const Tensor one = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "one");
-  device.submit(Device::compute, {.label = "fill", .writes = {one}, .run = [=](const Kernels& kernels, NativeStream stream) {
-                                    kernels.fill(stream, one, 1);
-                                  }});
+  device.submit(Device::compute,
+                {.label = "fill", .writes = {one}, .run = [=](const Kernels& kernels, NativeStream stream) {
+                   kernels.fill(stream, one, 1);
+                 }});
   if (takes_part) {
-    platform->world().run(Device::compute, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = one, .out = one, .tag = "sum"});
+    platform->world().run(
+        Device::compute,
+        {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = one, .out = one, .tag = "sum"});
   }
   device.synchronize();
   CHECK(device.to_host(one).values<float>()[0] == static_cast<float>(takes_part ? rank.world().size() : 1));

@@ -36,10 +36,10 @@ bool has_driver() {
 }
 
 // Column-major, and nothing but what a BLAS does: element (i, j) of a matrix stands at i + j * leading.
-int by_columns(bool transpose_first, bool transpose_second, int rows, int columns, int inner, const double* first, int first_leading,
-               const double* second, int second_leading, double beta, double* out, int out_leading) {
-  if (first_leading < std::max(1, transpose_first ? inner : rows) || second_leading < std::max(1, transpose_second ? columns : inner) ||
-      out_leading < std::max(1, rows)) {
+int by_columns(bool transpose_first, bool transpose_second, int rows, int columns, int inner, const double* first,
+               int first_leading, const double* second, int second_leading, double beta, double* out, int out_leading) {
+  if (first_leading < std::max(1, transpose_first ? inner : rows) ||
+      second_leading < std::max(1, transpose_second ? columns : inner) || out_leading < std::max(1, rows)) {
     return 7;  // CUBLAS_STATUS_INVALID_VALUE
   }
   const auto element_of = [](const double* matrix, int leading, bool transpose, int i, int j) {
@@ -49,7 +49,8 @@ int by_columns(bool transpose_first, bool transpose_second, int rows, int column
     for (int j = 0; j < columns; ++j) {
       double sum = 0;
       for (int k = 0; k < inner; ++k)
-        sum += element_of(first, first_leading, transpose_first, i, k) * element_of(second, second_leading, transpose_second, k, j);
+        sum += element_of(first, first_leading, transpose_first, i, k) *
+               element_of(second, second_leading, transpose_second, k, j);
       double& element = out[i + j * out_leading];
       element = sum + (beta == 0 ? 0 : beta * element);
     }
@@ -58,7 +59,9 @@ int by_columns(bool transpose_first, bool transpose_second, int rows, int column
 }
 
 /// Of row i and column j, where rows are so long.
-std::size_t at(int i, int j, int row) { return static_cast<std::size_t>(i) * static_cast<std::size_t>(row) + static_cast<std::size_t>(j); }
+std::size_t at(int i, int j, int row) {
+  return static_cast<std::size_t>(i) * static_cast<std::size_t>(row) + static_cast<std::size_t>(j);
+}
 
 std::vector<double> counting(int count, double from) {
   std::vector<double> values;
@@ -70,7 +73,8 @@ std::vector<double> counting(int count, double from) {
 }  // namespace
 
 TEST_CASE("a BLAS that stores by columns multiplies what is stored by rows") {
-  for (const auto [m, n, inner] : {std::array{2, 3, 4}, {3, 2, 5}, {1, 4, 1}, {4, 1, 3}, {2, 2, 0}, {0, 3, 2}, {3, 0, 2}}) {
+  for (const auto [m, n, inner] :
+       {std::array{2, 3, 4}, {3, 2, 5}, {1, 4, 1}, {4, 1, 3}, {2, 2, 0}, {0, 3, 2}, {3, 0, 2}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         for (const double beta : {0.0, 1.0}) {
@@ -88,7 +92,8 @@ TEST_CASE("a BLAS that stores by columns multiplies what is stored by rows") {
             }
           }
           CAPTURE(m, n, inner, transpose_a, transpose_b, beta);
-          CHECK(multiply_row_major(by_columns, transpose_a, transpose_b, m, n, inner, a.data(), b.data(), beta, c.data()) == 0);
+          CHECK(multiply_row_major(by_columns, transpose_a, transpose_b, m, n, inner, a.data(), b.data(), beta,
+                                   c.data()) == 0);
           CHECK(c == expected);
         }
       }
@@ -98,7 +103,12 @@ TEST_CASE("a BLAS that stores by columns multiplies what is stored by rows") {
 
 TEST_CASE("what keeps a toolkit from the GPUs is said with what was found and what to do") {
   const auto objection = [](auto spoil) {
-    DriverState state{.driver_version = 12080, .runtime_version = 12040, .gpus = 2, .status = 0, .status_name = {}, .status_text = {}};
+    DriverState state{.driver_version = 12080,
+                      .runtime_version = 12040,
+                      .gpus = 2,
+                      .status = 0,
+                      .status_name = {},
+                      .status_text = {}};
     spoil(state);
     return driver_objection(state);
   };
@@ -106,18 +116,25 @@ TEST_CASE("what keeps a toolkit from the GPUs is said with what was found and wh
   CHECK(objection([](auto& state) { state.driver_version = 12000; }).empty());  // the same major version
   CHECK(objection([](auto& state) { state.driver_version = 13010; }).empty());
   CHECK(objection([](auto& state) { state.driver_version = 0; }) ==
-        "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for CUDA 12.0 or later. In a container, start "
+        "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for CUDA 12.0 or later. In a "
+        "container, start "
         "docker with --gpus all");
   CHECK(objection([](auto& state) { state.driver_version = 11080, state.status = 35; }) ==
-        "the NVIDIA driver here is for CUDA 11.8, it was built with CUDA 12.4 and needs one for CUDA 12.0 or later: install a newer "
+        "the NVIDIA driver here is for CUDA 11.8, it was built with CUDA 12.4 and needs one for CUDA 12.0 or later: "
+        "install a newer "
         "driver, or build with an older toolkit");
-  CHECK(objection([](auto& state) { state.status = 802, state.status_name = "cudaErrorSystemNotReady", state.status_text = "not yet"; }) ==
-        "the NVIDIA driver here is for CUDA 12.8 and counts no GPUs, cudaErrorSystemNotReady (802): not yet; nvidia-smi may say more");
+  CHECK(objection([](auto& state) {
+          state.status = 802, state.status_name = "cudaErrorSystemNotReady", state.status_text = "not yet";
+        }) ==
+        "the NVIDIA driver here is for CUDA 12.8 and counts no GPUs, cudaErrorSystemNotReady (802): not yet; "
+        "nvidia-smi may say more");
   CHECK(objection([](auto& state) { state.gpus = 0; }) ==
-        "the NVIDIA driver here is for CUDA 12.8 and shows no GPU to this process; CUDA_VISIBLE_DEVICES says which it may show");
+        "the NVIDIA driver here is for CUDA 12.8 and shows no GPU to this process; CUDA_VISIBLE_DEVICES says which it "
+        "may show");
 }
 
-TEST_CASE("the module fits this program: it gives its tables where there is a driver, and the reason where there is none") {
+TEST_CASE(
+    "the module fits this program: it gives its tables where there is a driver, and the reason where there is none") {
   std::string refusal;
   try {
     const VendorTables& tables = load_vendor(REAL_MODULE);
@@ -157,7 +174,8 @@ TEST_CASE("an error of the runtime is told once, and not again by whoever comes 
 
 TEST_CASE("NVML is asked for what CUDA does not say, and unknown is what it does not say either") {
   const Nvml nvml(NVML_STAND_IN);
-  const GpuState idle = nvml.state("GPU-0"), hot = nvml.state("GPU-1"), mute = nvml.state("GPU-2"), nobody = nvml.state("GPU-9");
+  const GpuState idle = nvml.state("GPU-0"), hot = nvml.state("GPU-1"), mute = nvml.state("GPU-2"),
+                 nobody = nvml.state("GPU-9");
   CHECK(idle.clock_khz == 1'200'000);
   CHECK(idle.memory_clock_khz == 2'600'000);
   CHECK(idle.slowed_by == 1);
@@ -251,12 +269,15 @@ TEST_CASE("what keeps a module from CUPTI is said with what was found and what t
   CHECK(cupti_objection(state).empty());
   state.version = 130000;
   CHECK(cupti_objection(state) ==
-        "the libcupti.so.13 here is of version 130000, older than the 130001 that this was built with, and its records may be other ones");
+        "the libcupti.so.13 here is of version 130000, older than the 130001 that this was built with, and its records "
+        "may be other ones");
   state.lacks = "cuptiActivityFlushAll";
-  CHECK(cupti_objection(state) == "the libcupti.so.13 here has no cuptiActivityFlushAll: it is none of NVIDIA's, or of another time");
+  CHECK(cupti_objection(state) ==
+        "the libcupti.so.13 here has no cuptiActivityFlushAll: it is none of NVIDIA's, or of another time");
   state.loader_says = "libcupti.so.13: cannot open shared object file";
   CHECK(cupti_objection(state) ==
-        "there is no CUPTI here: libcupti.so.13: cannot open shared object file. It is part of the CUDA Toolkit, no driver has it, and "
+        "there is no CUPTI here: libcupti.so.13: cannot open shared object file. It is part of the CUDA Toolkit, no "
+        "driver has it, and "
         "Python's "
         "nvidia-cuda-cupti brings it; LD_LIBRARY_PATH says where it lies");
 }

@@ -37,16 +37,20 @@ TEST_CASE("a backend that fits is loaded") {
 
 TEST_CASE("what is no backend for this program is refused by name and with the reason") {
   CHECK(refusal(modules / "none.so") ==
-        "backend " + (modules / "none.so").string() + ": there is no such file; it is built where the CUDA Toolkit and NCCL are present");
+        "backend " + (modules / "none.so").string() +
+            ": there is no such file; it is built where the CUDA Toolkit and NCCL are present");
   CHECK_THAT(refusal(__FILE__), Equals(std::string("backend ") + __FILE__ + ": invalid ELF header"));
   CHECK_THAT(refusal(modules), ContainsSubstring("cannot read file data"));
   CHECK_THAT(refusal_of_misfit("unlinked"), ContainsSubstring("undefined symbol: nobody_has_this"));
-  CHECK_THAT(refusal_of_misfit("without_symbol"), EndsWith("it has no shardproof_vendor_tables, so it is no backend of shardproof"));
+  CHECK_THAT(refusal_of_misfit("without_symbol"),
+             EndsWith("it has no shardproof_vendor_tables, so it is no backend of shardproof"));
   CHECK_THAT(refusal_of_misfit("of_other_version"),
-             EndsWith(": it is of version 7 of the interface, this program of " + std::to_string(VendorTables::current_version) +
+             EndsWith(": it is of version 7 of the interface, this program of " +
+                      std::to_string(VendorTables::current_version) + ": both are to be built together"));
+  CHECK_THAT(refusal_of_misfit("of_other_size"),
+             EndsWith(": its tables take 8 bytes, this program's " + std::to_string(vendor_table_bytes) +
                       ": both are to be built together"));
-  CHECK_THAT(refusal_of_misfit("of_other_size"), EndsWith(": its tables take 8 bytes, this program's " +
-                                                          std::to_string(vendor_table_bytes) + ": both are to be built together"));
-  CHECK_THAT(refusal_of_misfit("with_reason"), EndsWith("libmisfit_with_reason.so: the driver is on holiday; call again on Monday"));
+  CHECK_THAT(refusal_of_misfit("with_reason"),
+             EndsWith("libmisfit_with_reason.so: the driver is on holiday; call again on Monday"));
   CHECK_THAT(refusal_of_misfit("without_reason"), EndsWith(": it gives no reason"));
 }

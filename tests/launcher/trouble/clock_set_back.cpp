@@ -1,4 +1,5 @@
-// To be loaded before all libraries of a process (LD_PRELOAD): its wall clock goes back by an hour whenever somebody looks at it.
+// To be loaded before all libraries of a process (LD_PRELOAD): its wall clock goes back by an hour whenever somebody
+// looks at it.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

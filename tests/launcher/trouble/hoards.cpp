@@ -1,5 +1,5 @@
-// The subjects of this program, and its main function: one that does not give back what it took from its device, and the same as one that
-// is prepared once for all ranks.
+// The subjects of this program, and its main function: one that does not give back what it took from its device, and
+// the same as one that is prepared once for all ranks.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +41,10 @@ class Hoarder : public Subject {
   std::string_view name() const override { return "hoarder"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const Seat& seat, std::unique_ptr<Trainer>& out) override {
-    if (seat.rank == 1) hoard_.push_back(seat.device.empty(Device::compute, DType::f32, {16}, MemoryClass::parameter, "hoarded"));
+  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const Seat& seat,
+               std::unique_ptr<Trainer>& out) override {
+    if (seat.rank == 1)
+      hoard_.push_back(seat.device.empty(Device::compute, DType::f32, {16}, MemoryClass::parameter, "hoarded"));
     out = std::make_unique<Idler>();
     return {};
   }
@@ -58,7 +60,8 @@ void note(const char* variable, pid_t process) {
   if (const char* const file = std::getenv(variable)) std::ofstream(file, std::ios::app) << process << std::endl;
 }
 
-/// In sessions of their own: one that stays this process's child, and one that nothing leads back to. DAEMONS names a file that has them.
+/// In sessions of their own: one that stays this process's child, and one that nothing leads back to. DAEMONS names a
+/// file that has them.
 void leave_daemons() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
@@ -85,7 +88,8 @@ void leave_daemons() {
   ::close(ends[0]);
 }
 
-/// PREPARED names a file that gets a line for each preparation, FORKED one for each copy that is asked for; PREPARE says what goes wrong.
+/// PREPARED names a file that gets a line for each preparation, FORKED one for each copy that is asked for; PREPARE
+/// says what goes wrong.
 class WarmHoarder final : public Hoarder {
  public:
   std::string_view name() const override { return "warm"; }
@@ -117,7 +121,8 @@ class WarmHoarder final : public Hoarder {
   }
   pid_t fork() override {
     note("FORKED", ::getpid());
-    if (const char* const trouble = std::getenv("PREPARE"); trouble != nullptr && std::string_view(trouble) == "copies nothing") {
+    if (const char* const trouble = std::getenv("PREPARE");
+        trouble != nullptr && std::string_view(trouble) == "copies nothing") {
       errno = EAGAIN;
       return -1;
     }

@@ -72,7 +72,8 @@ void meet(shardproof::Rank& rank) {
 
 namespace {
 
-/// EXIT=`rank microseconds`: that rank of the first world exits with 0 so long after its beginning, wherever it is then.
+/// EXIT=`rank microseconds`: that rank of the first world exits with 0 so long after its beginning, wherever it is
+/// then.
 void exit_in_time() {
   const char* const order = getenv("EXIT");
   const char* const rank = getenv("SHARDPROOF_RANK");

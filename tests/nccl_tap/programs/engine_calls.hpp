@@ -9,20 +9,21 @@
 
 namespace engine {
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in parentheses
-// clang-format off
-#define ENGINE_FUNCTIONS(X)                                                                                                    \
-  X(AllGather)                                                                                                                 \
-  X(ReduceScatter)                                                                                                             \
-  X(AllReduce)                                                                                                                 \
-  X(Broadcast)                                                                                                                 \
-  X(Bcast)                                                                                                                     \
-  X(Reduce)                                                                                                                    \
-  X(Send)                                                                                                                      \
-  X(Recv) X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank) X(CommInitRankConfig)      \
-      X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) X(RedOpCreatePreMulSum)   \
-          X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) X(CommWindowDeregister) X(CommGetAsyncError) \
-              X(GetErrorString)
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, which cannot stand in
+// parentheses clang-format off
+#define ENGINE_FUNCTIONS(X)                                                                                       \
+  X(AllGather)                                                                                                    \
+  X(ReduceScatter)                                                                                                \
+  X(AllReduce)                                                                                                    \
+  X(Broadcast)                                                                                                    \
+  X(Bcast)                                                                                                        \
+  X(Reduce)                                                                                                       \
+  X(Send)                                                                                                         \
+  X(Recv)                                                                                                         \
+  X(AlltoAll) X(Gather) X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank) X(CommInitRankConfig) \
+      X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke)              \
+          X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister)         \
+              X(CommWindowDeregister) X(CommGetAsyncError) X(GetErrorString)
 // clang-format on
 
 struct Nccl {
@@ -63,7 +64,8 @@ inline void make_all_calls(const Nccl& nccl) {
   say("comm_split", nccl.CommSplit(nullptr, 3, 0, &part, nullptr));
   ncclRedOp_t op = ncclSum;
   float factor = 0.25F;
-  say("red_op_create_premul_sum", nccl.RedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, nullptr));
+  say("red_op_create_premul_sum",
+      nccl.RedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, nullptr));
   say("red_op_destroy", nccl.RedOpDestroy(static_cast<ncclRedOp_t>(9), nullptr));
   void* handle = nullptr;
   say("comm_register", nccl.CommRegister(nullptr, buffer, 64, &handle));
@@ -87,7 +89,8 @@ inline void print_mapped(const char* part) {
   char line[4096];
   while (maps != nullptr && std::fgets(line, sizeof line, maps) != nullptr) {
     const char* const path = std::strchr(line, '/');
-    if (path != nullptr && std::strstr(line, "r-xp") != nullptr && std::strstr(path, part) != nullptr) std::printf("mapped %s", path);
+    if (path != nullptr && std::strstr(line, "r-xp") != nullptr && std::strstr(path, part) != nullptr)
+      std::printf("mapped %s", path);
   }
   if (maps != nullptr) std::fclose(maps);
 }

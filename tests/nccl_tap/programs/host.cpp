@@ -1,5 +1,5 @@
-// A program that runs an engine: `host ENGINE`, or `host TAP ENGINE` to load a tap first. Both as a harness would: the tap for all to see, the
-// engine for itself.
+// A program that runs an engine: `host ENGINE`, or `host TAP ENGINE` to load a tap first. Both as a harness would: the
+// tap for all to see, the engine for itself.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -17,10 +17,12 @@ extern "C" void engine_run() {
 #undef ENGINE_LOOKED_UP
   engine::make_all_calls(nccl);
   engine::print_mapped("libnccl");
-  // What is found without a library depends on who asks: of all but its owner, an engine that is loaded for itself is hidden.
+  // What is found without a library depends on who asks: of all but its owner, an engine that is loaded for itself is
+  // hidden.
   const bool is_next = ::dlsym(RTLD_NEXT, "engine_run") == nullptr;
   const bool is_own = ::dlsym(RTLD_DEFAULT, "engine_run") == reinterpret_cast<void*>(&engine_run);
-  const bool is_visible = ::dlsym(RTLD_DEFAULT, "malloc") != nullptr && ::dlsym(RTLD_DEFAULT, "engine_no_such_name") == nullptr;
+  const bool is_visible =
+      ::dlsym(RTLD_DEFAULT, "malloc") != nullptr && ::dlsym(RTLD_DEFAULT, "engine_no_such_name") == nullptr;
   std::printf("look-ups %s\n", is_next && is_own && is_visible ? "right" : "wrong");
   std::fflush(stdout);
 }

@@ -1,5 +1,5 @@
-// What an engine does with communicators, groups, threads and processes: `scenario NAME`. Prints what it was told; what reached NCCL, the NCCL
-// that it is linked to prints.
+// What an engine does with communicators, groups, threads and processes: `scenario NAME`. Prints what it was told; what
+// reached NCCL, the NCCL that it is linked to prints.
 #include <nccl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,9 @@ ncclComm_t join(int size, int rank, char id_byte = 'x') {
   return comm;
 }
 
-ncclResult_t all_gather(ncclComm_t comm, size_t count) { return ncclAllGather(buffer, buffer, count, ncclFloat32, comm, nullptr); }
+ncclResult_t all_gather(ncclComm_t comm, size_t count) {
+  return ncclAllGather(buffer, buffer, count, ncclFloat32, comm, nullptr);
+}
 ncclResult_t all_reduce(ncclComm_t comm, size_t count, ncclRedOp_t op = ncclSum) {
   return ncclAllReduce(buffer, buffer, count, ncclFloat32, op, comm, nullptr);
 }

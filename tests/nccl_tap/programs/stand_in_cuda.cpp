@@ -1,5 +1,5 @@
-// Stands in for the CUDA driver as far as the tap asks it: a stream runs a host function at once, and says so. One stream answers with an
-// error.
+// Stands in for the CUDA driver as far as the tap asks it: a stream runs a host function at once, and says so. One
+// stream answers with an error.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +12,7 @@ extern "C" int cuLaunchHostFunc(void* stream, void (*function)(void*), void* arg
   const auto begin = std::chrono::steady_clock::now();
   function(argument);
   const bool slept = std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(3);
-  std::printf("host function on stream %lx, 3 ms at least: %s\n", reinterpret_cast<unsigned long>(stream), slept ? "yes" : "no");
+  std::printf("host function on stream %lx, 3 ms at least: %s\n", reinterpret_cast<unsigned long>(stream),
+              slept ? "yes" : "no");
   return 0;
 }

@@ -1,5 +1,6 @@
-// Stands in for NCCL where a GPU would be needed to go on: communicators that come into being, groups, answers that are ncclSuccess. It moves no
-// data, and prints what reaches it. As in NCCL, each function has a name of its own, behind one that others may stand in front of.
+// Stands in for NCCL where a GPU would be needed to go on: communicators that come into being, groups, answers that are
+// ncclSuccess. It moves no data, and prints what reaches it. As in NCCL, each function has a name of its own, behind
+// one that others may stand in front of.
 #include <nccl.h>
 
 #include <csignal>
@@ -44,7 +45,8 @@ ncclResult_t give(ncclComm_t* where, ncclComm comm) {
 
 }  // namespace
 
-// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, and whole lists of parameters
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's own names, and whole lists of
+// parameters
 #define STAND_IN(name, parameters)                                                           \
   extern "C" ncclResult_t pnccl##name parameters;                                            \
   extern "C" ncclResult_t nccl##name parameters __attribute__((weak, alias("pnccl" #name))); \
@@ -59,7 +61,10 @@ STAND_IN(GetUniqueId, (ncclUniqueId * id)) {
   return ncclSuccess;
 }
 STAND_IN(CommInitRankConfig, (ncclComm_t * comm, int size, ncclUniqueId, int rank, ncclConfig_t* config)) {
-  return give(comm, {.number = 0, .size = size, .rank = rank, .questions_until_ready = config != nullptr && config->blocking == 0 ? 2 : 0});
+  return give(comm, {.number = 0,
+                     .size = size,
+                     .rank = rank,
+                     .questions_until_ready = config != nullptr && config->blocking == 0 ? 2 : 0});
 }
 STAND_IN(CommInitRank, (ncclComm_t * comm, int size, ncclUniqueId, int rank)) {
   return give(comm, {.number = 0, .size = size, .rank = rank});
@@ -70,7 +75,8 @@ STAND_IN(CommInitAll, (ncclComm_t * comms, int count, const int*)) {
 }
 STAND_IN(CommSplit, (ncclComm_t comm, int color, int, ncclComm_t* part, ncclConfig_t*)) {
   *part = nullptr;
-  return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : give(part, {.number = 0, .size = comm->size / 2, .rank = comm->rank / 2});
+  return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess
+                                     : give(part, {.number = 0, .size = comm->size / 2, .rank = comm->rank / 2});
 }
 STAND_IN(CommCount, (ncclComm_t comm, int* size)) {
   *size = comm->size;

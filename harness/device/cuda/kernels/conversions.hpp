@@ -32,7 +32,8 @@ SHARDPROOF_HOST_DEVICE inline float float_of(std::uint32_t bits) { return std::b
 SHARDPROOF_HOST_DEVICE inline float narrowed(double value) {
   if (!std::isnan(value)) return static_cast<float>(value);
   const std::uint64_t bits = bits_of(value);
-  return float_of(static_cast<std::uint32_t>(bits >> 63) << 31 | 0x7fc00000u | (static_cast<std::uint32_t>(bits >> 29) & 0x3fffffu));
+  return float_of(static_cast<std::uint32_t>(bits >> 63) << 31 | 0x7fc00000u |
+                  (static_cast<std::uint32_t>(bits >> 29) & 0x3fffffu));
 }
 
 SHARDPROOF_HOST_DEVICE inline double widened(float value) {
@@ -49,10 +50,14 @@ SHARDPROOF_HOST_DEVICE inline float rounded_to_odd(double value) {
   const std::uint32_t bits = bits_of(nearest);
   if (std::isnan(value) || back == value || (bits & 1u) != 0) return nearest;
   const bool outward = (back < 0 ? -back : back) < (value < 0 ? -value : value);
-  return float_of(outward ? bits + 1 : bits - 1);  // the next magnitude up or down; infinity's lower neighbour is the largest number
+  return float_of(outward
+                      ? bits + 1
+                      : bits - 1);  // the next magnitude up or down; infinity's lower neighbour is the largest number
 }
 
-SHARDPROOF_HOST_DEVICE inline float from_bf16(std::uint16_t bits) { return float_of(static_cast<std::uint32_t>(bits) << 16); }
+SHARDPROOF_HOST_DEVICE inline float from_bf16(std::uint16_t bits) {
+  return float_of(static_cast<std::uint32_t>(bits) << 16);
+}
 
 SHARDPROOF_HOST_DEVICE inline std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = bits_of(value);
@@ -61,7 +66,8 @@ SHARDPROOF_HOST_DEVICE inline std::uint16_t to_bf16(float value) {
 }
 
 SHARDPROOF_HOST_DEVICE inline float from_f16(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 0x3ffu;
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u,
+                      fraction = bits & 0x3ffu;
   if (exponent == 31) return float_of(sign | 0x7f800000u | fraction << 13);
   if (exponent == 0) return float_of(sign | bits_of(static_cast<float>(fraction) * 0x1p-24f));
   return float_of(sign | (exponent + 112) << 23 | fraction << 13);

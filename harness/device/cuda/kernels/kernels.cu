@@ -41,7 +41,8 @@ struct GpuLauncher {
     if (count == 0) return cudaSuccess;
     constexpr std::int64_t block = 256, most_blocks = 1024;
     const std::int64_t threads = std::min(count, block), blocks = std::min((count + block - 1) / block, most_blocks);
-    run<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(stream)>>>(body, count);
+    run<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(stream)>>>(body,
+                                                                                                                 count);
     return cudaGetLastError();
   }
 
@@ -50,7 +51,8 @@ struct GpuLauncher {
     return cudaGetLastError();
   }
 
-  static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream) {
+  static Status gate(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag,
+                     StreamHandle stream) {
     hold<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(open_flag, cap_ns, abort_flag);
     return cudaGetLastError();
   }
@@ -62,7 +64,8 @@ struct GpuLauncher {
 #undef SHARDPROOF_KERNEL
 #define SHARDPROOF_KERNEL(name, Body)                                                                                  \
   reinterpret_cast<const void*>(&run<bodies::Body<float>>), reinterpret_cast<const void*>(&run<bodies::Body<double>>), \
-      reinterpret_cast<const void*>(&run<bodies::Body<bodies::Bf16>>), reinterpret_cast<const void*>(&run<bodies::Body<bodies::F16>>),
+      reinterpret_cast<const void*>(&run<bodies::Body<bodies::Bf16>>),                                                 \
+      reinterpret_cast<const void*>(&run<bodies::Body<bodies::F16>>),
                                        SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_KERNEL)
 #undef SHARDPROOF_KERNEL
 #define SHARDPROOF_KERNEL(name, Body) \

@@ -112,7 +112,8 @@ template <class T> struct CrossEntropyBackward {
     const Exponentials<T> exponentials(row, length);
     for (std::int64_t j = 0; j < length; ++j) {
       const C probability = std::exp(loaded(row[j]) - exponentials.largest) / exponentials.total;
-      grad_logits[i * length + j] = rounded<T>((targets[i] == j ? probability - C{1} : probability) / static_cast<C>(rows));
+      grad_logits[i * length + j] =
+          rounded<T>((targets[i] == j ? probability - C{1} : probability) / static_cast<C>(rows));
     }
   }
 };

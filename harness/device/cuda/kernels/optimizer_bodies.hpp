@@ -14,7 +14,9 @@ template <class T> struct Sgd {
   const T* gradient;
   T step;  ///< the rate, negative
 
-  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { parameter[i] = std::fma(step, gradient[i], parameter[i]); }
+  SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
+    parameter[i] = std::fma(step, gradient[i], parameter[i]);
+  }
 };
 
 /// Adam, and AdamW if the decay is taken off the parameter instead of added to the gradient.

@@ -89,8 +89,8 @@ template <class T> struct LayerNormBackwardIn {
     by_mean /= static_cast<Computed<T>>(length);
     by_deviation /= static_cast<Computed<T>>(length);
     for (std::int64_t j = 0; j < length; ++j) {
-      const Computed<T> below =
-          moments.inverse_deviation * (loaded(slope[j]) * loaded(weight[j]) - by_mean - moments.normalized(row[j]) * by_deviation);
+      const Computed<T> below = moments.inverse_deviation * (loaded(slope[j]) * loaded(weight[j]) - by_mean -
+                                                             moments.normalized(row[j]) * by_deviation);
       deliver(out[i * length + j], below, add);
     }
   }

@@ -80,7 +80,11 @@ template <class T> struct Attended {
 
   /// `query` and `key` point to the sequence's first row.
   SHARDPROOF_HOST_DEVICE Attended(const T* query, const T* key, std::int64_t at, std::int64_t features)
-      : query_(query + at * features), key_(key), features_(features), root_(std::sqrt(static_cast<C>(features))), largest_(score(0)) {
+      : query_(query + at * features),
+        key_(key),
+        features_(features),
+        root_(std::sqrt(static_cast<C>(features))),
+        largest_(score(0)) {
     for (std::int64_t from = 1; from <= at; ++from) {
       const C next = score(from);
       if (largest_ < next) largest_ = next;
@@ -91,7 +95,9 @@ template <class T> struct Attended {
   SHARDPROOF_HOST_DEVICE C root() const { return root_; }
 
  private:
-  SHARDPROOF_HOST_DEVICE C score(std::int64_t from) const { return inner_product(query_, key_ + from * features_, features_) / root_; }
+  SHARDPROOF_HOST_DEVICE C score(std::int64_t from) const {
+    return inner_product(query_, key_ + from * features_, features_) / root_;
+  }
 
   const T* query_;
   const T* key_;
@@ -163,7 +169,8 @@ template <class T> struct AttentionBackwardQuery {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
     const Place place(i, positions, features);
     const std::int64_t begin = place.sequence;
-    const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, place.position, features);
+    const AttendedSlopes<T> slopes(query + begin, key + begin, value + begin, grad_out + begin, place.position,
+                                   features);
     Computed<T> total{0};
     for (std::int64_t from = 0; from <= place.position; ++from)
       total += slopes.by_score(from) * loaded(key[begin + from * features + place.feature]);

@@ -101,14 +101,16 @@ struct KernelTable {
   /// Spins for `ns` of real time, or until the cap is over or the word `abort_flag` is not 0.
   Status (*spin)(std::int64_t ns, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
   /// Waits until the word `open_flag` is not 0, the cap is over, or the word `abort_flag` is not 0.
-  Status (*gate)(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag, StreamHandle stream);
+  Status (*gate)(const std::uint32_t* open_flag, std::int64_t cap_ns, const std::uint32_t* abort_flag,
+                 StreamHandle stream);
 
   /// Loads every kernel onto the current device. CUDA may otherwise load a kernel at its first launch, and wait for all
   /// other kernels to end. While a gate is closed, that wait would never end.
   Status (*warm_up)();
 };
 
-/// The table whose kernels `Launcher` launches: a struct with the static functions `launch<Body>`, `spin`, `gate` and `warm_up`.
+/// The table whose kernels `Launcher` launches: a struct with the static functions `launch<Body>`, `spin`, `gate` and
+/// `warm_up`.
 template <class Launcher> constexpr KernelTable kernel_table() {
   return {
 #define SHARDPROOF_MEMBER(name, Body) .name = &Launcher::template launch<bodies::Body>,
@@ -116,7 +118,8 @@ template <class Launcher> constexpr KernelTable kernel_table() {
 #undef SHARDPROOF_MEMBER
 #define SHARDPROOF_MEMBER(name, Body)                                                                         \
   .name = {&Launcher::template launch<bodies::Body<float>>, &Launcher::template launch<bodies::Body<double>>, \
-           &Launcher::template launch<bodies::Body<bodies::Bf16>>, &Launcher::template launch<bodies::Body<bodies::F16>>},
+           &Launcher::template launch<bodies::Body<bodies::Bf16>>,                                            \
+           &Launcher::template launch<bodies::Body<bodies::F16>>},
           SHARDPROOF_CUDA_FLOAT_KERNELS(SHARDPROOF_MEMBER)
 #undef SHARDPROOF_MEMBER
 #define SHARDPROOF_MEMBER(name, Body) \
@@ -131,7 +134,7 @@ template <class Launcher> constexpr KernelTable kernel_table() {
 
 /// The size of all tables together. The code that fills the tables and the code that calls them must have the same
 /// size.
-inline constexpr std::uint32_t vendor_table_bytes =
-    sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) + sizeof(NcclTable) + sizeof(KernelTable) + sizeof(ActivityTable);
+inline constexpr std::uint32_t vendor_table_bytes = sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) +
+                                                    sizeof(NcclTable) + sizeof(KernelTable) + sizeof(ActivityTable);
 
 }  // namespace shardproof::cuda

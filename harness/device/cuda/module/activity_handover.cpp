@@ -10,12 +10,12 @@ namespace {
 
 // CUPTI hands over the longest records of a kind that it knows. Each version may append fields to a record. So this
 // file reads only the first fields, and they must keep their old offsets.
-static_assert(offsetof(KernelRecord, start) == 16 && offsetof(KernelRecord, end) == 24 && offsetof(KernelRecord, streamId) == 48 &&
-              offsetof(KernelRecord, correlationId) == 92);
-static_assert(offsetof(CopyRecord, start) == 16 && offsetof(CopyRecord, end) == 24 && offsetof(CopyRecord, streamId) == 40 &&
-              offsetof(CopyRecord, correlationId) == 44);
-static_assert(offsetof(MemsetRecord, start) == 16 && offsetof(MemsetRecord, end) == 24 && offsetof(MemsetRecord, streamId) == 40 &&
-              offsetof(MemsetRecord, correlationId) == 44);
+static_assert(offsetof(KernelRecord, start) == 16 && offsetof(KernelRecord, end) == 24 &&
+              offsetof(KernelRecord, streamId) == 48 && offsetof(KernelRecord, correlationId) == 92);
+static_assert(offsetof(CopyRecord, start) == 16 && offsetof(CopyRecord, end) == 24 &&
+              offsetof(CopyRecord, streamId) == 40 && offsetof(CopyRecord, correlationId) == 44);
+static_assert(offsetof(MemsetRecord, start) == 16 && offsetof(MemsetRecord, end) == 24 &&
+              offsetof(MemsetRecord, streamId) == 40 && offsetof(MemsetRecord, correlationId) == 44);
 
 }  // namespace
 
@@ -56,7 +56,8 @@ void ActivityHandover::read(std::uint8_t* buffer, std::size_t bytes) noexcept {
     ++dropped_;
   }
   // An incomplete record also ends a buffer. The caller that misses it reports that.
-  if (status != CUPTI_SUCCESS && status != CUPTI_ERROR_MAX_LIMIT_REACHED && status != CUPTI_ERROR_INVALID_KIND) fail(status);
+  if (status != CUPTI_SUCCESS && status != CUPTI_ERROR_MAX_LIMIT_REACHED && status != CUPTI_ERROR_INVALID_KIND)
+    fail(status);
   count_dropped();
 }
 

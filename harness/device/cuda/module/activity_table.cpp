@@ -46,7 +46,8 @@ Status stop() {
 }
 
 Status start() {
-  if (const CUptiResult status = cupti().register_callbacks(give_buffer, take_buffer); status != CUPTI_SUCCESS) return status;
+  if (const CUptiResult status = cupti().register_callbacks(give_buffer, take_buffer); status != CUPTI_SUCCESS)
+    return status;
   for (const CUpti_ActivityKind kind : recorded_kinds) {
     const CUptiResult status = cupti().enable(kind);
     if (status == CUPTI_SUCCESS) continue;
@@ -70,7 +71,9 @@ Status flush(const ActivityRecord** records, std::size_t* count, std::size_t* dr
 
 const char* cupti_error_name(Status status) {
   const char* name = nullptr;
-  return cupti().result_string(static_cast<CUptiResult>(status), &name) == CUPTI_SUCCESS && name != nullptr ? name : "an unknown status";
+  return cupti().result_string(static_cast<CUptiResult>(status), &name) == CUPTI_SUCCESS && name != nullptr
+             ? name
+             : "an unknown status";
 }
 
 // CUPTI's own texts say less than the most frequent cause.
@@ -79,7 +82,8 @@ const char* cupti_error_text(Status status) {
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
     case CUPTI_ERROR_HARDWARE_BUSY: return "another profiler looks at this process; only one can";
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES: return "this user, or this virtual machine, may not profile";
+    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
+      return "this user, or this virtual machine, may not profile";
     case CUPTI_ERROR_OUT_OF_MEMORY: return "there is no memory for records";
     default: return "times from events (--times events) do without CUPTI";
   }

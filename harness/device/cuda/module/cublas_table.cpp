@@ -33,35 +33,37 @@ Status blas_set_stream(BlasHandle handle, StreamHandle stream) {
 }
 
 template <class T, class Scale, class Gemm>
-Status product(const Gemm& gemm, BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const T* a, const T* b,
-               Scale beta, T* c) {
-  const auto by_columns = [&](bool transpose_first, bool transpose_second, int rows, int columns, int sum, const T* first,
-                              int first_leading, const T* second, int second_leading, Scale keep, T* out, int out_leading) -> Status {
+Status product(const Gemm& gemm, BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner,
+               const T* a, const T* b, Scale beta, T* c) {
+  const auto by_columns = [&](bool transpose_first, bool transpose_second, int rows, int columns, int sum,
+                              const T* first, int first_leading, const T* second, int second_leading, Scale keep,
+                              T* out, int out_leading) -> Status {
     const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
     const Scale alpha{1};
-    return gemm(native_blas(handle), operation(transpose_first), operation(transpose_second), rows, columns, sum, &alpha, first,
-                first_leading, second, second_leading, &keep, out, out_leading);
+    return gemm(native_blas(handle), operation(transpose_first), operation(transpose_second), rows, columns, sum,
+                &alpha, first, first_leading, second, second_leading, &keep, out, out_leading);
   };
   return multiply_row_major(by_columns, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 
 /// cublasGemmEx for matrices of a single low-precision type, with the arguments of the other products.
 auto gemm_in_f32(cudaDataType type) {
-  return [type](cublasHandle_t handle, cublasOperation_t first_as, cublasOperation_t second_as, int rows, int columns, int sum,
-                const float* alpha, const void* first, int first_leading, const void* second, int second_leading, const float* keep,
-                void* out, int out_leading) {
-    return cublasGemmEx(handle, first_as, second_as, rows, columns, sum, alpha, first, type, first_leading, second, type, second_leading,
-                        keep, out, type, out_leading, CUBLAS_COMPUTE_32F_PEDANTIC, CUBLAS_GEMM_DEFAULT);
+  return [type](cublasHandle_t handle, cublasOperation_t first_as, cublasOperation_t second_as, int rows, int columns,
+                int sum, const float* alpha, const void* first, int first_leading, const void* second,
+                int second_leading, const float* keep, void* out, int out_leading) {
+    return cublasGemmEx(handle, first_as, second_as, rows, columns, sum, alpha, first, type, first_leading, second,
+                        type, second_leading, keep, out, type, out_leading, CUBLAS_COMPUTE_32F_PEDANTIC,
+                        CUBLAS_GEMM_DEFAULT);
   };
 }
 
-Status sgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a, const float* b, float beta,
-             float* c) {
+Status sgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const float* a,
+             const float* b, float beta, float* c) {
   return product(cublasSgemm, handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 
-Status dgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a, const double* b, double beta,
-             double* c) {
+Status dgemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const double* a,
+             const double* b, double beta, double* c) {
   return product(cublasDgemm, handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 
@@ -70,8 +72,8 @@ Status bf16gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, in
   return product(gemm_in_f32(CUDA_R_16BF), handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 
-Status f16gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::F16* a, const bodies::F16* b,
-               float beta, bodies::F16* c) {
+Status f16gemm(BlasHandle handle, bool transpose_a, bool transpose_b, int m, int n, int inner, const bodies::F16* a,
+               const bodies::F16* b, float beta, bodies::F16* c) {
   return product(gemm_in_f32(CUDA_R_16F), handle, transpose_a, transpose_b, m, n, inner, a, b, beta, c);
 }
 

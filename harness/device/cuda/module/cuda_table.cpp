@@ -40,10 +40,12 @@ Status device_properties(int device, GpuProperties* properties) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "%s", found.name);
   const auto byte = [&](int i) { return static_cast<unsigned>(static_cast<unsigned char>(found.uuid.bytes[i])); };
-  std::snprintf(properties->uuid, sizeof properties->uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9), byte(10), byte(11), byte(12),
-                byte(13), byte(14), byte(15));
-  if (const Status status = told(cudaDeviceGetPCIBusId(properties->bus_id, sizeof properties->bus_id, device)); status != cudaSuccess)
+  std::snprintf(properties->uuid, sizeof properties->uuid,
+                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", byte(0), byte(1), byte(2),
+                byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9), byte(10), byte(11), byte(12), byte(13),
+                byte(14), byte(15));
+  if (const Status status = told(cudaDeviceGetPCIBusId(properties->bus_id, sizeof properties->bus_id, device));
+      status != cudaSuccess)
     return status;
   properties->memory_bytes = found.totalGlobalMem;
   properties->compute_major = found.major;
@@ -111,7 +113,8 @@ Status set_device(int device) {
 
 Status stream_create(StreamHandle* stream, const char* name) {
   cudaStream_t made = nullptr;
-  if (const Status status = told(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); status != cudaSuccess) return status;
+  if (const Status status = told(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); status != cudaSuccess)
+    return status;
   nvtxNameCudaStreamA(made, name);
   *stream = made;
   return cudaSuccess;
@@ -131,7 +134,9 @@ Status event_create(EventHandle* event) {
 }
 
 Status event_destroy(EventHandle event) { return told(cudaEventDestroy(native_event(event))); }
-Status event_record(EventHandle event, StreamHandle stream) { return told(cudaEventRecord(native_event(event), native_stream(stream))); }
+Status event_record(EventHandle event, StreamHandle stream) {
+  return told(cudaEventRecord(native_event(event), native_stream(stream)));
+}
 Status event_query(EventHandle event) { return told(cudaEventQuery(native_event(event))); }
 Status event_synchronize(EventHandle event) { return told(cudaEventSynchronize(native_event(event))); }
 
@@ -172,7 +177,8 @@ Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind
 
 Status host_allocate(void** host, void** device, std::size_t bytes) {
   void* memory = nullptr;
-  if (const Status status = told(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable)); status != cudaSuccess) {
+  if (const Status status = told(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
+      status != cudaSuccess) {
     return status;
   }
   std::memset(memory, 0, bytes);

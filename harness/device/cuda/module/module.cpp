@@ -27,7 +27,8 @@ DriverState look_at_driver(const CudaTable& cuda) {
 
 }  // namespace shardproof::cuda
 
-extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(const char** why) {
+extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(
+    const char** why) {
   using namespace shardproof::cuda;
   // static: the caller may keep the text
   static const std::string objection = driver_objection(look_at_driver(cuda_table()));

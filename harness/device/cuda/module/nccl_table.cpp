@@ -12,14 +12,18 @@ namespace shardproof::cuda {
 
 namespace {
 
-static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0), "communicators are aborted together, in one group: NCCL can do so since 2.22");
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0),
+              "communicators are aborted together, in one group: NCCL can do so since 2.22");
 static_assert(ncclSuccess == 0);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 
-consteval bool is_same(NcclType ours, ncclDataType_t theirs) { return static_cast<int>(ours) == static_cast<int>(theirs); }
+consteval bool is_same(NcclType ours, ncclDataType_t theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
 consteval bool is_same(NcclOp ours, ncclRedOp_t theirs) { return static_cast<int>(ours) == static_cast<int>(theirs); }
-static_assert(is_same(NcclType::i8, ncclInt8) && is_same(NcclType::u8, ncclUint8) && is_same(NcclType::i32, ncclInt32) &&
-              is_same(NcclType::i64, ncclInt64) && is_same(NcclType::f16, ncclFloat16) && is_same(NcclType::f32, ncclFloat32) &&
+static_assert(is_same(NcclType::i8, ncclInt8) && is_same(NcclType::u8, ncclUint8) &&
+              is_same(NcclType::i32, ncclInt32) && is_same(NcclType::i64, ncclInt64) &&
+              is_same(NcclType::f16, ncclFloat16) && is_same(NcclType::f32, ncclFloat32) &&
               is_same(NcclType::f64, ncclFloat64) && is_same(NcclType::bf16, ncclBfloat16));
 static_assert(is_same(NcclOp::sum, ncclSum) && is_same(NcclOp::max, ncclMax) && is_same(NcclOp::min, ncclMin) &&
               is_same(NcclOp::avg, ncclAvg));
@@ -99,7 +103,8 @@ Status red_op_create_premul_sum(NcclOp* op, double factor, NcclType type, CommHa
   alignas(std::int64_t) std::byte scalar[sizeof(std::int64_t)] = {};
   bodies::store(element_type(type), scalar, 0, factor);
   ncclRedOp_t made{};
-  const ncclResult_t status = ncclRedOpCreatePreMulSum(&made, scalar, native_type(type), ncclScalarHostImmediate, native_comm(comm));
+  const ncclResult_t status =
+      ncclRedOpCreatePreMulSum(&made, scalar, native_type(type), ncclScalarHostImmediate, native_comm(comm));
   if (status == ncclSuccess) *op = static_cast<NcclOp>(made);
   return status;
 }
@@ -110,15 +115,18 @@ Status all_gather(const void* in, void* out, std::size_t count, NcclType type, C
   return ncclAllGather(in, out, count, native_type(type), native_comm(comm), stream_of(stream));
 }
 
-Status reduce_scatter(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream) {
+Status reduce_scatter(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                      StreamHandle stream) {
   return ncclReduceScatter(in, out, count, native_type(type), native_op(op), native_comm(comm), stream_of(stream));
 }
 
-Status all_reduce(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm, StreamHandle stream) {
+Status all_reduce(const void* in, void* out, std::size_t count, NcclType type, NcclOp op, CommHandle comm,
+                  StreamHandle stream) {
   return ncclAllReduce(in, out, count, native_type(type), native_op(op), native_comm(comm), stream_of(stream));
 }
 
-Status broadcast(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm, StreamHandle stream) {
+Status broadcast(const void* in, void* out, std::size_t count, NcclType type, int root, CommHandle comm,
+                 StreamHandle stream) {
   return ncclBroadcast(in, out, count, native_type(type), root, native_comm(comm), stream_of(stream));
 }
 
@@ -134,7 +142,8 @@ const char* nccl_error_text(Status status) { return ncclGetErrorString(static_ca
 
 const char* last_error(CommHandle comm) {
   const char* const text = ncclGetLastError(native_comm(comm));
-  return text == nullptr || *text == '\0' ? "NCCL says nothing more; NCCL_DEBUG=WARN in the environment makes it" : text;
+  return text == nullptr || *text == '\0' ? "NCCL says nothing more; NCCL_DEBUG=WARN in the environment makes it"
+                                          : text;
 }
 
 }  // namespace

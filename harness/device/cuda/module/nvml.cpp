@@ -58,7 +58,8 @@ GpuState Nvml::state(const std::string& uuid) const {
 std::int32_t Nvml::nvlink(const std::string& uuid, const std::string& other) const {
   Device one = find(uuid), two = find(other);
   int status = -1;
-  if (one == nullptr || two == nullptr || p2p_status_ == nullptr || p2p_status_(one, two, p2p_by_nvlink, &status) != 0) return -1;
+  if (one == nullptr || two == nullptr || p2p_status_ == nullptr || p2p_status_(one, two, p2p_by_nvlink, &status) != 0)
+    return -1;
   return status == p2p_is_ok ? 1 : 0;
 }
 
