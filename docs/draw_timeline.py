@@ -41,8 +41,10 @@ def main(path):
             x, width = LEFT + WIDTH * event["ts"] / end, WIDTH * event["dur"] / end
             kind, _, label = event["name"].partition(" ")
             color = COLORS.get(kind, "#999999")
-            print(f'<rect x="{x:.1f}" y="{y}" width="{max(width - 0.8, 0.6):.1f}" height="{BAR}" fill="{color}">'
-                  f'<title>{escape(event["name"])}: {event["ts"] / 1000:g} ms, {event["dur"] / 1000:g} ms long</title></rect>')
+            print(
+                f'<rect x="{x:.1f}" y="{y}" width="{max(width - 0.8, 0.6):.1f}" height="{BAR}" fill="{color}">'
+                f'<title>{escape(event["name"])}: {event["ts"] / 1000:g} ms, {event["dur"] / 1000:g} ms long</title></rect>'
+            )
             if width > 7 * len(label) + 4:
                 print(f'<text x="{x + 4:.1f}" y="{y + 13}" fill="#ffffff">{escape(label)}</text>')
     x = LEFT

@@ -43,7 +43,12 @@ def environment(setting, preloaded=None):
 
 def effect(variables):
     """Asks the libraries for MKL's mode and ATen's kernels; None where this processor cannot run them."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROBE], env=variables | {"MKL_VERBOSE": "1"}, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROBE],
+        env=variables | {"MKL_VERBOSE": "1"},
+        text=True,
+        capture_output=True,
+    )
     mode, kernels = re.search(r"CNR:(\w+)", done.stdout), re.search(r"ATen:(.*)", done.stdout)
     return f"MKL {mode[1]}, ATen {kernels[1]}" if done.returncode == 0 and mode and kernels else None
 
@@ -73,8 +78,21 @@ class Plays:
         """By case, and whether the run ended as it should. Two ranks: kernels do not depend on their number."""
         out = self.folder / "run"
         shutil.rmtree(out, ignore_errors=True)
-        command = [self.root / "build/bin/shardproof", "run", "--subject", "pytorch", "--quiet", "--ranks", "1,2", "--profile", "eager",
-                   "--waivers", self.root / "fixtures/pytorch/waivers.json", "--out", out]
+        command = [
+            self.root / "build/bin/shardproof",
+            "run",
+            "--subject",
+            "pytorch",
+            "--quiet",
+            "--ranks",
+            "1,2",
+            "--profile",
+            "eager",
+            "--waivers",
+            self.root / "fixtures/pytorch/waivers.json",
+            "--out",
+            out,
+        ]
         # There, lest the user's link shardproof-out/latest leads to a run that is deleted.
         done = subprocess.run(command, env=variables, cwd=self.folder, text=True, capture_output=True)
         if not (out / "report.json").exists():
@@ -90,7 +108,9 @@ class Plays:
         verdicts, done = self.verdicts(variables)
         if self.first is None:
             self.first = verdicts
-        others = sorted(case for case in self.first.keys() | verdicts.keys() if self.first.get(case) != verdicts.get(case))
+        others = sorted(
+            case for case in self.first.keys() | verdicts.keys() if self.first.get(case) != verdicts.get(case)
+        )
         said = f"{len(verdicts)} cases, " + (f"{len(others)} verdicts differ" if others else "the same verdicts")
         print(f"{name:<66} {made:<30} {said}", flush=True)
         for case in others:
@@ -117,7 +137,9 @@ def main(root, is_all):
         is_own = (effect(environment(("AVX512", None, None))) or "").startswith("MKL AVX512")
         library = None if is_own else preload(folder)
         for mode in (None, "AVX2") if library else ():
-            plays.play(f"{label((mode, None, None))}, MKL as on an Intel processor", environment((mode, None, None), library))
+            plays.play(
+                f"{label((mode, None, None))}, MKL as on an Intel processor", environment((mode, None, None), library)
+            )
     return 1 if plays.failed else 0
 
 

@@ -94,7 +94,11 @@ class Optimizer:
 
     def __init__(self, plan):
         self.kind, self.rate, self.decay = plan["kind"], plan.get("rate", 0.5), plan.get("weight_decay", 0)
-        self.beta1, self.beta2, self.epsilon = plan.get("beta1", 0.9), plan.get("beta2", 0.999), plan.get("epsilon", 1e-8)
+        self.beta1, self.beta2, self.epsilon = (
+            plan.get("beta1", 0.9),
+            plan.get("beta2", 0.999),
+            plan.get("epsilon", 1e-8),
+        )
         self.moments = 0 if self.kind == "sgd" else 2
         if self.kind not in ("sgd", "adam", "adamw"):
             refuse("plan.optimizer", plan)
@@ -152,7 +156,9 @@ class Parameter:
             self.gradient = mean
         else:
             self.gradient.values[:] = [old + new for old, new in zip(self.gradient.values, mean.values)]
-            self.device.submit(COMPUTE, "reduce_copy_out", self.name, [mean.span(), self.gradient.span()], [self.gradient.span()])
+            self.device.submit(
+                COMPUTE, "reduce_copy_out", self.name, [mean.span(), self.gradient.span()], [self.gradient.span()]
+            )
 
     def step(self, optimizer):
         self.whole = None  # a whole parameter is out of date now
@@ -163,7 +169,9 @@ class Parameter:
             self.moments[-1].values[:] = [0] * len(self.shard.values)
             self.device.submit(COMPUTE, "fill", self.name, [], [self.moments[-1].span()])
         self.steps += 1
-        optimizer.update(self.steps, self.shard.values, self.gradient.values, [moment.values for moment in self.moments])
+        optimizer.update(
+            self.steps, self.shard.values, self.gradient.values, [moment.values for moment in self.moments]
+        )
         changed = [floats.span() for floats in (self.shard, *self.moments)]
         self.device.submit(COMPUTE, "optimizer", self.name, [*changed, self.gradient.span()], changed)
 
@@ -256,7 +264,9 @@ class MyTrainer(Trainer):
         expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"})
         self.groups, self.seat, self.divisor = section["wrap"], seat, model.get("init_divisor", 8)
         self.out = None  # of a forward whose backward is to come
-        self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get("loss", {"kind": "sum"})
+        self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get(
+            "loss", {"kind": "sum"}
+        )
         if self.loss_is["kind"] not in ("sum", "sum_of_squares", "dot"):
             refuse("model.loss", self.loss_is)
         expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
@@ -297,7 +307,9 @@ class MyTrainer(Trainer):
                 expect_keys(module, path, {"name", "kind", "in_features", "out_features", "bias", "contiguous"})
                 group, self.features = self.group_of(path), module["out_features"]
                 weight = self.add(join(path, "weight"), group, (module["out_features"], module["in_features"]))
-                bias = self.add(join(path, "bias"), group, (module["out_features"],)) if module.get("bias", True) else None
+                bias = (
+                    self.add(join(path, "bias"), group, (module["out_features"],)) if module.get("bias", True) else None
+                )
                 self.layers.append(Linear(self.seat.device, path, weight, bias, self.reshards(group)))
             case _:
                 refuse(path, module)

@@ -26,7 +26,12 @@ class Refusing(Subject):
 
 sys.exit(run(Refusing(), sys.argv))
 """
-ACCUMULATION = ("set_requires_gradient_sync", "set_requires_all_reduce", "set_reshard_after_backward", "set_is_last_backward")
+ACCUMULATION = (
+    "set_requires_gradient_sync",
+    "set_requires_all_reduce",
+    "set_reshard_after_backward",
+    "set_is_last_backward",
+)
 FEATURES_OF_CALLS = {
     "post_optim_event": "post_optim_event",
     "clip_grad_norm": "clip_grad_norm",
@@ -130,12 +135,18 @@ def features_of(scenario: dict) -> set[str]:
         for call in segment["body"]:
             used.update(of_call({"call": call} if isinstance(call, str) else call))
     costs = scenario.get("costs", {})
-    used.update(feature for key, feature in (("single_stream", "serial"), ("hide_undeclared_memory", "hidden_memory")) if costs.get(key))
+    used.update(
+        feature
+        for key, feature in (("single_stream", "serial"), ("hide_undeclared_memory", "hidden_memory"))
+        if costs.get(key)
+    )
     return used
 
 
 def shardproof(*arguments: str) -> str:
-    return subprocess.run([os.environ["SHARDPROOF"], *arguments], capture_output=True, text=True, timeout=600, check=False).stdout
+    return subprocess.run(
+        [os.environ["SHARDPROOF"], *arguments], capture_output=True, text=True, timeout=600, check=False
+    ).stdout
 
 
 class NeedsTest(unittest.TestCase):
@@ -147,20 +158,27 @@ class NeedsTest(unittest.TestCase):
                  if not case.get("on_request") and "generator" not in case["params"]]
         played = {}  # one world size for each
         for case in sorted(cases, key=lambda case: case["world_size"]):
-            played.setdefault((case["id"].split("[")[0], *(item for item in case["params"].items() if item[0] != "W")), case)
+            played.setdefault(
+                (case["id"].split("[")[0], *(item for item in case["params"].items() if item[0] != "W")), case
+            )
         claims: dict[str, set[str]] = {}
         for case in cases:
             claims.setdefault(case["engine"], {"thread_ranks"}).update(case["needs"])
         with tempfile.TemporaryDirectory() as folder:
             engine = Path(folder) / "engine.py"
-            engine.write_text(f"#!{sys.executable} -B" + REFUSING_ENGINE.format(claims={kind: sorted(of_kind) for kind, of_kind in claims.items()}))
+            engine.write_text(
+                f"#!{sys.executable} -B"
+                + REFUSING_ENGINE.format(claims={kind: sorted(of_kind) for kind, of_kind in claims.items()})
+            )
             engine.chmod(0o755)
             ids = [case["id"] for case in played.values()]
             shardproof("run", "--profile", "full", *ids, "--worker", str(engine), "--out", f"{folder}/run", "--quiet")
             undeclared = {}
             for case in played.values():
                 name = case["id"].replace("/", ".")
-                scenarios = [path for path in Path(folder).glob("run/worlds/*/evidence/*.json") if path.name.startswith(name)]
+                scenarios = [
+                    path for path in Path(folder).glob("run/worlds/*/evidence/*.json") if path.name.startswith(name)
+                ]
                 self.assertNotEqual(scenarios, [], case["id"])
                 used = set().union(*(features_of(json.loads(path.read_text())) for path in scenarios))
                 # An engine of this kind may refuse it.

@@ -20,7 +20,18 @@ PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_lim
 STAND_IN = "lib/libshardproof_cpu_vendor.so"
 BACKEND = "lib/shardproof/libshardproof_cuda.so"
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
-STEPS = ["doctor", "contract_1_rank", "contract_2_ranks", "suites_1_rank", "timeline", "limits", *SANITIZERS, "overlap_1_rank", "suites_2_ranks", "overlap_2_ranks"]
+STEPS = [
+    "doctor",
+    "contract_1_rank",
+    "contract_2_ranks",
+    "suites_1_rank",
+    "timeline",
+    "limits",
+    *SANITIZERS,
+    "overlap_1_rank",
+    "suites_2_ranks",
+    "overlap_2_ranks",
+]
 
 
 class GpuCheck(unittest.TestCase):
@@ -40,12 +51,25 @@ class GpuCheck(unittest.TestCase):
         return [ROOT / "gpu-check", "--prebuilt", self.prebuilt, "--out", self.out, *options]
 
     def gpu_check(self, *options, **environment):
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "NCCL_", "LD_"))}
-        return subprocess.run(self.command(*options), capture_output=True, text=True, cwd=self.scratch, timeout=300, env={**inherited, **environment},
-                              check=False)
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "NCCL_", "LD_"))
+        }
+        return subprocess.run(
+            self.command(*options),
+            capture_output=True,
+            text=True,
+            cwd=self.scratch,
+            timeout=300,
+            env={**inherited, **environment},
+            check=False,
+        )
 
     def results(self):
-        rows = [line.strip("| ").split(" | ") for line in (self.out / "summary.md").read_text().splitlines() if line.startswith("| ")]
+        rows = [
+            line.strip("| ").split(" | ")
+            for line in (self.out / "summary.md").read_text().splitlines()
+            if line.startswith("| ")
+        ]
         return {row[0]: row[1] for row in rows[1:]}
 
     def script(self, path, text):
@@ -66,14 +90,24 @@ class GpuCheck(unittest.TestCase):
         summary = (self.out / "summary.md").read_text()
         self.assertIn("# gpu-check: 9 passed, 0 failed, 3 skipped", summary)
         self.assertIn("Nothing here says anything of GPUs", summary)
-        for line in ("measured_forward_backward_us: 245000.0 us", "expected_forward_us: 85000.0 us", "forward_margin: 1.0 x"):
+        for line in (
+            "measured_forward_backward_us: 245000.0 us",
+            "expected_forward_us: 85000.0 us",
+            "forward_margin: 1.0 x",
+        ):
             self.assertIn(f"    {line}\n", summary)
         with tarfile.open(f"{self.out}.tar.gz") as archive:
             names = archive.getnames()
             report = json.load(archive.extractfile("out/runs/contract_2_ranks/report.json"))
             timeline = json.load(archive.extractfile("out/runs/timeline/report.json"))
             limits = json.load(archive.extractfile("out/logs/limits.log"))
-        for name in ("summary.md", "machine.txt", "versions.json", "logs/doctor.log", "runs/overlap_1_rank/report.json"):
+        for name in (
+            "summary.md",
+            "machine.txt",
+            "versions.json",
+            "logs/doctor.log",
+            "runs/overlap_1_rank/report.json",
+        ):
             self.assertIn(f"out/{name}", names)
         self.assertEqual(report["worlds"][0]["device"], "cuda")
         self.assertTrue(report["worlds"][0]["unfit_for_timing"])
@@ -86,7 +120,14 @@ class GpuCheck(unittest.TestCase):
         self.script(self.prebuilt / "bin/device_contract", "echo 'it is broken today' >&2; exit 1\n")
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        expected = {"contract_1_rank": "failed", "contract_2_ranks": "failed", "overlap_1_rank": "passed", "overlap_2_ranks": "passed", "timeline": "failed", "limits": "passed"}
+        expected = {
+            "contract_1_rank": "failed",
+            "contract_2_ranks": "failed",
+            "overlap_1_rank": "passed",
+            "overlap_2_ranks": "passed",
+            "timeline": "failed",
+            "limits": "passed",
+        }
         self.assertEqual({step: result for step, result in self.results().items() if step in expected}, expected)
         self.assertIn("3 failed", ended.stderr)
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
@@ -99,7 +140,9 @@ exec {BUILD}/bin/device_contract "$@"
 """)
         self.assertEqual(self.gpu_check("--dry-run").returncode, 0)
         named = hosts.read_text().split()
-        self.assertEqual((len(named), len(set(named))), (4, 4))  # in two worlds of two, the contract's and the timeline's
+        self.assertEqual(
+            (len(named), len(set(named))), (4, 4)
+        )  # in two worlds of two, the contract's and the timeline's
 
     def test_who_stops_it_stops_the_step_and_keeps_what_was_done(self):
         begun = self.scratch / "begun"
@@ -107,7 +150,9 @@ exec {BUILD}/bin/device_contract "$@"
 if [[ ${{1:-}} == --list-json ]]; then echo $$ >{begun}; exec sleep 100; fi
 exec {BUILD}/bin/device_contract "$@"
 """)
-        running = subprocess.Popen(self.command("--dry-run"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            self.command("--dry-run"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         while not begun.exists() or not begun.read_text().strip():
             self.assertIsNone(running.poll(), "it ended before the step began")
             time.sleep(0.02)
@@ -140,7 +185,9 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         for library in (cublas, cupti):
             self.shared_object(library, "", f"-Wl,-soname,{library.name}")
         stand_in = BUILD / STAND_IN
-        self.shared_object(self.prebuilt / BACKEND, "", "-Wl,--no-as-needed", stand_in, cublas, f"-Wl,-rpath,{stand_in.parent}")
+        self.shared_object(
+            self.prebuilt / BACKEND, "", "-Wl,--no-as-needed", stand_in, cublas, f"-Wl,-rpath,{stand_in.parent}"
+        )
         self.script(self.prebuilt / "bin/device_contract", f"""
 [[ ${{1:-}} == --list-gpus && :$LD_LIBRARY_PATH: != *:{cupti.parent}:* ]] || exec {BUILD}/bin/device_contract "$@"
 {BUILD}/bin/device_contract "$@" | sed 's/}}$/,"why_no_records":"it is nowhere"}}/'

@@ -59,87 +59,280 @@ def hangs(what, case, says, options=("--timeout", "1"), **rest):
 
 WAYS = [
     # Ranks that end in the middle of a case
-    dies("killed by SIGKILL", "bad/killed[W=2]", r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective"),
+    dies(
+        "killed by SIGKILL",
+        "bad/killed[W=2]",
+        r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective",
+    ),
     dies("a segmentation fault", "bad/segfault[W=2]", r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault"),
     dies("abort()", "dies/aborts[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\) in dies/aborts"),
-    dies("an exception in a thread of its own", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"),
+    dies(
+        "an exception in a thread of its own", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"
+    ),
     dies("_exit(0)", "bad/exits[W=2,code=0]", r"^rank 1 exited with code 0 in bad/exits"),
-    dies("exit(0), with all destructors", "dies/leaves_main_behind[W=2]", r"^rank 1 exited with code 0 in dies/leaves_main_behind"),
+    dies(
+        "exit(0), with all destructors",
+        "dies/leaves_main_behind[W=2]",
+        r"^rank 1 exited with code 0 in dies/leaves_main_behind",
+    ),
     dies("the exit code of bad arguments", "bad/exits[W=2,code=2]", r"^rank 1 exited with code 2 in bad/exits"),
-    dies("the exit code of a rank that cannot join", "bad/exits[W=2,code=3]", r"^rank 1 exited with code 3 in bad/exits"),
+    dies(
+        "the exit code of a rank that cannot join", "bad/exits[W=2,code=3]", r"^rank 1 exited with code 3 in bad/exits"
+    ),
     dies("rank 0 of all", "dies/as_rank_0[W=3]", r"^rank 0 died by signal 9 \(SIGKILL\) in dies/as_rank_0"),
-    dies("inside a collective", "dies/inside_a_collective[W=3]",
-         r"^rank 1 died by signal 14 \(SIGALRM\) in dies/inside_a_collective\[W=3\] inside barrier #0 in group world"),
-    dies("after its last collective", "dies/after_its_last_collective[W=2]",
-         r"^rank 1 died by signal 9 \(SIGKILL\) in dies/after_its_last_collective\[W=2\] after barrier #0 in group world"),
-    dies("all ranks at once", "dies/all_at_once[W=3]", r"^rank [012] died by signal 9 \(SIGKILL\) in dies/all_at_once\[W=3\] "),
+    dies(
+        "inside a collective",
+        "dies/inside_a_collective[W=3]",
+        r"^rank 1 died by signal 14 \(SIGALRM\) in dies/inside_a_collective\[W=3\] inside barrier #0 in group world",
+    ),
+    dies(
+        "after its last collective",
+        "dies/after_its_last_collective[W=2]",
+        r"^rank 1 died by signal 9 \(SIGKILL\) in dies/after_its_last_collective\[W=2\] after barrier #0 in group world",
+    ),
+    dies(
+        "all ranks at once",
+        "dies/all_at_once[W=3]",
+        r"^rank [012] died by signal 9 \(SIGKILL\) in dies/all_at_once\[W=3\] ",
+    ),
     # Cases that fail while their ranks live
     fails("a failed CHECK on one rank", "fails/one_passes[W=2]", "failed", r"^rank\.index\(\) == 0$"),
-    fails("a failed REQUIRE while the others wait", "fails/requires[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"),
+    fails(
+        "a failed REQUIRE while the others wait", "fails/requires[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"
+    ),
     fails("an exception", "fails/throws[W=2]", "error", r"^out of paper$"),
     fails("something thrown that is no exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"),
-    fails("no assertion", "fails/checks_nothing[W=2]", "error", r"^no assertion: a case that checks nothing proves nothing$"),
-    fails("different sizes", "fails/asks_for_another_size[W=2]", "failed",
-          r"^group world, call #0: rank 0 asks for all_reduce of 3 f32 \(sum\), rank 1 for all_reduce of 4 f32 \(sum\)$"),
-    fails("different collectives", "fails/asks_for_another_collective[W=2]", "failed",
-          r"^group world, call #0: rank 0 asks for barrier, rank 1 for all_reduce of 3 f32 \(sum\)$"),
-    fails("ranks that wait for each other", "fails/waits_in_a_circle[W=2]", "error",
-          r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier #0 in group right for rank 0$"),
-    fails("a rank that ends the case while others wait for it", "fails/leaves_the_others_waiting[W=3]", "error",
-          r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 2"),
-    fails("a body that swallows its release", "fails/swallows_its_release[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"),
-    fails("a rank that comes too late", "fails/gives_up_waiting[W=2]", "error",
-          r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)$"),
-    fails("memory of its device that its subject keeps", "fails/is_not_quiet_at_its_end[W=2]", "failed",
-          r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter "hoarded" of 64 bytes$'),
-    fails("a SECTION", "fails/has_a_section[W=2]", "error", r"^SECTION \"of its own\" at .*a ranked case runs its body once"),
+    fails(
+        "no assertion",
+        "fails/checks_nothing[W=2]",
+        "error",
+        r"^no assertion: a case that checks nothing proves nothing$",
+    ),
+    fails(
+        "different sizes",
+        "fails/asks_for_another_size[W=2]",
+        "failed",
+        r"^group world, call #0: rank 0 asks for all_reduce of 3 f32 \(sum\), rank 1 for all_reduce of 4 f32 \(sum\)$",
+    ),
+    fails(
+        "different collectives",
+        "fails/asks_for_another_collective[W=2]",
+        "failed",
+        r"^group world, call #0: rank 0 asks for barrier, rank 1 for all_reduce of 3 f32 \(sum\)$",
+    ),
+    fails(
+        "ranks that wait for each other",
+        "fails/waits_in_a_circle[W=2]",
+        "error",
+        r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier #0 in group right for rank 0$",
+    ),
+    fails(
+        "a rank that ends the case while others wait for it",
+        "fails/leaves_the_others_waiting[W=3]",
+        "error",
+        r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 2",
+    ),
+    fails(
+        "a body that swallows its release",
+        "fails/swallows_its_release[W=2]",
+        "failed",
+        r"^rank\.world\(\)\.size\(\) == 3$",
+    ),
+    fails(
+        "a rank that comes too late",
+        "fails/gives_up_waiting[W=2]",
+        "error",
+        r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)$",
+    ),
+    fails(
+        "memory of its device that its subject keeps",
+        "fails/is_not_quiet_at_its_end[W=2]",
+        "failed",
+        r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter "hoarded" of 64 bytes$',
+    ),
+    fails(
+        "a SECTION",
+        "fails/has_a_section[W=2]",
+        "error",
+        r"^SECTION \"of its own\" at .*a ranked case runs its body once",
+    ),
     fails("a GENERATE", "fails/has_a_generator[W=2]", "error", r"^GENERATE: a ranked case runs its body once"),
     fails("a skip that one rank asks for", "skip/asked_by_one[W=3]", "skipped", r"^no paper$", code=0),
     fails("a skip while another rank fails", "skip/while_another_fails[W=2]", "failed", r"^false$"),
     # Ranks that do not come to an end
-    hangs("a loop without a collective", "hang/spins[W=2]",
-          r"^rank 1 never entered barrier #0 in group world \(rank 0 waits since .* s\); it is in hang/spins\[W=2\] before its first collective"),
+    hangs(
+        "a loop without a collective",
+        "hang/spins[W=2]",
+        r"^rank 1 never entered barrier #0 in group world \(rank 0 waits since .* s\); it is in hang/spins\[W=2\] before its first collective",
+    ),
     hangs("asleep", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world"),
-    hangs("asleep, and deaf to SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"),
-    hangs("asleep, with a handler for SIGTERM", "hang/exits_when_asked[W=2]", r"^rank 1 never entered barrier #0 in group world"),
-    hangs("stopped by SIGSTOP", "hang/stopped[W=2]", r"^rank 1 never entered all_reduce #1 of 3 f32 \(sum\) \"after the stop\" in group world"),
-    hangs("inside a collective that all have entered", "hang/inside_a_collective[W=3]",
-          r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all have entered since .* s$",
-          options=("--timeout", "2")),
-    hangs("in a destructor", "hang/in_a_destructor[W=3]", r"^rank 2 never came to the end of the case \(ranks 0, 1 wait since .* s\)"),
-    hangs("calls without an end", "hang/slow_not_stuck[W=2]", r"in hang/slow_not_stuck\[W=2\] .*; it went on meanwhile .*: slow, not stuck"),
-    hangs("longer than a case gives itself", "hang/soon_told[W=2]", r"^rank 0 never came to the end of the case", options=()),
+    hangs(
+        "asleep, and deaf to SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"
+    ),
+    hangs(
+        "asleep, with a handler for SIGTERM",
+        "hang/exits_when_asked[W=2]",
+        r"^rank 1 never entered barrier #0 in group world",
+    ),
+    hangs(
+        "stopped by SIGSTOP",
+        "hang/stopped[W=2]",
+        r"^rank 1 never entered all_reduce #1 of 3 f32 \(sum\) \"after the stop\" in group world",
+    ),
+    hangs(
+        "inside a collective that all have entered",
+        "hang/inside_a_collective[W=3]",
+        r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all have entered since .* s$",
+        options=("--timeout", "2"),
+    ),
+    hangs(
+        "in a destructor",
+        "hang/in_a_destructor[W=3]",
+        r"^rank 2 never came to the end of the case \(ranks 0, 1 wait since .* s\)",
+    ),
+    hangs(
+        "calls without an end",
+        "hang/slow_not_stuck[W=2]",
+        r"in hang/slow_not_stuck\[W=2\] .*; it went on meanwhile .*: slow, not stuck",
+    ),
+    hangs(
+        "longer than a case gives itself",
+        "hang/soon_told[W=2]",
+        r"^rank 0 never came to the end of the case",
+        options=(),
+    ),
     # Before the first case, and after the last one
-    Way("never joins its world", "", "hung", 3, r"^rank 1 did not join its world within 30 s$", trouble="never joins", others="not_run"),
-    Way("does not end after its last case", "", "passed", 4, r"^rank 1 has left its world, and its process does not end$",
-        trouble="never leaves", options=("--timeout", "2")),  # the launcher looks at its ranks as often as that asks for
-    Way("cannot join its world", "", "not_run", 3, r"^rank 1 ended with exit code 3 before its first case:\nno place for me here",
-        trouble="refuses to join", others="not_run"),
-    Way("exit(0) before it joins", "", "crashed", 3, r"^rank 1 ended with exit code 0 before its first case, saying nothing", trouble="vanishes",
-        others="not_run"),
-    Way("abort() before it joins", "", "crashed", 4, r"^rank 1 died by signal 6 \(SIGABRT\) before its first case", trouble="crashes early",
-        others="not_run"),
-    Way("has other cases than the others", "", "not_run", 3, r"the ranks of this world do not belong together: .*cases: rank 0 has",
-        trouble="has another list", others="not_run"),
-    Way("a segmentation fault after its last case", "", "passed", 4, r"^rank 1 died by signal 11 \(SIGSEGV\) after it had left its world",
-        trouble="dies at its end"),
-    Way("an exit code after its last case", "", "passed", 4, r"^rank 1 exited with code 7 after it had left its world",
-        trouble="fails at its end"),
+    Way(
+        "never joins its world",
+        "",
+        "hung",
+        3,
+        r"^rank 1 did not join its world within 30 s$",
+        trouble="never joins",
+        others="not_run",
+    ),
+    Way(
+        "does not end after its last case",
+        "",
+        "passed",
+        4,
+        r"^rank 1 has left its world, and its process does not end$",
+        trouble="never leaves",
+        options=("--timeout", "2"),
+    ),  # the launcher looks at its ranks as often as that asks for
+    Way(
+        "cannot join its world",
+        "",
+        "not_run",
+        3,
+        r"^rank 1 ended with exit code 3 before its first case:\nno place for me here",
+        trouble="refuses to join",
+        others="not_run",
+    ),
+    Way(
+        "exit(0) before it joins",
+        "",
+        "crashed",
+        3,
+        r"^rank 1 ended with exit code 0 before its first case, saying nothing",
+        trouble="vanishes",
+        others="not_run",
+    ),
+    Way(
+        "abort() before it joins",
+        "",
+        "crashed",
+        4,
+        r"^rank 1 died by signal 6 \(SIGABRT\) before its first case",
+        trouble="crashes early",
+        others="not_run",
+    ),
+    Way(
+        "has other cases than the others",
+        "",
+        "not_run",
+        3,
+        r"the ranks of this world do not belong together: .*cases: rank 0 has",
+        trouble="has another list",
+        others="not_run",
+    ),
+    Way(
+        "a segmentation fault after its last case",
+        "",
+        "passed",
+        4,
+        r"^rank 1 died by signal 11 \(SIGSEGV\) after it had left its world",
+        trouble="dies at its end",
+    ),
+    Way(
+        "an exit code after its last case",
+        "",
+        "passed",
+        4,
+        r"^rank 1 exited with code 7 after it had left its world",
+        trouble="fails at its end",
+    ),
     # Evidence that is not what it should be
-    Way("a failure in its stream, and exit code 0", "lies/fails_and_exits_well[W=2]", "failed", 1, r"^rank\.index\(\) == 0$"),
+    Way(
+        "a failure in its stream, and exit code 0",
+        "lies/fails_and_exits_well[W=2]",
+        "failed",
+        1,
+        r"^rank\.index\(\) == 0$",
+    ),
     Way("a stream that is cut", "lies/cuts_its_stream[W=2]", "disagreed", 5, r"^rank 1 has a corrupt stream: line \d+"),
-    Way("a stream that is gone", "lies/removes_its_stream[W=2]", "disagreed", 5, r"^rank 1 has no stream to trust: ", others="disagreed"),
-    Way("a stream of another world", "lies/has_an_old_stream[W=2]", "disagreed", 5, r"^rank 1 has a stream of another world", others="disagreed"),
-    Way("a line behind the end of its stream", "lies/writes_after_its_end[W=2]", "passed", 5, r"^rank 1 has a corrupt stream: line \d+"),
-    Way("all its descriptors closed", "loud/closes_its_descriptors[W=2]", "crashed", 4,
-        r"^rank 1 exited with code 5 at the end of loud/closes_its_descriptors\[W=2\] after barrier #0 in group world"),
+    Way(
+        "a stream that is gone",
+        "lies/removes_its_stream[W=2]",
+        "disagreed",
+        5,
+        r"^rank 1 has no stream to trust: ",
+        others="disagreed",
+    ),
+    Way(
+        "a stream of another world",
+        "lies/has_an_old_stream[W=2]",
+        "disagreed",
+        5,
+        r"^rank 1 has a stream of another world",
+        others="disagreed",
+    ),
+    Way(
+        "a line behind the end of its stream",
+        "lies/writes_after_its_end[W=2]",
+        "passed",
+        5,
+        r"^rank 1 has a corrupt stream: line \d+",
+    ),
+    Way(
+        "all its descriptors closed",
+        "loud/closes_its_descriptors[W=2]",
+        "crashed",
+        4,
+        r"^rank 1 exited with code 5 at the end of loud/closes_its_descriptors\[W=2\] after barrier #0 in group world",
+    ),
     # Ranks that are copies of a process which has prepared their subject
-    dies("killed by SIGKILL, a copy", "bad/killed[W=2]",
-         r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective", options=("--subject", "warm")),
-    hangs("asleep, a copy", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world", options=("--timeout", "1", "--subject", "warm")),
-    Way("the process that ranks are copies of, killed", "dies/without_its_original[W=2]", "passed", 3,
+    dies(
+        "killed by SIGKILL, a copy",
+        "bad/killed[W=2]",
+        r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective",
+        options=("--subject", "warm"),
+    ),
+    hangs(
+        "asleep, a copy",
+        "bad/hangs[W=2]",
+        r"^rank 1 never entered barrier #0 in group world",
+        options=("--timeout", "1", "--subject", "warm"),
+    ),
+    Way(
+        "the process that ranks are copies of, killed",
+        "dies/without_its_original[W=2]",
+        "passed",
+        3,
         r"^rank 0 of 2 could not be started: process (\d+|…), of which ranks are copies, ended with signal 9 \(SIGKILL\)",
-        options=("--subject", "warm", "--isolate"), others="not_run"),
+        options=("--subject", "warm", "--isolate"),
+        others="not_run",
+    ),
     # Disorder that costs nothing
     Way("three megabytes on standard error", "loud/floods[W=2]", "passed", 0, ""),
     Way("a gigabyte on standard error", "loud/floods_a_gigabyte[W=2]", "passed", 0, ""),
@@ -150,15 +343,61 @@ WAYS = [
     Way("another working directory", "loud/changes_directory[W=2]", "passed", 0, ""),
     Way("a wall clock that is set back", "good/meets[W=2]", "passed", 0, "", clock_set_back=True),
     # The launcher's own end
-    Way("Ctrl-C", "bad/waits[W=2]", "not_run", 130, r"interrupted; the report holds what was done until then", signal=signal.SIGINT,
-        options=("--timeout", "60")),
-    Way("SIGTERM to the launcher", "bad/waits[W=2]", "not_run", 143, r"interrupted; the report holds what was done until then",
-        signal=signal.SIGTERM, options=("--timeout", "60")),
-    Way("SIGKILL to the launcher, then merge", "bad/waits[W=2]", "not_run", 5, r"has a stream without an end, and nobody saw how its process ended", signal=signal.SIGKILL, options=("--timeout", "60")),
-    Way("too few file descriptors", "", "not_run", 3, r"open files|Too many open files", prelude="ulimit -n 12;", others="not_run"),
-    Way("no process for a rank", "", "not_run", 3, r"rank 1 was not started: cannot start .*ulimit -u.*Resource temporarily unavailable", processes=2, others="not_run"),
-    Way("no thread for a rank", "", "not_run", 3, r"cannot start the thread of rank 1 of 2", processes=3,
-        options=("--fabric", "thread"), others="not_run"),
+    Way(
+        "Ctrl-C",
+        "bad/waits[W=2]",
+        "not_run",
+        130,
+        r"interrupted; the report holds what was done until then",
+        signal=signal.SIGINT,
+        options=("--timeout", "60"),
+    ),
+    Way(
+        "SIGTERM to the launcher",
+        "bad/waits[W=2]",
+        "not_run",
+        143,
+        r"interrupted; the report holds what was done until then",
+        signal=signal.SIGTERM,
+        options=("--timeout", "60"),
+    ),
+    Way(
+        "SIGKILL to the launcher, then merge",
+        "bad/waits[W=2]",
+        "not_run",
+        5,
+        r"has a stream without an end, and nobody saw how its process ended",
+        signal=signal.SIGKILL,
+        options=("--timeout", "60"),
+    ),
+    Way(
+        "too few file descriptors",
+        "",
+        "not_run",
+        3,
+        r"open files|Too many open files",
+        prelude="ulimit -n 12;",
+        others="not_run",
+    ),
+    Way(
+        "no process for a rank",
+        "",
+        "not_run",
+        3,
+        r"rank 1 was not started: cannot start .*ulimit -u.*Resource temporarily unavailable",
+        processes=2,
+        others="not_run",
+    ),
+    Way(
+        "no thread for a rank",
+        "",
+        "not_run",
+        3,
+        r"cannot start the thread of rank 1 of 2",
+        processes=3,
+        options=("--fabric", "thread"),
+        others="not_run",
+    ),
 ]
 
 
@@ -180,7 +419,9 @@ class Outcome:
             command, user = self.as_another_user(command, way.processes)
         elif way.prelude:
             command = ["/bin/bash", "-c", way.prelude + ' exec "$0" "$@"', *command]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, **user)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, **user
+        )
         if way.signal:
             self.wait_for(run)
             process.send_signal(way.signal)
@@ -197,8 +438,15 @@ class Outcome:
         """The command for a user who has no other processes, and what Popen needs for it: the limit is one of users, and root has none."""
         user = next(self.users)
         os.chown(self.folder, user, user)
-        own = {program: shutil.copy(program, self.folder) for program in (LAUNCHER, PROGRAM)}  # there this user may read them
-        limited = ["/bin/bash", "-c", f'ulimit -u {processes}; exec "$0" "$@"', *(own.get(word, word) for word in command)]
+        own = {
+            program: shutil.copy(program, self.folder) for program in (LAUNCHER, PROGRAM)
+        }  # there this user may read them
+        limited = [
+            "/bin/bash",
+            "-c",
+            f'ulimit -u {processes}; exec "$0" "$@"',
+            *(own.get(word, word) for word in command),
+        ]
         return limited, {"user": user, "group": user, "extra_groups": []}
 
     @staticmethod
@@ -261,13 +509,18 @@ def best(way, outcome):
 
 
 def table():
-    rows = ["| what ends, and how | verdict | exit code | what is told | peers free after | evidence |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| what ends, and how | verdict | exit code | what is told | peers free after | evidence |",
+        "|---|---|---|---|---|---|",
+    ]
     for way in WAYS:
         with tempfile.TemporaryDirectory() as folder:
             outcome = Outcome(way, folder)
             freed = outcome.freed_ms()
-            rows.append(f"| {way.what} | {way.verdict} | {way.code} | {shown(best(way, outcome)).replace('|', chr(92) + '|')} | "
-                        f"{'' if freed is None else f'{freed:.1f} ms'} | {outcome.kept()} |")
+            rows.append(
+                f"| {way.what} | {way.verdict} | {way.code} | {shown(best(way, outcome)).replace('|', chr(92) + '|')} | "
+                f"{'' if freed is None else f'{freed:.1f} ms'} | {outcome.kept()} |"
+            )
     return "\n".join(rows)
 
 
@@ -309,13 +562,21 @@ class Endings(unittest.TestCase):
 
     def explained_again(self, outcome):
         for world in outcome.run.glob("worlds/*/evidence/flight.json"):
-            explained = subprocess.run([LAUNCHER, "explain", str(world.parent)], capture_output=True, text=True, timeout=60)
+            explained = subprocess.run(
+                [LAUNCHER, "explain", str(world.parent)], capture_output=True, text=True, timeout=60
+            )
             number = world.parent.parent.name
-            self.assertEqual(explained.stdout, f"world {number}: {outcome.report['worlds'][int(number)]['explanation']}\n")
+            self.assertEqual(
+                explained.stdout, f"world {number}: {outcome.report['worlds'][int(number)]['explanation']}\n"
+            )
 
     def test_the_document_has_a_row_for_every_way(self):
-        rows = re.findall(r"^\| (.*?) \| (\w+) \| (\d+) \| (.*?) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-        self.assertEqual([(row[0], row[1], int(row[2])) for row in rows], [(way.what, way.verdict, way.code) for way in WAYS])
+        rows = re.findall(
+            r"^\| (.*?) \| (\w+) \| (\d+) \| (.*?) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        self.assertEqual(
+            [(row[0], row[1], int(row[2])) for row in rows], [(way.what, way.verdict, way.code) for way in WAYS]
+        )
         for row, way in zip(rows, WAYS):
             if way.says and not row[3].endswith("…"):
                 self.assertRegex(row[3], way.says.replace(r"\n", " "))

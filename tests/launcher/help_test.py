@@ -29,7 +29,9 @@ def prepare(launcher, folder, program, scenario):
     (folder / "my_tests").symlink_to(program)
     shutil.copy(scenario, folder / "scenario.json")
     runs = [("--worker", "./my_tests", "--fault", "noticed", "--out", out) for out in ("before", "after")]
-    failures = [failure(launcher, folder, ("run", *words)) for words in (*runs, ("overlap/training_overlap", "--out", "my_run"))]
+    failures = [
+        failure(launcher, folder, ("run", *words)) for words in (*runs, ("overlap/training_overlap", "--out", "my_run"))
+    ]
     shutil.copy(folder / "after/report.json", folder / "new.json")
     return failures
 

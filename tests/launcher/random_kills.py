@@ -59,7 +59,11 @@ def finished_cases(world):
         ended.append(outcomes)
     if len(ended) < RANKS:
         return {}
-    return {position: [outcomes[position] for outcomes in ended] for position in ended[0] if all(position in outcomes for outcomes in ended)}
+    return {
+        position: [outcomes[position] for outcomes in ended]
+        for position in ended[0]
+        if all(position in outcomes for outcomes in ended)
+    }
 
 
 def has_begun(stream):
@@ -80,8 +84,22 @@ def one_run(draw, folder, stops_early):
     environment = {"PATH": os.environ["PATH"]}
     if way == "exit":
         environment["EXIT"] = f"{victim} {int(delay * 1e6)}"
-    command = [LAUNCHER, "run", "good/meets[W=3]", "--repeat", str(REPEAT), "--timeout", "2", "--worker", PROGRAM, "--out", str(run)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder)
+    command = [
+        LAUNCHER,
+        "run",
+        "good/meets[W=3]",
+        "--repeat",
+        str(REPEAT),
+        "--timeout",
+        "2",
+        "--worker",
+        PROGRAM,
+        "--out",
+        str(run),
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder
+    )
     hit = way == "exit"
     if way != "exit":
         at = time.monotonic() + delay

@@ -26,7 +26,9 @@ def edited(name, text, defects):
             if file != name:
                 continue
             if text.count(old) != 1:
-                raise SystemExit(f"{name}: the defect {defect['name']} replaces a text that is there {text.count(old)} times, not once: {old}")
+                raise SystemExit(
+                    f"{name}: the defect {defect['name']} replaces a text that is there {text.count(old)} times, not once: {old}"
+                )
             text = text.replace(old, new.replace("ACTIVE", active))
     return text
 
@@ -43,7 +45,9 @@ def main():
     for name in asked.sources:
         text = (asked.root / name).read_text(encoding="utf-8")
         (asked.out / name).parent.mkdir(parents=True, exist_ok=True)
-        write_if_new(asked.out / name, f'#include "tests/mutants/active.hpp"\n#line 1 "{name}"\n{edited(name, text, defects)}')
+        write_if_new(
+            asked.out / name, f'#include "tests/mutants/active.hpp"\n#line 1 "{name}"\n{edited(name, text, defects)}'
+        )
     (asked.out / "stamp").write_text("", encoding="utf-8")
 
 

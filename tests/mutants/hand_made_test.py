@@ -40,7 +40,10 @@ class HandMade(unittest.TestCase):
 
             def play(defect):
                 cases = citing(set(defect["clauses"]))
-                environment = {"SHARDPROOF_MUTANT": identifier(defect["name"]), "SHARDPROOF_MUTANT_FROM": str(defect.get("from", 0))}
+                environment = {
+                    "SHARDPROOF_MUTANT": identifier(defect["name"]),
+                    "SHARDPROOF_MUTANT_FROM": str(defect.get("from", 0)),
+                }
                 report = player.report(cases, **environment) if cases else None
                 return [case for case in report["cases"] if case["verdict"] in BAD] if report else []
 
@@ -48,7 +51,10 @@ class HandMade(unittest.TestCase):
                 cls.failed = dict(zip((defect["name"] for defect in cls.defects), pool.map(play, cls.defects)))
         for defect in cls.defects:
             failed = cls.failed[defect["name"]]
-            print(f"{identifier(defect['name'])} {defect['name']}: {len(failed)} cases, {failed[0]['id'] if failed else 'none'}", file=sys.stderr)
+            print(
+                f"{identifier(defect['name'])} {defect['name']}: {len(failed)} cases, {failed[0]['id'] if failed else 'none'}",
+                file=sys.stderr,
+            )
 
     def test_without_a_defect_all_pass(self):
         self.assertIsNone(self.unchanged)

@@ -31,8 +31,17 @@ import unittest
 from player import BAD, WAIT_SECONDS, Player, name_of
 
 # The cases that notice most mutants, so they are played first.
-SCOUTS = ("overlap/collective_counts", "overlap/no_race", "overlap/values_exact", "overlap/live_buffers", "extensions/under_a_policy",
-          "extensions/precision_on_the_wire", "replicate/train_parity", "replicate/compile", "replicate/unused_parameters")
+SCOUTS = (
+    "overlap/collective_counts",
+    "overlap/no_race",
+    "overlap/values_exact",
+    "overlap/live_buffers",
+    "extensions/under_a_policy",
+    "extensions/precision_on_the_wire",
+    "replicate/train_parity",
+    "replicate/compile",
+    "replicate/unused_parameters",
+)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}, "combined": {"SHARDPROOF_MUTANT_TRAITS": "2"}}
 
@@ -67,15 +76,24 @@ def stages(cases):
     first = list({name_of(case): case for case in at_two}.values())
     names = {name_of(case) for case in first}
     # Each random case is a scenario of its own.
-    others = {(name_of(case), case["world_size"], case["params"].get("seed")): case for case in cases if case["world_size"] != 2}.values()
+    others = {
+        (name_of(case), case["world_size"], case["params"].get("seed")): case
+        for case in cases
+        if case["world_size"] != 2
+    }.values()
     # These cases have no form at two ranks.
     only_elsewhere = [case for case in others if name_of(case) not in names]
     elsewhere = [case for case in others if name_of(case) in names]
     scouts = [case for case in first if name_of(case) in SCOUTS]
     if len(scouts) != len(SCOUTS):
         raise AssertionError(f"not all of {SCOUTS} have a case at two ranks")
-    return [scouts, [case for case in first if case not in scouts], only_elsewhere, [case for case in at_two if case not in first],
-            elsewhere]
+    return [
+        scouts,
+        [case for case in first if case not in scouts],
+        only_elsewhere,
+        [case for case in at_two if case not in first],
+        elsewhere,
+    ]
 
 
 def outcome(player, mutant, form, parts, reached):
@@ -93,9 +111,26 @@ def unit_test_passes(file, mutant):
     """Whether a unit test's file passes on a mutant, or, without one, on the engine as it is. One that waits for ever does not."""
     environment = {**os.environ, **({"SHARDPROOF_MUTANT": mutant} if mutant else {})}
     try:
-        return subprocess.run(["/bin/sh", "-c", 'ulimit -t 10; ulimit -c 0; exec "$@"', "sh", UNIT_TESTS, "--filenames-as-tags",
-                               f"[#{pathlib.PurePath(file).stem}]", "--abort"], env=environment, cwd=ROOT, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=WAIT_SECONDS).returncode == 0
+        return (
+            subprocess.run(
+                [
+                    "/bin/sh",
+                    "-c",
+                    'ulimit -t 10; ulimit -c 0; exec "$@"',
+                    "sh",
+                    UNIT_TESTS,
+                    "--filenames-as-tags",
+                    f"[#{pathlib.PurePath(file).stem}]",
+                    "--abort",
+                ],
+                env=environment,
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=WAIT_SECONDS,
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         return False
 
@@ -106,8 +141,13 @@ def text(mutant):
 
 def table(form, outcomes):
     kinds = sorted({mutant["kind"] for mutant in outcomes})
-    columns = {"assertion": ("failed",), "error": ("error", "disagreed"), "crash": ("crashed", "hung"), "skip": ("skipped",),
-               "survived": ("survived",)}
+    columns = {
+        "assertion": ("failed",),
+        "error": ("error", "disagreed"),
+        "crash": ("crashed", "hung"),
+        "skip": ("skipped",),
+        "survived": ("survived",),
+    }
     counts = collections.Counter((mutant["kind"], column) for mutant in outcomes for column, verdicts in columns.items()
                                  if mutant["verdict"] in verdicts)
     lines = [f"{'mutants, ' + form:20}" + "".join(f"{column:>11}" for column in (*columns, "of"))]
@@ -126,7 +166,9 @@ class Mutants(unittest.TestCase):
         cls.groups = json.loads(SURVIVORS.read_text(encoding="utf-8"))
         cls.declared = {form: {name: words for group in cls.groups if group.get("form", "always") == form
                                for name, words in group["mutants"].items()} for form in FORMS}
-        left_to_unit_tests = [(group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]]
+        left_to_unit_tests = [
+            (group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]
+        ]
         memory = pathlib.Path("/dev/shm")
         with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as scratch:
             player = MutantPlayer(LAUNCHER, WORKER, scratch)
@@ -138,13 +180,21 @@ class Mutants(unittest.TestCase):
             def play_all(pool, form, mutants):
                 reached = dict(zip(by_name, pool.map(lambda cases: player.reached(cases, form), by_name.values())))
                 declared = cls.declared[form]
-                return list(pool.map(lambda mutant: outcome(player, mutant, form, parts[:2] if mutant["id"] in declared else parts, reached),
-                                     mutants))
+                return list(
+                    pool.map(
+                        lambda mutant: outcome(
+                            player, mutant, form, parts[:2] if mutant["id"] in declared else parts, reached
+                        ),
+                        mutants,
+                    )
+                )
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 # First: what waits for ever waits beside the others.
-                passed = pool.map(lambda entry: (*entry, unit_test_passes(*entry)),
-                                  [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests])
+                passed = pool.map(
+                    lambda entry: (*entry, unit_test_passes(*entry)),
+                    [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests],
+                )
                 cls.outcomes = {"always": play_all(pool, "always", mutants)}
                 noticed = {each["id"] for each in cls.outcomes["always"] if each["verdict"] != "survived"}
                 hidden = [mutant for mutant in mutants if mutant["id"] in noticed]
@@ -155,21 +205,30 @@ class Mutants(unittest.TestCase):
         CATALOGUE.with_name("outcomes.json").write_text(json.dumps(all_outcomes, indent=1) + "\n", encoding="utf-8")
         elsewhere = sum(len(group["mutants"]) for group in cls.groups if "noticed_by" in group)
         print("\n".join(table(form, outcomes) for form, outcomes in cls.outcomes.items()), file=sys.stderr)
-        print(f"a unit test notices {elsewhere} of {sum(map(len, cls.declared.values()))} declared survivors, and nothing can notice the others",
-              file=sys.stderr)
+        print(
+            f"a unit test notices {elsewhere} of {sum(map(len, cls.declared.values()))} declared survivors, and nothing can notice the others",
+            file=sys.stderr,
+        )
 
     def test_there_are_mutants_of_every_kind(self):
         counts = collections.Counter(mutant["kind"] for mutant in self.outcomes["always"])
-        self.assertEqual(set(counts), {"operator", "literal", "negated_condition", "deleted_guard", "deleted_call", "deleted_assignment"})
+        self.assertEqual(
+            set(counts),
+            {"operator", "literal", "negated_condition", "deleted_guard", "deleted_call", "deleted_assignment"},
+        )
         self.assertGreater(min(counts.values()), 5, counts)
 
     def test_every_survivor_is_declared_equivalent(self):
         for form, outcomes in self.outcomes.items():
             with self.subTest(form=form):
                 # A mutant is not active in its late form where no case comes across it that late.
-                lines = [f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
-                         for mutant in outcomes if mutant["verdict"] == "survived" and mutant["id"] not in self.declared[form]
-                         and (form == "always" or mutant["reached"])]
+                lines = [
+                    f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
+                    for mutant in outcomes
+                    if mutant["verdict"] == "survived"
+                    and mutant["id"] not in self.declared[form]
+                    and (form == "always" or mutant["reached"])
+                ]
                 if lines:
                     self.fail(f"no case notices {len(lines)} mutants:\n" + "\n".join(lines))
 

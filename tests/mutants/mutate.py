@@ -29,7 +29,14 @@ OPERATORS = {
 }
 NEGATED_BY_OPERATOR = {"==", "!="}
 # Nodes around an expression that the source does not show.
-INVISIBLE = {"ImplicitCastExpr", "ExprWithCleanups", "MaterializeTemporaryExpr", "CXXBindTemporaryExpr", "CXXConstructExpr", "ConstantExpr"}
+INVISIBLE = {
+    "ImplicitCastExpr",
+    "ExprWithCleanups",
+    "MaterializeTemporaryExpr",
+    "CXXBindTemporaryExpr",
+    "CXXConstructExpr",
+    "ConstantExpr",
+}
 COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # Expressions from another place: the source of a default is at its declaration.
 ELSEWHERE = {"CXXDefaultArgExpr", "CXXDefaultInitExpr"}
@@ -107,7 +114,17 @@ def syntax_trees(clang, source, options, folder):
 
 def dump(clang, source, options, folder):
     # All that is ours: the filter is a piece of the qualified name. The whole tree, with the standard library's, would be half a GB.
-    command = [clang, *options, "-w", "-fsyntax-only", "-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter=shardproof", str(source)]
+    command = [
+        clang,
+        *options,
+        "-w",
+        "-fsyntax-only",
+        "-Xclang",
+        "-ast-dump=json",
+        "-Xclang",
+        "-ast-dump-filter=shardproof",
+        str(source),
+    ]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if result.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {result.returncode}:\n{result.stderr}")
@@ -134,7 +151,11 @@ def enumerators(trees):
 
 def seen(node):
     """The node that the source shows: without the casts, temporaries and constructions around it."""
-    while node.get("kind") in INVISIBLE and len(node.get("inner", ())) == 1 and node["inner"][0].get("place") == node.get("place"):
+    while (
+        node.get("kind") in INVISIBLE
+        and len(node.get("inner", ())) == 1
+        and node["inner"][0].get("place") == node.get("place")
+    ):
         node = node["inner"][0]
     return node
 
@@ -236,8 +257,16 @@ class Mutator:
 
     def is_assignment(self, node):
         if node.get("kind") in ("BinaryOperator", "CompoundAssignOperator"):
-            return node["opcode"].endswith("=") and node["opcode"] not in OPERATORS or node["kind"] == "CompoundAssignOperator"
-        return node.get("kind") == "CXXOperatorCallExpr" and callee_name(node) in ("operator=", "operator+=", "operator-=")
+            return (
+                node["opcode"].endswith("=")
+                and node["opcode"] not in OPERATORS
+                or node["kind"] == "CompoundAssignOperator"
+            )
+        return node.get("kind") == "CXXOperatorCallExpr" and callee_name(node) in (
+            "operator=",
+            "operator+=",
+            "operator-=",
+        )
 
     def visit_IfStmt(self, node):
         parts = list(node["inner"])
@@ -338,7 +367,11 @@ class Mutator:
         return f"({self.text(node)})" if is_loose else self.text(node)
 
     def operator_of(self, node):
-        if node.get("kind") not in ("BinaryOperator", "CompoundAssignOperator", "CXXOperatorCallExpr") or not self.is_ours(node):
+        if node.get("kind") not in (
+            "BinaryOperator",
+            "CompoundAssignOperator",
+            "CXXOperatorCallExpr",
+        ) or not self.is_ours(node):
             return None
         operands = self.operands(node)
         if not operands:
@@ -474,8 +507,17 @@ class Catalogue:
         words = (source.name, function, kind, source.statement(place[0]), no_space(original), no_space(mutated))
         ordinal = self.repeated[words] = self.repeated.get(words, 0) + 1
         name = hashlib.sha256("\0".join((*words, str(ordinal))).encode()).hexdigest()[:8]
-        self.mutants.append({"id": name, "file": source.name, "line": source.line_of(place[0]), "function": function, "kind": kind,
-                             "original": original, "mutated": one_line(mutated)})
+        self.mutants.append(
+            {
+                "id": name,
+                "file": source.name,
+                "line": source.line_of(place[0]),
+                "function": function,
+                "kind": kind,
+                "original": original,
+                "mutated": one_line(mutated),
+            }
+        )
         return name
 
     def check(self):
@@ -506,7 +548,10 @@ def rewrite(source, catalogue):
     def choice(place, nested):
         raw = source.text(*place)
         text = render(*place, nested)
-        made = [(make, catalogue.add(source, place, kind, function, make(raw) or ";")) for kind, make, function in source.sites[place]]
+        made = [
+            (make, catalogue.add(source, place, kind, function, make(raw) or ";"))
+            for kind, make, function in source.sites[place]
+        ]
         # A statement that is left out stays out of the way of the other choices: it is the outermost.
         for make, name in sorted(made, key=lambda entry: entry[0] is leave_out):
             active = f"::shardproof::mutants::active(0x{name})"
@@ -536,7 +581,9 @@ def arguments():
     parser.add_argument("--clang", required=True)
     parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--depfile", type=pathlib.Path, help="where to write, for Make and Ninja, what the catalogue was made from")
+    parser.add_argument(
+        "--depfile", type=pathlib.Path, help="where to write, for Make and Ninja, what the catalogue was made from"
+    )
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     own, options = sys.argv[1:], []
     if "--" in own:

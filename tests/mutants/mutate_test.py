@@ -96,14 +96,21 @@ class Generator(unittest.TestCase):
 
     def test_the_mutants_of_a_source(self):
         found = self.mutate(SOURCE)
-        lines = [f"{m['function'].split('::')[-1]} {m['kind']}: {m['original']} => {m['mutated']}" for m in found["mutants"]]
+        lines = [
+            f"{m['function'].split('::')[-1]} {m['kind']}: {m['original']} => {m['mutated']}" for m in found["mutants"]
+        ]
         self.assertEqual(sorted(lines), sorted(line for line in EXPECTED.splitlines() if line))
         self.assertEqual(len({m["id"] for m in found["mutants"]}), len(lines))
-        self.assertEqual([left["text"] for left in found["left_alone"]], ["constexpr int limit = 3", "static_assert(limit > 2)"])
+        self.assertEqual(
+            [left["text"] for left in found["left_alone"]], ["constexpr int limit = 3", "static_assert(limit > 2)"]
+        )
 
     def test_the_copies_are_compiled(self):
         self.mutate(SOURCE)
-        subprocess.run([COMPILER, "-std=c++20", "-w", "-fsyntax-only", "-I", self.out, "-I", ROOT, self.out / "whole.cpp"], check=True)
+        subprocess.run(
+            [COMPILER, "-std=c++20", "-w", "-fsyntax-only", "-I", self.out, "-I", ROOT, self.out / "whole.cpp"],
+            check=True,
+        )
 
     def test_every_mutant_is_a_choice_in_a_copy(self):
         found = self.mutate(SOURCE)
@@ -112,7 +119,11 @@ class Generator(unittest.TestCase):
 
     def test_ids_outlive_edits_elsewhere(self):
         def by_text(found):
-            return {(m["function"], m["kind"], m["original"], m["mutated"]): m["id"] for m in found["mutants"] if m["function"] == "half"}
+            return {
+                (m["function"], m["kind"], m["original"], m["mutated"]): m["id"]
+                for m in found["mutants"]
+                if m["function"] == "half"
+            }
 
         before = by_text(self.mutate(SOURCE))
         after = by_text(self.mutate(SOURCE.replace("  count_ += by;\n", "  // More to come.\n\n")))
@@ -121,7 +132,9 @@ class Generator(unittest.TestCase):
 
     def test_ids_outlive_another_layout(self):
         before = [m["id"] for m in self.mutate(SOURCE)["mutants"]]
-        wrapped = SOURCE.replace("fast ? twice(by) : by", "fast  // not slow\n             ? twice(by)\n             : by")
+        wrapped = SOURCE.replace(
+            "fast ? twice(by) : by", "fast  // not slow\n             ? twice(by)\n             : by"
+        )
         self.assertNotEqual(wrapped, SOURCE)
         self.assertEqual(before, [m["id"] for m in self.mutate(wrapped)["mutants"]])
 

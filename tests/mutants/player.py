@@ -46,9 +46,27 @@ class Player:
         listing, out = folder / "listing.json", folder / "out"
         listing.write_text(json.dumps({**self.listing, "cases": cases}), encoding="utf-8")
         environment.update(SHARDPROOF_LISTING=str(listing), SHARDPROOF_MUTANT_WORKER=str(self.worker))
-        command = [self.launcher, "run", "--worker", self.front, "--quiet", "--max-skips", "0", "--timeout", str(WAIT_SECONDS), "--out", out]
-        result = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                errors="replace")
+        command = [
+            self.launcher,
+            "run",
+            "--worker",
+            self.front,
+            "--quiet",
+            "--max-skips",
+            "0",
+            "--timeout",
+            str(WAIT_SECONDS),
+            "--out",
+            out,
+        ]
+        result = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
         try:
             if result.returncode == 0:
                 return None

@@ -48,12 +48,16 @@ def backports_source(**files):
             path = pathlib.Path(folder, name.replace("_", "."))
             path.write_text(text)
             paths.append(path)
-        return subprocess.run(["awk", "-f", ROOT / "cmake/backports_source.awk", *paths], check=True, text=True, capture_output=True).stdout.splitlines()
+        return subprocess.run(
+            ["awk", "-f", ROOT / "cmake/backports_source.awk", *paths], check=True, text=True, capture_output=True
+        ).stdout.splitlines()
 
 
 def bash(script):
     """Runs a script that has sourced the set-up, and that may replace its functions."""
-    return subprocess.run(["bash", "-c", f"set -euo pipefail; source '{ROOT}/cmake/setup.sh'; {script}"], text=True, capture_output=True)
+    return subprocess.run(
+        ["bash", "-c", f"set -euo pipefail; source '{ROOT}/cmake/setup.sh'; {script}"], text=True, capture_output=True
+    )
 
 
 class BackportsSource(unittest.TestCase):
@@ -75,7 +79,9 @@ class BackportsSource(unittest.TestCase):
 
     def test_reads_one_line_sources(self):
         self.assertEqual(
-            backports_source(sources_list="# deb http://old.example/debian bookworm main\ndeb [arch=amd64] http://mirror.example/debian bookworm main\n"),
+            backports_source(
+                sources_list="# deb http://old.example/debian bookworm main\ndeb [arch=amd64] http://mirror.example/debian bookworm main\n"
+            ),
             ["bookworm-backports.list", "deb [arch=amd64] http://mirror.example/debian bookworm-backports main"],
         )
 
@@ -97,7 +103,9 @@ class BackportsSource(unittest.TestCase):
 
 class Install(unittest.TestCase):
     def test_takes_only_catch2_from_the_backports(self):
-        made = bash("on_bookworm() { true; }; backports_source() { printf 'x.list\\ndeb some where\\n'; }; install_commands g++ catch2")
+        made = bash(
+            "on_bookworm() { true; }; backports_source() { printf 'x.list\\ndeb some where\\n'; }; install_commands g++ catch2"
+        )
         self.assertEqual(
             made.stdout.splitlines(),
             [
@@ -114,10 +122,18 @@ class Install(unittest.TestCase):
         self.assertEqual(made.stdout, "apt-get update\napt-get install -y --no-install-recommends catch2\n")
 
     def test_an_old_catch2_is_missing(self):
-        installed = "dpkg-query() { printf 'installed catch2 %s\\ninstalled g++ 1\\nconfig-files cmake 1\\n' \"$found\"; };"
-        for version, missing in {"2.13.10-1": "catch2\ncmake\n", "3.7.1-0.4~bpo12+1": "cmake\n", "3.4.0-1": "cmake\n"}.items():
+        installed = (
+            "dpkg-query() { printf 'installed catch2 %s\\ninstalled g++ 1\\nconfig-files cmake 1\\n' \"$found\"; };"
+        )
+        for version, missing in {
+            "2.13.10-1": "catch2\ncmake\n",
+            "3.7.1-0.4~bpo12+1": "cmake\n",
+            "3.4.0-1": "cmake\n",
+        }.items():
             with self.subTest(version):
-                self.assertEqual(bash(f"found={version}; {installed} missing_packages catch2 g++ cmake").stdout, missing)
+                self.assertEqual(
+                    bash(f"found={version}; {installed} missing_packages catch2 g++ cmake").stdout, missing
+                )
 
     def test_no_install_names_the_commands_and_runs_none(self):
         refused = bash(
@@ -130,7 +146,9 @@ class Install(unittest.TestCase):
         self.assertIn("apt-get install -y --no-install-recommends some-package\n", refused.stderr)
 
     def test_is_silent_when_nothing_is_missing(self):
-        ready = bash("missing_packages() { true; }; install_commands() { exit 9; }; ensure_packages no build check; echo went on")
+        ready = bash(
+            "missing_packages() { true; }; install_commands() { exit 9; }; ensure_packages no build check; echo went on"
+        )
         self.assertEqual((ready.returncode, ready.stdout, ready.stderr), (0, "went on\n", ""))
 
 
@@ -168,7 +186,9 @@ class PyTorch(unittest.TestCase):
     def ensure(self, allowed="yes", **environment):
         values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0", **environment}
         script = "set -euo pipefail; source cmake/setup.sh; ensure_packages() { echo packages \"$@\"; }; ensure_pytorch \"$0\"; echo went on"
-        return subprocess.run(["bash", "-c", script, allowed], cwd=self.tree, env=values, text=True, capture_output=True)
+        return subprocess.run(
+            ["bash", "-c", script, allowed], cwd=self.tree, env=values, text=True, capture_output=True
+        )
 
     def asked(self):
         return (self.home / "asked").read_text().splitlines()
@@ -188,7 +208,9 @@ class PyTorch(unittest.TestCase):
         self.assertFalse(self.home.exists())
         self.assertIn("--no-install forbids that", refused.stderr)
         commands = refused.stderr.split("run:\n\n")[1]
-        subprocess.run(["bash", "-ec", commands], check=True, env={"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"})
+        subprocess.run(
+            ["bash", "-ec", commands], check=True, env={"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"}
+        )
         self.assertEqual(self.ensure("no").stderr, "")
 
     def test_a_package_that_has_changed_is_installed_anew(self):
@@ -228,7 +250,9 @@ class PyTorch(unittest.TestCase):
 
     def test_what_another_call_has_made_meanwhile_is_left_as_it_is(self):
         """It comes first to the lock, when this one has looked already."""
-        other = "flock() { unset -f flock; bash -c 'source cmake/setup.sh; ensure_pytorch yes' 2>other; flock \"$@\"; };"
+        other = (
+            "flock() { unset -f flock; bash -c 'source cmake/setup.sh; ensure_pytorch yes' 2>other; flock \"$@\"; };"
+        )
         script = f"set -euo pipefail; source cmake/setup.sh; {other} ensure_pytorch yes"
         values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"}
         for change, installed in (("first\n", 1), ("second\n", 2)):  # there was none; there was an older one
@@ -280,7 +304,13 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         return done.stdout.splitlines()
 
     def test_pytorch_is_for_those_who_ask_for_it(self):
-        for arguments in ((), ("overlap", "--ranks", "2"), ("--subject", "reference"), ("--worker", "w", "--subject", "pytorch"), ("pytorch",)):
+        for arguments in (
+            (),
+            ("overlap", "--ranks", "2"),
+            ("--subject", "reference"),
+            ("--worker", "w", "--subject", "pytorch"),
+            ("pytorch",),
+        ):
             with self.subTest(arguments):
                 said = self.said("run", *arguments)
                 self.assertEqual(said[0], "packages yes build")
@@ -307,7 +337,12 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
 
     def test_what_comes_after_two_dashes_is_a_filter(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
-        for arguments in (("--", "--no-install"), ("--", "--subject=pytorch"), ("--", "--subject", "pytorch"), ("overlap", "--", "--", "-h")):
+        for arguments in (
+            ("--", "--no-install"),
+            ("--", "--subject=pytorch"),
+            ("--", "--subject", "pytorch"),
+            ("overlap", "--", "--", "-h"),
+        ):
             with self.subTest(arguments):
                 said = self.said("run", *arguments)
                 self.assertNotIn("pytorch yes", said)
@@ -316,7 +351,10 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             with self.subTest(arguments):
                 said = self.said("run", "--subject", "pytorch", "--", *arguments)
                 self.assertIn("pytorch yes", said)
-                self.assertEqual(said[-1], f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager -- {' '.join(arguments)}")
+                self.assertEqual(
+                    said[-1],
+                    f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager -- {' '.join(arguments)}",
+                )
 
     def test_known_deviations_are_waived_where_nothing_else_is_said(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
@@ -339,7 +377,10 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         said = self.said("scripts/test-pytorch", "--no-install")
         self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
-        self.assertEqual([line.partition(" in ")[0] for line in said[-2:]], ["shardproof run --subject pytorch --quiet --profile eager", compared])
+        self.assertEqual(
+            [line.partition(" in ")[0] for line in said[-2:]],
+            ["shardproof run --subject pytorch --quiet --profile eager", compared],
+        )
         compiled, composable = ([each in line for line in said] for each in ("--profile compiled", "replicate-worker"))
         self.assertEqual((sum(compiled), sum(composable), sum(map(all, zip(compiled, composable)))), (2, 2, 1))
         self.assertIn(f"{compared} --all in ", "".join(self.said("scripts/test-pytorch", "--settings")))
@@ -351,8 +392,14 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
     def test_deviations_are_played_as_their_page_says(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
-        self.put("docs/pytorch.md", "[`a.json`](pytorch/a.json): one\n[`b.json`](pytorch/b.json), `--ranks 4`: [`c.json`](pytorch/c.json)\n")
-        played = [f"play {self.tree}/docs/pytorch/{one} --subject reference,pytorch" for one in ("a.json --ranks 2", "b.json --ranks 4", "c.json --ranks 2")]
+        self.put(
+            "docs/pytorch.md",
+            "[`a.json`](pytorch/a.json): one\n[`b.json`](pytorch/b.json), `--ranks 4`: [`c.json`](pytorch/c.json)\n",
+        )
+        played = [
+            f"play {self.tree}/docs/pytorch/{one} --subject reference,pytorch"
+            for one in ("a.json --ranks 2", "b.json --ranks 4", "c.json --ranks 2")
+        ]
         answer = '#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict  alike%s"; exit %d ;; esac\n'
         for words, status, ended in (("", 1, 0), (": neither plays it to its end", 0, 0), ("", 0, 1), ("", 3, 1)):
             with self.subTest(words, status=status):
@@ -361,7 +408,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.put("build/bin/shardproof", answer % (words, status))
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
-                self.assertEqual(sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played)
+                self.assertEqual(
+                    sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played
+                )
                 self.assertEqual("a.json is played as" in done.stderr, ended == 1)
 
     def test_scenarios_that_capture_values_are_played_alike(self):
@@ -374,11 +423,16 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             with self.subTest(words, status=status):
                 asked = self.tree / "build/bin/shardproof.asked"
                 asked.unlink(missing_ok=True)
-                self.put("build/bin/shardproof", f'#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n')
+                self.put(
+                    "build/bin/shardproof",
+                    f'#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n',
+                )
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
                 played = [line for line in asked.read_text().splitlines() if line.startswith("play")]
-                self.assertEqual(played, [f"play {self.tree}/docs/scenarios/values.json --ranks 4 --subject reference,pytorch"])
+                self.assertEqual(
+                    played, [f"play {self.tree}/docs/scenarios/values.json --ranks 4 --subject reference,pytorch"]
+                )
                 self.assertEqual("values.json is not played alike" in done.stderr, ended == 1)
 
     def test_arguments_that_nobody_knows_are_refused(self):
@@ -393,26 +447,42 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
     def test_every_test_and_a_selection_of_tests_exclude_each_other(self):
         refused = subprocess.run([self.tree / "test", "--all", "-R", "fabric"], text=True, capture_output=True)
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
-        self.assertEqual(refused.stderr, "shardproof: --all runs every test; leave it out to select tests with -R fabric\n")
+        self.assertEqual(
+            refused.stderr, "shardproof: --all runs every test; leave it out to select tests with -R fabric\n"
+        )
 
     def test_a_selection_of_tests_is_options_of_ctest(self):
         self.put("bin/ctest", '#!/bin/sh\necho "ctest $*" >>"$0.asked"\n')
         values = {**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}"}
         asked = self.tree / "bin/ctest.asked"
-        for selection in ("-R fabric", "-R -x", "-E slow -L unit -LE gpu", "-I 1,5 --repeat until-fail:3", "--rerun-failed"):
+        for selection in (
+            "-R fabric",
+            "-R -x",
+            "-E slow -L unit -LE gpu",
+            "-I 1,5 --repeat until-fail:3",
+            "--rerun-failed",
+        ):
             with self.subTest(selection):
                 subprocess.run([self.tree / "test", *selection.split()], env=values, text=True, capture_output=True)
                 self.assertTrue(asked.read_text().endswith(f" {selection}\n"))
                 asked.unlink()
         for arguments, said in (
-            ("fabric", "./test takes options, not the word fabric; to run the tests with fabric in their names, write: ./test -R fabric"),
-            ("-R fabric cases", "./test takes options, not the word cases; to run the tests with cases in their names, write: ./test -R cases"),
+            (
+                "fabric",
+                "./test takes options, not the word fabric; to run the tests with fabric in their names, write: ./test -R fabric",
+            ),
+            (
+                "-R fabric cases",
+                "./test takes options, not the word cases; to run the tests with cases in their names, write: ./test -R cases",
+            ),
             ("--al", "./test has no option --al; ./test --help lists its options"),
             ("--all=yes", "./test has no option --all=yes; ./test --help lists its options"),
             ("-R", "-R takes a value; ./test --help shows it"),
         ):
             with self.subTest(arguments):
-                refused = subprocess.run([self.tree / "test", *arguments.split()], env=values, text=True, capture_output=True)
+                refused = subprocess.run(
+                    [self.tree / "test", *arguments.split()], env=values, text=True, capture_output=True
+                )
                 self.assertEqual((refused.returncode, refused.stdout), (2, ""))
                 self.assertEqual(refused.stderr, f"shardproof: {said}\n")
                 self.assertFalse(asked.exists())
@@ -434,15 +504,24 @@ class Progress(unittest.TestCase):
         return re.sub(r"\d+ s\)", "T s)", done.stderr).splitlines()
 
     def test_a_stage_begins_and_ends_with_a_line(self):
-        self.assertEqual(self.said(["[0/2] Re-checking globbed directories...", "[1/3] compiling a", "-- a message", "[3/3] linking b"]),
-                         ["shardproof: building build (3 steps)", "shardproof: built build (3 steps, T s)"])
+        self.assertEqual(
+            self.said(
+                ["[0/2] Re-checking globbed directories...", "[1/3] compiling a", "-- a message", "[3/3] linking b"]
+            ),
+            ["shardproof: building build (3 steps)", "shardproof: built build (3 steps, T s)"],
+        )
 
     def test_nothing_to_do_is_a_line(self):
-        self.assertEqual(self.said(["ninja: Entering directory `build'", "ninja: no work to do."]), ["shardproof: build is up to date"])
+        self.assertEqual(
+            self.said(["ninja: Entering directory `build'", "ninja: no work to do."]),
+            ["shardproof: build is up to date"],
+        )
 
     def test_errors_are_passed_on_and_the_stage_is_not_built(self):
-        self.assertEqual(self.said(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
-                         ["shardproof: building build (3 steps)", "a.cpp:1: error", "ninja: build stopped: subcommand failed."])
+        self.assertEqual(
+            self.said(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
+            ["shardproof: building build (3 steps)", "a.cpp:1: error", "ninja: build stopped: subcommand failed."],
+        )
 
 
 class Interruption(unittest.TestCase):
@@ -456,15 +535,24 @@ class Interruption(unittest.TestCase):
                 (tree / "bin").mkdir()
                 (tree / "bin/cmake").write_text("#!/bin/sh\n")
                 # Ends as Ninja and CMake do when they are interrupted: with a code of their own, and not by the signal.
-                (tree / "bin" / command).write_text("#!/bin/bash\ntrap 'kill $!; exit 2' INT\nsleep 60 &\n: >started\nwait\n")
+                (tree / "bin" / command).write_text(
+                    "#!/bin/bash\ntrap 'kill $!; exit 2' INT\nsleep 60 &\n: >started\nwait\n"
+                )
                 for program in (tree / "bin").iterdir():
                     program.chmod(0o755)
                 script = f"set -euo pipefail; cd '{tree}'; source cmake/setup.sh; configure_and_build default build; echo went on"
                 values = {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
                 # A caller in the background may have left the signal ignored.
                 heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-                with subprocess.Popen(["bash", "-c", script], env=values, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      start_new_session=True, preexec_fn=heed) as build:
+                with subprocess.Popen(
+                    ["bash", "-c", script],
+                    env=values,
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    preexec_fn=heed,
+                ) as build:
                     while not (tree / "started").exists():
                         self.assertIsNone(build.poll())
                         time.sleep(0.01)
@@ -476,7 +564,9 @@ class Interruption(unittest.TestCase):
 
 class JunitCounts(unittest.TestCase):
     def counts(self, text):
-        return subprocess.run(["awk", "-f", ROOT / "cmake/junit_counts.awk"], input=text, text=True, capture_output=True)
+        return subprocess.run(
+            ["awk", "-f", ROOT / "cmake/junit_counts.awk"], input=text, text=True, capture_output=True
+        )
 
     def test_reads_what_ctest_writes(self):
         suite = '<?xml version="1.0"?>\n<testsuite name="x"\n\ttests="12"\n\tfailures="2"\n\tdisabled="1"\n\tskipped="3"\n\ttime="4"\n>\n<testcase name="tests=&quot;9&quot;"/>'

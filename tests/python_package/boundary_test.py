@@ -121,10 +121,20 @@ class BoundaryTest(unittest.TestCase):
             ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
             ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
             ("claims", {"other": ("timeline", b"serial")}, TypeError, "Bringer.claims['other']: b'serial' is no str"),
-            ("claims", {"other": "timeline"}, TypeError, "Bringer.claims['other']: 'timeline' is a text, not a sequence of features; write ('timeline',)"),
+            (
+                "claims",
+                {"other": "timeline"},
+                TypeError,
+                "Bringer.claims['other']: 'timeline' is a text, not a sequence of features; write ('timeline',)",
+            ),
             ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is not a sequence of features"),
             ("claims", {5: ()}, TypeError, "Bringer.claims: 5 is no str"),
-            ("claims", ("timeline",), TypeError, "Bringer.claims: ('timeline',) is not a mapping of engine kinds to their features"),
+            (
+                "claims",
+                ("timeline",),
+                TypeError,
+                "Bringer.claims: ('timeline',) is not a mapping of engine kinds to their features",
+            ),
         ):
             with self.subTest(said):
                 subject = Bringer()
@@ -168,7 +178,10 @@ class BoundaryTest(unittest.TestCase):
         self.assertTrue(self.peer.failed[-1].startswith("JSONDecodeError"))
         self.assertEqual(self.c.extend(trainer, b"", b"plain", ctypes.byref(abi.Extension()), None), abi.UNSUPPORTED)
         self.assertIn("knows no all-gather extensions", self.peer.failed[-1])
-        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook()), None), abi.UNSUPPORTED)
+        self.assertEqual(
+            self.c.register_gradient_hook(trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook()), None),
+            abi.UNSUPPORTED,
+        )
         self.assertIn("has no gradient hooks", self.peer.failed[-1])
 
     def test_a_gradient_hook_is_registered_and_called(self) -> None:
@@ -185,9 +198,13 @@ class BoundaryTest(unittest.TestCase):
         types = dict(abi.GradientHook._fields_)
         reason = ctypes.create_string_buffer("café".encode())
         # ctypes makes no callback that returns a pointer to something.
-        error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda context: ctypes.addressof(reason) if context == 3 else None)
+        error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
+            lambda context: ctypes.addressof(reason) if context == 3 else None
+        )
         hook = abi.GradientHook(3, 5, types["call"](call), ctypes.cast(error, types["error"]))
-        self.assertEqual(self.c.register_gradient_hook(trainer, b"after_reduction", b"head", 1, ctypes.byref(hook), None), 0)
+        self.assertEqual(
+            self.c.register_gradient_hook(trainer, b"after_reduction", b"head", 1, ctypes.byref(hook), None), 0
+        )
         ((point, module, direct, given),) = registered
         self.assertEqual((point, module, direct), ("after_reduction", "head", True))
         self.assertIs(direct, True)
@@ -220,7 +237,10 @@ class BoundaryTest(unittest.TestCase):
             raise ValueError(f'"{module}" is no root')
 
         self.subject.made[0].register_gradient_hook = refuse
-        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"0", 0, ctypes.byref(abi.GradientHook()), None), abi.FAILED)
+        self.assertEqual(
+            self.c.register_gradient_hook(trainer, b"reduction", b"0", 0, ctypes.byref(abi.GradientHook()), None),
+            abi.FAILED,
+        )
         self.assertTrue(self.peer.failed[-1].startswith('ValueError: "0" is no root\nTraceback'), self.peer.failed[-1])
 
     def test_a_compiled_plan_crosses_as_json(self) -> None:
@@ -249,14 +269,18 @@ class BoundaryTest(unittest.TestCase):
         _, trainer = self.create()
         self.assertEqual(self.perform(trainer, b'"half_a_character"', reply=5), 1)
         self.assertEqual(self.peer.warned[-1], (5, "found \\udc80"))
-        self.assertTrue(self.peer.failed[-1].startswith("ValueError: what is \\udc80?\nTraceback"), self.peer.failed[-1])
+        self.assertTrue(
+            self.peer.failed[-1].startswith("ValueError: what is \\udc80?\nTraceback"), self.peer.failed[-1]
+        )
 
     def test_an_error_that_cannot_even_be_told(self) -> None:
         _, trainer = self.create()
         self.assertEqual(self.perform(trainer, b'"unspeakable"'), 1)
         self.assertEqual(self.peer.failed[-1], "Unspeakable, whose text cannot be had")
         self.assertEqual(self.perform(trainer, b'"ended"'), 1)
-        self.assertTrue(self.peer.failed[-1].startswith("ValueError: up to here\\x00and on\nTraceback"), self.peer.failed[-1])
+        self.assertTrue(
+            self.peer.failed[-1].startswith("ValueError: up to here\\x00and on\nTraceback"), self.peer.failed[-1]
+        )
 
     def test_warnings_go_to_the_call_that_is_under_way(self) -> None:
         _, trainer = self.create(reply=3)
@@ -301,7 +325,12 @@ class BoundaryTest(unittest.TestCase):
         engine.register_gradient_hook = lambda point, module, direct, hook: hooks.append(hook)
         called: list[int] = []
         call = dict(abi.GradientHook._fields_)["call"](lambda *arguments: called.append(1) or abi.OK)
-        self.assertEqual(self.c.register_gradient_hook(trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook(call=call)), None), 0)
+        self.assertEqual(
+            self.c.register_gradient_hook(
+                trainer, b"reduction", b"", 0, ctypes.byref(abi.GradientHook(call=call)), None
+            ),
+            0,
+        )
         self.assertEqual(self.c.destroy(trainer, None), 0, self.peer.failed)
         after = "was called after the trainer was closed, when its device is gone: release all memory in `close`$"
         for name, late in (
@@ -338,7 +367,11 @@ class BoundaryTest(unittest.TestCase):
     def test_what_is_no_answer(self) -> None:
         self.subject.create = lambda model, plan, seat: None
         self.assertEqual(self.create()[0], 1)
-        self.assertTrue(self.peer.failed[-1].startswith("TypeError: create has answered with None, where a Trainer is expected\nTraceback"))
+        self.assertTrue(
+            self.peer.failed[-1].startswith(
+                "TypeError: create has answered with None, where a Trainer is expected\nTraceback"
+            )
+        )
         del self.subject.create
         _, trainer = self.create()
         engine = self.subject.made[-1]
@@ -347,8 +380,14 @@ class BoundaryTest(unittest.TestCase):
         self.assertIn("loss has answered with a float, where a View is expected", self.peer.failed[-1])
         for answer, said in (
             ([None], "parameters, at [0], has answered with None, where a ParameterView is expected"),
-            ([ParameterView("a", (1,), 0, 0, 7)], 'parameter "a", shard: has answered with a int, where a View is expected'),
-            ([ParameterView("a", (1,), 0, 0, View(8, (1,), "float32"))], "'float32' is no dtype: there are f64, f32, f16, bf16, i64"),
+            (
+                [ParameterView("a", (1,), 0, 0, 7)],
+                'parameter "a", shard: has answered with a int, where a View is expected',
+            ),
+            (
+                [ParameterView("a", (1,), 0, 0, View(8, (1,), "float32"))],
+                "'float32' is no dtype: there are f64, f32, f16, bf16, i64",
+            ),
         ):
             engine.parameters = lambda answer=answer: answer
             parameters, count = ctypes.POINTER(abi.Parameter)(), ctypes.c_size_t()

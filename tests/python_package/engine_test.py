@@ -24,7 +24,9 @@ class EngineTest(unittest.TestCase):
         shebang, engine = example.split("\n", 1)
         classes, start = engine.split('if __name__ == "__main__":')
         program = self.folder / "engine.py"
-        program.write_text(f'#!{sys.executable} -B\n{classes}{textwrap.dedent(change)}\n\nif __name__ == "__main__":{start}')
+        program.write_text(
+            f'#!{sys.executable} -B\n{classes}{textwrap.dedent(change)}\n\nif __name__ == "__main__":{start}'
+        )
         program.chmod(0o755)
         line = [os.environ["SHARDPROOF"], "run", case, "--worker", str(program), "--out", str(self.folder / "out")]
         return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
@@ -101,7 +103,10 @@ class EngineTest(unittest.TestCase):
         self.assertIn("was written as bf16: let both say what it holds", said)
 
     def test_a_name_that_means_another(self) -> None:
-        for name, why in (("pytorch", "so --subject calls PyTorch as shardproof brings it"), ("my\x1b[31mengine", "does not show, U+001B")):
+        for name, why in (
+            ("pytorch", "so --subject calls PyTorch as shardproof brings it"),
+            ("my\x1b[31mengine", "does not show, U+001B"),
+        ):
             with self.subTest(name):
                 ended = self.run_with(f"MyEngine.name = {name!r}")
                 self.assertEqual(ended.returncode, 3)

@@ -12,7 +12,12 @@ from pathlib import Path
 from shardproof import abi
 
 # Where Python calls them otherwise.
-STRUCTS = {"SubjectTable": "shardproof_subject", "DLTensor": "DLTensor", "DLDevice": "DLDevice", "DLDataType": "DLDataType"}
+STRUCTS = {
+    "SubjectTable": "shardproof_subject",
+    "DLTensor": "DLTensor",
+    "DLDevice": "DLDevice",
+    "DLDataType": "DLDataType",
+}
 FIELDS = {("Collective", "input"): "in"}
 # Each kind with what its enumerators begin with; their order in Python is their value.
 ENUMS = {
@@ -23,7 +28,11 @@ ENUMS = {
     "collective_kind": ("SHARDPROOF_", abi.COLLECTIVE_KINDS),
     "reduce_op": ("SHARDPROOF_OP_", abi.REDUCE_OPS),
 }
-CONSTANTS = {"SHARDPROOF_ABI_VERSION": abi.ABI_VERSION, "SHARDPROOF_COMPUTE_STREAM": abi.COMPUTE_STREAM, "kDLCPU": abi.CPU}
+CONSTANTS = {
+    "SHARDPROOF_ABI_VERSION": abi.ABI_VERSION,
+    "SHARDPROOF_COMPUTE_STREAM": abi.COMPUTE_STREAM,
+    "kDLCPU": abi.CPU,
+}
 
 
 def c_name(name: str) -> str:
@@ -54,7 +63,11 @@ def as_compiled() -> dict[str, int]:
         lines.append(f'printf("{constant} %zu\\n", (size_t){constant});')
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "layout.cpp")
-        source.write_text('#include <cstddef>\n#include <cstdio>\n#include "shardproof.h"\nint main() {\n' + "\n".join(lines) + "\n}\n")
+        source.write_text(
+            '#include <cstddef>\n#include <cstdio>\n#include "shardproof.h"\nint main() {\n'
+            + "\n".join(lines)
+            + "\n}\n"
+        )
         program = Path(folder, "layout")
         include = Path(os.environ["HEADER"]).parent
         subprocess.run([os.environ["CC"], f"-I{include}", str(source), "-o", str(program)], check=True)
@@ -77,7 +90,10 @@ class LayoutTest(unittest.TestCase):
         self.assertEqual(there.keys(), ENUMS.keys())
         for kind, (prefix, names) in ENUMS.items():
             with self.subTest(enum=kind):
-                self.assertEqual({name: compiled[name] for name in there[kind]}, {prefix + name.upper(): i for i, name in enumerate(names)})
+                self.assertEqual(
+                    {name: compiled[name] for name in there[kind]},
+                    {prefix + name.upper(): i for i, name in enumerate(names)},
+                )
 
 
 if __name__ == "__main__":

@@ -15,8 +15,13 @@ WORKER = "from shardproof.worker import main; main()"
 
 def worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     """In an environment without site-packages: there is no PyTorch in it."""
-    return subprocess.run([sys.executable, "-B", "-S", "-c", WORKER, *arguments], env={**os.environ, **environment}, capture_output=True,
-                          text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-B", "-S", "-c", WORKER, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def torch_of(folder: str, version: str) -> str:
@@ -31,14 +36,18 @@ class WorkerTest(unittest.TestCase):
     def test_without_pytorch(self) -> None:
         ended = worker("--list-json")
         self.assertEqual(ended.returncode, 3)
-        self.assertEqual(ended.stderr, "shardproof: there is no PyTorch in this environment: pip install torch==2.15.0\n")
+        self.assertEqual(
+            ended.stderr, "shardproof: there is no PyTorch in this environment: pip install torch==2.15.0\n"
+        )
 
     def test_without_pytorch_under_a_launcher(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "worker")
             program.write_text(f'#!/bin/sh\nexec {sys.executable} -B -S -c "{WORKER}" "$@"\n')
             program.chmod(0o755)
-            ended = subprocess.run([os.environ["SHARDPROOF"], "list", "--worker", str(program)], capture_output=True, text=True, timeout=60)
+            ended = subprocess.run(
+                [os.environ["SHARDPROOF"], "list", "--worker", str(program)], capture_output=True, text=True, timeout=60
+            )
         self.assertEqual(ended.returncode, 3)
         self.assertIn("there is no PyTorch in this environment", ended.stderr)
 
@@ -58,9 +67,17 @@ class WorkerTest(unittest.TestCase):
         program = "from shardproof.pytorch.subject import PyTorch; PyTorch().prepare()"
         for version, refused in (("2.14.1", True), ("2.15.0+cpu", False)):
             with tempfile.TemporaryDirectory() as folder, self.subTest(version):
-                ended = subprocess.run([sys.executable, "-B", "-S", "-c", program], capture_output=True, text=True, timeout=60,
-                                       env={**os.environ, "PYTHONPATH": torch_of(folder, version)})
-                self.assertEqual("this package is for torch 2.15.0, and here is 2.14.1: pip install torch==2.15.0" in ended.stderr, refused)
+                ended = subprocess.run(
+                    [sys.executable, "-B", "-S", "-c", program],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    env={**os.environ, "PYTHONPATH": torch_of(folder, version)},
+                )
+                self.assertEqual(
+                    "this package is for torch 2.15.0, and here is 2.14.1: pip install torch==2.15.0" in ended.stderr,
+                    refused,
+                )
                 self.assertEqual("No module named 'torch'" in ended.stderr, not refused)
 
     def test_another_pytorch_on_the_path_is_refused(self) -> None:
@@ -72,9 +89,16 @@ class WorkerTest(unittest.TestCase):
             torch.mkdir(parents=True)
             torch.joinpath("__init__.py").write_text('__version__ = "2.14.1"\n')
             torch.joinpath("_dynamo.py").touch()
-            ended = subprocess.run([sys.executable, "-B", "-S", "-c", program], capture_output=True, text=True, timeout=60,
-                                   env={**os.environ, "PYTHONPATH": os.pathsep.join((str(torch.parent), path))})
-        self.assertIn(f"what is imported is torch 2.14.1 of {torch / '__init__.py'}: is it on PYTHONPATH?", ended.stderr)
+            ended = subprocess.run(
+                [sys.executable, "-B", "-S", "-c", program],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(torch.parent), path))},
+            )
+        self.assertIn(
+            f"what is imported is torch 2.14.1 of {torch / '__init__.py'}: is it on PYTHONPATH?", ended.stderr
+        )
 
     def test_its_project_names_the_same_version(self) -> None:
         project = Path(os.environ["PYTHONPATH"]).parent / "pyproject.toml"

@@ -28,7 +28,9 @@ class Page:
 
 PAGES = {
     "write-a-case.md": Page("mine", {"cmake": "CMakeLists.txt", "cpp": "my_tests.cpp"}),
-    "plug-in-an-engine.md": Page(".", {"cmake": "CMakeLists.txt", "cpp": "my_engine.cpp", "json": "stack.json"}, "-Wall -Wextra -Werror"),
+    "plug-in-an-engine.md": Page(
+        ".", {"cmake": "CMakeLists.txt", "cpp": "my_engine.cpp", "json": "stack.json"}, "-Wall -Wextra -Werror"
+    ),
 }
 
 
@@ -36,11 +38,15 @@ class Reader:
     def __init__(self, scratch, page, build, generator, compiler):
         self.page = page
         self.prefix = scratch / "prefix"
-        subprocess.run(["cmake", "--install", str(build), "--prefix", str(self.prefix)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["cmake", "--install", str(build), "--prefix", str(self.prefix)], check=True, stdout=subprocess.DEVNULL
+        )
         self.home = scratch / "home"
         self.directory = self.home / page.begins_in
         self.directory.mkdir(parents=True)
-        self.environment = dict(os.environ, CMAKE_GENERATOR=generator, CXX=compiler, CFLAGS=page.warnings, CXXFLAGS=page.warnings)
+        self.environment = dict(
+            os.environ, CMAKE_GENERATOR=generator, CXX=compiler, CFLAGS=page.warnings, CXXFLAGS=page.warnings
+        )
         self.has_copied = False
         self.is_built = True
         self.ended_with = 0
@@ -84,7 +90,9 @@ class Reader:
             text = path.read_text(encoding="utf-8")
             grown = 0
             for header, hunk in re.findall(r"^(@@ .*)\n((?:[ +-].*\n)+)", hunks, re.M):
-                before, after = ("".join(line[1:] for line in hunk.splitlines(True) if line[0] in kinds) for kinds in (" -", " +"))
+                before, after = (
+                    "".join(line[1:] for line in hunk.splitlines(True) if line[0] in kinds) for kinds in (" -", " +")
+                )
                 if text.count(before) != 1:
                     yield f"{file} has {text.count(before)} places for\n{hunk}"
                 line, lines = 1 + text[:text.find(before)].count("\n"), [part.count("\n") for part in (before, after)]
@@ -96,7 +104,9 @@ class Reader:
             self.is_built = False
 
     def call(self, command):
-        return subprocess.run(command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=300
+        )
 
     def untrue(self, command, quoted, is_awaited):
         """The failure of a command as text, or an empty text if it works.
@@ -104,7 +114,9 @@ class Reader:
         With `is_awaited`, the next command shows the exit code of this one.
         """
         if command == "echo $?":
-            return "" if quoted.strip() == str(self.ended_with) else f"the command before it ended with {self.ended_with}"
+            return (
+                "" if quoted.strip() == str(self.ended_with) else f"the command before it ended with {self.ended_with}"
+            )
         if command.startswith("cmake"):
             self.is_built = True
         elif not self.is_built and command.startswith("shardproof"):
@@ -133,10 +145,18 @@ def stable(text):
 def untold_features(root, page):
     """Features that the page's table has not, or has without there being any."""
     declarations = [root / "harness/protocol/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
-    features = [name for file in declarations for name in re.findall(r'constexpr Feature [\w:]+[({]\s*"(\w+)"', file.read_text(encoding="utf-8"))]
+    features = [
+        name
+        for file in declarations
+        for name in re.findall(r'constexpr Feature [\w:]+[({]\s*"(\w+)"', file.read_text(encoding="utf-8"))
+    ]
     rows = re.findall(r"^\| (`.*?) \|", page[page.index("\n| feature |") :], re.M)
     told = re.findall(r"`(\w+)`", " ".join(rows))
-    return [f"the feature {name} is told {told.count(name)} times" for name in {*features, *told} if name not in features or told.count(name) != 1]
+    return [
+        f"the feature {name} is told {told.count(name)} times"
+        for name in {*features, *told}
+        if name not in features or told.count(name) != 1
+    ]
 
 
 def main(root, build, generator, compiler, name):

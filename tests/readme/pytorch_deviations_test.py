@@ -26,7 +26,9 @@ def title_anchor(title):
 def class_failures(page, readme, tests, explained):
     """Yields the mistakes in the table of classes, and in the numbers that are taken from it."""
     introduction, deviations = page.split("\n## Where it deviates\n")
-    rows = re.findall(r"^\| \[([^]]*)\]\(#([^)]*)\) \| ([^|]*) \| ([^|]*) \| ([^|]+) \|$", deviations.split("\n### ")[0], re.M)
+    rows = re.findall(
+        r"^\| \[([^]]*)\]\(#([^)]*)\) \| ([^|]*) \| ([^|]*) \| ([^|]+) \|$", deviations.split("\n### ")[0], re.M
+    )
     if [anchor for _, anchor, *_ in rows] != list(explained):
         yield f"the table has other rows than the page has sections: {[anchor for _, anchor, *_ in rows]}"
     for title, anchor, clauses, kind, _ in rows:
@@ -40,7 +42,9 @@ def class_failures(page, readme, tests, explained):
     tested = set(re.findall(r"^    def test_(\w+)\(", tests.split("\nclass DefectTest(")[1], re.M))
     for name in sorted(tested ^ {anchor.replace("-", "_") for _, anchor, _, kind, _ in rows if kind == "defect"}):
         yield f"a defect without a test in test_defects.py, or a test without a defect: {name}"
-    if f"{len(rows)} deviations of FSDP2 in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(introduction.split()):
+    if f"{len(rows)} deviations of FSDP2 in **torch 2.15.0**, and {defects} of them are [defects]" not in " ".join(
+        introduction.split()
+    ):
         yield f"the page does not begin with the numbers of its table: {len(rows)} deviations, {defects} defects"
     if f"[{defects} defects](docs/pytorch.md#where-it-deviates)" not in readme:
         yield f"README.md does not name the number of defects: {defects}"
@@ -55,16 +59,33 @@ def main(root):
     anchors = {f"docs/pytorch.md#{anchor}" for anchor in explained}
     shown = set(re.findall(r"\]\((pytorch/\w+\.json)\)", page))
     there = {f"pytorch/{path.name}" for path in (root / "docs/pytorch").glob("*.json")}
-    failures = [f"waived, and not explained: {link}" for link in sorted(links - anchors - {f"docs/pytorch.md#{anchor}" for anchor in others})]
+    failures = [
+        f"waived, and not explained: {link}"
+        for link in sorted(links - anchors - {f"docs/pytorch.md#{anchor}" for anchor in others})
+    ]
     failures += [f"explained, and not waived: {link}" for link in sorted(anchors - links)]
-    failures += [f"waived for another subject: {waiver['pattern']}" for waiver in waivers if waiver.get("when", {}).get("subject") not in SUBJECTS]
-    failures += [f"waived of another torch: {waiver['pattern']}" for waiver in waivers if not waiver["reason"].startswith("torch 2.15.0: ")]
-    failures += [f"shows another deviation than the section that explains it: {waiver['pattern']}" for waiver in waivers
-                 if "shown_by" in waiver and
-                 f"]({waiver['shown_by']['scenario'].removeprefix('docs/')})" not in {**others, **explained}.get(waiver["link"].split("#")[1], "")]
+    failures += [
+        f"waived for another subject: {waiver['pattern']}"
+        for waiver in waivers
+        if waiver.get("when", {}).get("subject") not in SUBJECTS
+    ]
+    failures += [
+        f"waived of another torch: {waiver['pattern']}"
+        for waiver in waivers
+        if not waiver["reason"].startswith("torch 2.15.0: ")
+    ]
+    failures += [
+        f"shows another deviation than the section that explains it: {waiver['pattern']}"
+        for waiver in waivers
+        if "shown_by" in waiver
+        and f"]({waiver['shown_by']['scenario'].removeprefix('docs/')})"
+        not in {**others, **explained}.get(waiver["link"].split("#")[1], "")
+    ]
     failures += [f"no scenario shows it: {anchor}" for anchor, body in explained.items() if "](pytorch/" not in body]
     failures += [f"not there, or not on the page: docs/{name}" for name in sorted(shown ^ there)]
-    readme, tests = ((root / name).read_text(encoding="utf-8") for name in ("README.md", "fixtures/pytorch/tests/test_defects.py"))
+    readme, tests = (
+        (root / name).read_text(encoding="utf-8") for name in ("README.md", "fixtures/pytorch/tests/test_defects.py")
+    )
     failures += class_failures(page, readme, tests, explained)
     for failure in failures:
         print("FAIL", failure)

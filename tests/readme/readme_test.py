@@ -16,7 +16,9 @@ import tempfile
 
 def expected_exit(words, quoted):
     """A broken engine or case fails, and beside a sound engine the broken one differs."""
-    is_broken_one_of_two = any("," in subject and "+" in subject for option, subject in zip(words, words[1:]) if option == "--subject")
+    is_broken_one_of_two = any(
+        "," in subject and "+" in subject for option, subject in zip(words, words[1:]) if option == "--subject"
+    )
     shows_failure = re.search(r"^(FAIL|ERROR) ", quoted, re.M)
     return 1 if "--fault" in words or is_broken_one_of_two or shows_failure else 0
 
@@ -64,9 +66,13 @@ def untrue_commands(root, program, document):
             ran += 1
             expected = expected_exit(words, quoted)
             if result.returncode != expected:
-                failures.append(f"{command}\n  ended with {result.returncode}, not {expected}:\n{result.stdout}{result.stderr}")
+                failures.append(
+                    f"{command}\n  ended with {result.returncode}, not {expected}:\n{result.stdout}{result.stderr}"
+                )
             elif quoted and not agrees(result.stdout, quoted):
-                failures.append(f"{command}\n  printed\n{without_volatile(result.stdout)}\n  {document.name} says\n{without_volatile(quoted)}")
+                failures.append(
+                    f"{command}\n  printed\n{without_volatile(result.stdout)}\n  {document.name} says\n{without_volatile(quoted)}"
+                )
 
     if ran == 0:
         failures.append(f"no command found in {document.name}")
@@ -74,14 +80,33 @@ def untrue_commands(root, program, document):
 
 
 def dead_links(document):
-    prose = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)  # a lambda is no link
+    prose = re.sub(
+        r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )  # a lambda is no link
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
-    return [f"{document.name}: the link to {target} leads nowhere" for target in targets if not (document.parent / target).exists()]
+    return [
+        f"{document.name}: the link to {target} leads nowhere"
+        for target in targets
+        if not (document.parent / target).exists()
+    ]
 
 
 def main(root, program):
     failures, ran = [], 0
-    for document in (root / "README.md", *(root / "docs" / page for page in ("scenarios.md", "side-by-side.md", "generated-cases.md", "flat_shard.md", "replicate.md", "seeds.md"))):
+    for document in (
+        root / "README.md",
+        *(
+            root / "docs" / page
+            for page in (
+                "scenarios.md",
+                "side-by-side.md",
+                "generated-cases.md",
+                "flat_shard.md",
+                "replicate.md",
+                "seeds.md",
+            )
+        ),
+    ):
         untrue, count = untrue_commands(root, program, document)
         failures += untrue
         ran += count

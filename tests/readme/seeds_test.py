@@ -16,7 +16,9 @@ NONE = "–"  # in the cells of a row without a counterpart
 
 
 def listed(launcher, *options):
-    result = subprocess.run([launcher, "list", "--json", *options], capture_output=True, text=True, check=True, timeout=300)
+    result = subprocess.run(
+        [launcher, "list", "--json", *options], capture_output=True, text=True, check=True, timeout=300
+    )
     return json.loads(result.stdout)
 
 

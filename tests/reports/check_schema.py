@@ -32,10 +32,35 @@ FREE = {"environment", "machine", "params", "measurements"}
 
 
 def is_optional(place):
-    if place[-1] in ("attempt", "clock_now_khz", "environment", "explanation", "gpus", "is_cause", "memory_clock_now_khz", "native_atomics", "nccl", "numa_node",
-                     "number", "nvlink", "pci", "pci_path", "peers", "performance_rank", "shown_by", "skipped_by", "slowed_by", "superseded",
-                     "times", "unclaimed", "unfit_for_timing", "unknown_in_waivers", "unknown_kinds", "waiver", "warnings") and \
-            place != ("run", "environment"):
+    if place[-1] in (
+        "attempt",
+        "clock_now_khz",
+        "environment",
+        "explanation",
+        "gpus",
+        "is_cause",
+        "memory_clock_now_khz",
+        "native_atomics",
+        "nccl",
+        "numa_node",
+        "number",
+        "nvlink",
+        "pci",
+        "pci_path",
+        "peers",
+        "performance_rank",
+        "shown_by",
+        "skipped_by",
+        "slowed_by",
+        "superseded",
+        "times",
+        "unclaimed",
+        "unfit_for_timing",
+        "unknown_in_waivers",
+        "unknown_kinds",
+        "waiver",
+        "warnings",
+    ) and place != ("run", "environment"):
         return True
     if len(place) > 1 and (place[-2] == "when" or place[-2:] in (("shown_by", "ranks"), ("shown_by", "beside"))):
         return True
@@ -59,7 +84,11 @@ def spoiled(document):
             other = copy.deepcopy(document)
             at(other, place)["new_field"] = 1
             yield f"{place}: a new field", other
-        if isinstance(value, int) and not isinstance(value, bool) and place[-1] not in ("code", "value", "monotonic_ns"):
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and place[-1] not in ("code", "value", "monotonic_ns")
+        ):
             other = copy.deepcopy(document)
             at(other, place[:-1])[place[-1]] = -2
             yield f"{place}: negative", other

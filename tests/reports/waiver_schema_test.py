@@ -12,8 +12,29 @@ import sys
 
 import jsonschema
 
-VALUES = [None, True, -1, 0, 1, 2, 1.5, 2**31 - 1, 2**31, "", "x", "failed", "passed", "disagreed", "2030-12-31", "2030-13-01", "2030-02-30",
-          [], ["x"], {}, {"x": 1}]
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2,
+    1.5,
+    2**31 - 1,
+    2**31,
+    "",
+    "x",
+    "failed",
+    "passed",
+    "disagreed",
+    "2030-12-31",
+    "2030-13-01",
+    "2030-02-30",
+    [],
+    ["x"],
+    {},
+    {"x": 1},
+]
 
 
 def places(value, place=()):
@@ -58,12 +79,21 @@ def main():
     assert len(shown) > 2, "the guide shows no waiver"
     documents = [*shown, *changed(shown[0])]
     lines = "".join(json.dumps(document) + "\n" for document in documents)
-    answers = subprocess.run([sys.argv[1]], input=lines, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    answers = subprocess.run([sys.argv[1]], input=lines, capture_output=True, text=True, check=True).stdout.split("\n")[
+        :-1
+    ]
     assert len(answers) == len(documents)
-    complaints = [f"{'the schema accepts' if validator.is_valid(document) else 'the schema refuses'}, the reader says '{answer}': "
-                  f"{json.dumps(document)}" for document, answer in zip(documents, answers) if validator.is_valid(document) != (not answer)]
+    complaints = [
+        f"{'the schema accepts' if validator.is_valid(document) else 'the schema refuses'}, the reader says '{answer}': "
+        f"{json.dumps(document)}"
+        for document, answer in zip(documents, answers)
+        if validator.is_valid(document) != (not answer)
+    ]
     complaints += [f"refused: {answer}" for answer in answers[:len(shown)] if answer]
-    print("\n".join(complaints[:20]) or f"schema and reader agree on {len(documents)} documents, {answers.count('')} of them waivers")
+    print(
+        "\n".join(complaints[:20])
+        or f"schema and reader agree on {len(documents)} documents, {answers.count('')} of them waivers"
+    )
     return 1 if complaints else 0
 
 

@@ -7,8 +7,13 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
-ORDER = [folder for folder in re.findall(r"^add_subdirectory\((.+)\)$", (ROOT / "harness/CMakeLists.txt").read_text(encoding="utf-8"), re.M)
-         if "/" not in folder]
+ORDER = [
+    folder
+    for folder in re.findall(
+        r"^add_subdirectory\((.+)\)$", (ROOT / "harness/CMakeLists.txt").read_text(encoding="utf-8"), re.M
+    )
+    if "/" not in folder
+]
 # No suite includes an engine or a fault. Only `worker` sees everything.
 ALLOWED = {
     "reports": ["reports", *(f"harness/{room}" for room in ("base", "protocol", "trace"))],
@@ -40,13 +45,30 @@ def forbidden(file, text):
 
 class Includes(unittest.TestCase):
     def test_an_include_of_a_later_room_is_found(self):
-        self.assertEqual(forbidden("harness/fabric/group.cpp", '#include "harness/base/utf8.hpp"\n  #  include "harness/world/rank.hpp"\n'),
-                         ["harness/world/rank.hpp"])
-        self.assertEqual(forbidden("harness/base/utf8.hpp", '#include "harness/protocol/events.hpp"'), ["harness/protocol/events.hpp"])
-        self.assertEqual(forbidden("harness/cases/case.hpp", '#include "suites/checks/kind.hpp"'), ["suites/checks/kind.hpp"])
-        self.assertEqual(forbidden("suites/overlap/mesh.cpp", '#include "fixtures/engines/reference.hpp"'), ["fixtures/engines/reference.hpp"])
-        self.assertEqual(forbidden("reports/diff/diff.cpp", '#include "launcher/run/run.hpp"'), ["launcher/run/run.hpp"])
-        self.assertEqual(forbidden("worker/main.cpp", '#include "launcher/run/run.hpp"\n#include "fixtures/engines/reference.hpp"'), ["launcher/run/run.hpp"])
+        self.assertEqual(
+            forbidden(
+                "harness/fabric/group.cpp", '#include "harness/base/utf8.hpp"\n  #  include "harness/world/rank.hpp"\n'
+            ),
+            ["harness/world/rank.hpp"],
+        )
+        self.assertEqual(
+            forbidden("harness/base/utf8.hpp", '#include "harness/protocol/events.hpp"'),
+            ["harness/protocol/events.hpp"],
+        )
+        self.assertEqual(
+            forbidden("harness/cases/case.hpp", '#include "suites/checks/kind.hpp"'), ["suites/checks/kind.hpp"]
+        )
+        self.assertEqual(
+            forbidden("suites/overlap/mesh.cpp", '#include "fixtures/engines/reference.hpp"'),
+            ["fixtures/engines/reference.hpp"],
+        )
+        self.assertEqual(
+            forbidden("reports/diff/diff.cpp", '#include "launcher/run/run.hpp"'), ["launcher/run/run.hpp"]
+        )
+        self.assertEqual(
+            forbidden("worker/main.cpp", '#include "launcher/run/run.hpp"\n#include "fixtures/engines/reference.hpp"'),
+            ["launcher/run/run.hpp"],
+        )
 
     def test_every_room_has_a_place_in_the_order(self):
         rooms = sorted(folder.name for folder in (ROOT / "harness").iterdir() if folder.is_dir())
@@ -57,7 +79,12 @@ class Includes(unittest.TestCase):
         self.assertEqual(re.findall(r"^\| `(\w+)` \|.*\| \[`", guide, re.M), ORDER)
 
     def test_no_file_includes_what_its_room_may_not(self):
-        files = [file for folder in ("harness", *ALLOWED) for file in sorted((ROOT / folder).rglob("*")) if file.suffix in SOURCES]
+        files = [
+            file
+            for folder in ("harness", *ALLOWED)
+            for file in sorted((ROOT / folder).rglob("*"))
+            if file.suffix in SOURCES
+        ]
         self.assertGreater(len(files), 500)
         for file in files:
             path = file.relative_to(ROOT).as_posix()

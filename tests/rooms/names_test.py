@@ -9,7 +9,10 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1))
 FOLDERS = ("harness", "launcher", "reports", "fixtures", "suites", "worker")
 SOURCES = (".cpp", ".hpp", ".cu")
-NO_CODE = re.compile(r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.M | re.S)
+NO_CODE = re.compile(
+    r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*',
+    re.M | re.S,
+)
 SCOPES = re.compile(r"\bnamespace\s+([\w:]*)\s*\{"
                     r"|\b(?:struct|class|enum(?:\s+class)?)\s+([\w:]+)(?:\s+final)?\s*(?::[^;{()]*)?\{"
                     r"|[{}]")

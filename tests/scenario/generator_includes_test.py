@@ -26,9 +26,21 @@ def names_kind(code, kind):
 
 class Includes(unittest.TestCase):
     def test_a_name_is_told_from_a_word(self):
-        for code in ("mirror(plan)", "mirror_generator()", "draw_mirror_groups(s)", "MirrorPlan section", "MirrorFeature::all"):
+        for code in (
+            "mirror(plan)",
+            "mirror_generator()",
+            "draw_mirror_groups(s)",
+            "MirrorPlan section",
+            "MirrorFeature::all",
+        ):
             self.assertTrue(names_kind(code_of(code), "mirror"), code)
-        for code in ('names = {"mirror", "shard"};', "int mirror = 1;", "// as mirror() does", "mirrored(plan)", "has_mirrors(plan)"):
+        for code in (
+            'names = {"mirror", "shard"};',
+            "int mirror = 1;",
+            "// as mirror() does",
+            "mirrored(plan)",
+            "has_mirrors(plan)",
+        ):
             self.assertFalse(names_kind(code_of(code), "mirror"), code)
 
     def test_common_files_know_no_kind(self):

@@ -13,7 +13,27 @@ import sys
 
 import jsonschema
 
-VALUES = [None, True, -1, 0, 1, 1.5, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 10**12, "", "x", "25ms", "1.5us ", [], ["x"], {}, {"x": 1}]
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    1.5,
+    2**20,
+    2**20 + 1,
+    2**31 - 1,
+    2**31,
+    10**12,
+    "",
+    "x",
+    "25ms",
+    "1.5us ",
+    [],
+    ["x"],
+    {},
+    {"x": 1},
+]
 
 # The reader refuses the whole document, although it can read each part.
 OF_THE_WHOLE = re.compile(r"^of the whole: ")
@@ -24,43 +44,143 @@ def everything():
     return {
         "version": 2,
         "model": {
-            "root": {"kind": "sequential", "children": [
-                {"name": "embedding", "kind": "embedding", "vocabulary": 4, "features": 2, "positions": 4, "frozen": True},
-                {"name": "block", "kind": "residual", "frozen": False, "children": [
-                    {"name": "norm", "kind": "layer_norm", "features": 2},
-                    {"name": "mix", "kind": "attention", "features": 2},
-                    {"name": "scale", "kind": "scale", "scalar": True}]},
-                {"name": "spare", "kind": "list", "children": [{"name": "relu", "kind": "relu"}]},
-                {"name": "aside", "kind": "discard", "children": [{"name": "again", "kind": "use", "module": "spare.relu"}]},
-                {"name": "window", "kind": "convolution", "channels": 1, "in_features": 2, "out_features": 2, "bias": True,
-                 "tensor": "plain", "frozen": False},
-                {"name": "head", "kind": "linear", "in_features": 2, "out_features": 4, "bias": False, "tied_to": "embedding",
-                 "contiguous": True, "tensor": "plain", "forward_sleep": "25ms", "backward_sleep": 50}]},
-            "loss": {"kind": "dot", "divisor": 2, "seed": 3}, "init_divisor": 4,
-            "init": "truncated_normal"},
-        "plan": {"mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
-                 "mixed_precision": {"param": "bf16", "reduce": "f32", "output": "f16", "cast_forward_inputs": False},
-                 "initialisation": "meta",
-                 "optimizer": {"kind": "adamw", "rate": 0.5, "beta1": 0.5, "beta2": 0.5, "epsilon": 1e-9, "weight_decay": 0.1},
-                 "fully_shard": {
-                     "wrap": [{"modules": ["block.norm", "block.mix"], "reshard_after_forward": 2, "forward_prefetch": ["head"]},
-                              {"modules": ["head"], "reshard_after_forward": "automatic", "backward_prefetch": ["block.mix"]},
-                              {"modules": [""]}],
-                     "backward_prefetch": "none", "ignored_parameters": ["block.scale.factor"], "shard_dims": {"block.mix.query": -1},
-                     "gradient_divide_factor": 2.5}},
-        "script": {"input": [2, 4], "input_divisor": 2, "keep_tensors": True, "segments": [{"body": [
-            {"call": "extend", "parameter": "embedding.weight", "extension": "bf16", "form": "minimal", "hooks": ["pre", "post"]},
-            {"call": "register_hook", "module": "head", "hook": "doubled", "point": "after_reduction", "state": 5, "direct": True,
-             "refused": False, "fails_on": [1, 0], "ranks": [0, 1]},
-            {"call": "materialize", "module": "block"}, "initialize"]}, {"iterations": 2, "body": [
-            "evaluate", {"call": "unshard", "module": "head", "async": True}, {"call": "wait_for_unshard", "module": "head"},
-            {"call": "forward", "module": "", "fails_in": "head"}, "forward", "backward",
-            {"call": "set_requires_gradient_sync", "value": False, "module": "block"}, {"call": "set_is_last_backward", "value": True},
-            {"call": "clip_grad_norm", "max_norm": 0.5, "norm_type": "infinity"}, "step"]}]},
-        "costs": {"work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.mix": "1s"}}},
-                  "collectives": {"all_gather": "1ms", "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"head": 7}}},
-                  "host_call": "1us", "separate_resources": True, "single_stream": False,
-                  "hide_undeclared_memory": True}}
+            "root": {
+                "kind": "sequential",
+                "children": [
+                    {
+                        "name": "embedding",
+                        "kind": "embedding",
+                        "vocabulary": 4,
+                        "features": 2,
+                        "positions": 4,
+                        "frozen": True,
+                    },
+                    {
+                        "name": "block",
+                        "kind": "residual",
+                        "frozen": False,
+                        "children": [
+                            {"name": "norm", "kind": "layer_norm", "features": 2},
+                            {"name": "mix", "kind": "attention", "features": 2},
+                            {"name": "scale", "kind": "scale", "scalar": True},
+                        ],
+                    },
+                    {"name": "spare", "kind": "list", "children": [{"name": "relu", "kind": "relu"}]},
+                    {
+                        "name": "aside",
+                        "kind": "discard",
+                        "children": [{"name": "again", "kind": "use", "module": "spare.relu"}],
+                    },
+                    {
+                        "name": "window",
+                        "kind": "convolution",
+                        "channels": 1,
+                        "in_features": 2,
+                        "out_features": 2,
+                        "bias": True,
+                        "tensor": "plain",
+                        "frozen": False,
+                    },
+                    {
+                        "name": "head",
+                        "kind": "linear",
+                        "in_features": 2,
+                        "out_features": 4,
+                        "bias": False,
+                        "tied_to": "embedding",
+                        "contiguous": True,
+                        "tensor": "plain",
+                        "forward_sleep": "25ms",
+                        "backward_sleep": 50,
+                    },
+                ],
+            },
+            "loss": {"kind": "dot", "divisor": 2, "seed": 3},
+            "init_divisor": 4,
+            "init": "truncated_normal",
+        },
+        "plan": {
+            "mesh": {"shape": [1, 2], "names": ["replicate", "shard"]},
+            "mixed_precision": {"param": "bf16", "reduce": "f32", "output": "f16", "cast_forward_inputs": False},
+            "initialisation": "meta",
+            "optimizer": {
+                "kind": "adamw",
+                "rate": 0.5,
+                "beta1": 0.5,
+                "beta2": 0.5,
+                "epsilon": 1e-9,
+                "weight_decay": 0.1,
+            },
+            "fully_shard": {
+                "wrap": [
+                    {"modules": ["block.norm", "block.mix"], "reshard_after_forward": 2, "forward_prefetch": ["head"]},
+                    {"modules": ["head"], "reshard_after_forward": "automatic", "backward_prefetch": ["block.mix"]},
+                    {"modules": [""]},
+                ],
+                "backward_prefetch": "none",
+                "ignored_parameters": ["block.scale.factor"],
+                "shard_dims": {"block.mix.query": -1},
+                "gradient_divide_factor": 2.5,
+            },
+        },
+        "script": {
+            "input": [2, 4],
+            "input_divisor": 2,
+            "keep_tensors": True,
+            "segments": [
+                {
+                    "body": [
+                        {
+                            "call": "extend",
+                            "parameter": "embedding.weight",
+                            "extension": "bf16",
+                            "form": "minimal",
+                            "hooks": ["pre", "post"],
+                        },
+                        {
+                            "call": "register_hook",
+                            "module": "head",
+                            "hook": "doubled",
+                            "point": "after_reduction",
+                            "state": 5,
+                            "direct": True,
+                            "refused": False,
+                            "fails_on": [1, 0],
+                            "ranks": [0, 1],
+                        },
+                        {"call": "materialize", "module": "block"},
+                        "initialize",
+                    ]
+                },
+                {
+                    "iterations": 2,
+                    "body": [
+                        "evaluate",
+                        {"call": "unshard", "module": "head", "async": True},
+                        {"call": "wait_for_unshard", "module": "head"},
+                        {"call": "forward", "module": "", "fails_in": "head"},
+                        "forward",
+                        "backward",
+                        {"call": "set_requires_gradient_sync", "value": False, "module": "block"},
+                        {"call": "set_is_last_backward", "value": True},
+                        {"call": "clip_grad_norm", "max_norm": 0.5, "norm_type": "infinity"},
+                        "step",
+                    ],
+                },
+            ],
+        },
+        "costs": {
+            "work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.mix": "1s"}}},
+            "collectives": {
+                "all_gather": "1ms",
+                "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"head": 7}},
+            },
+            "host_call": "1us",
+            "separate_resources": True,
+            "single_stream": False,
+            "hide_undeclared_memory": True,
+        },
+    }
 
 
 def places(value, path=()):
@@ -104,8 +224,18 @@ def apart(document):
     yield [{**document, "costs": {**document.get("costs", {}), "imagined_ranks": value}} for value in [4, *VALUES]]
     # Tokens are not given.
     row = [0.5] * (document["script"]["input"][0] * document["script"]["input"][1])
-    yield [{**document, "script": {**document["script"], "given": value}} for value in [
-        [[row], [row, row]], *VALUES, *([value] for value in VALUES), *([[value]] for value in VALUES), [[["x"]]], [[[True]]], [[[None]]]]]
+    yield [
+        {**document, "script": {**document["script"], "given": value}}
+        for value in [
+            [[row], [row, row]],
+            *VALUES,
+            *([value] for value in VALUES),
+            *([[value]] for value in VALUES),
+            [[["x"]]],
+            [[[True]]],
+            [[[None]]],
+        ]
+    ]
     # An extension is for one parameter or for all of a kind.
     extend = {"call": "extend", "tensor": "low_precision", "extension": "int8"}
     extends = [extend, {**extend, "parameter": "x"}, *({**extend, "tensor": value} for value in ["plain", *VALUES])]
@@ -120,12 +250,22 @@ def replicated(document):
     def of(sections):
         return [{**document, "plan": {"replicate": section}} for section in sections]
 
-    for key, rights in (("first_bucket_bytes", [1, 2**40]), ("bucket_bytes", [2**40, 1]), ("gradients", ["views", "copies"]),
-                        ("unused_parameters", [True]), ("compile", [{}]), ("tensor_parallel", [{}]),
-                        ("parameter_dtypes", [{}])):
+    for key, rights in (
+        ("first_bucket_bytes", [1, 2**40]),
+        ("bucket_bytes", [2**40, 1]),
+        ("gradients", ["views", "copies"]),
+        ("unused_parameters", [True]),
+        ("compile", [{}]),
+        ("tensor_parallel", [{}]),
+        ("parameter_dtypes", [{}]),
+    ):
         for right in rights:
             yield of({key: value} for value in [right, *VALUES])
-    for key, rights in (("region", ["backward", "forward_backward"]), ("fusion", ["concat", "coalesce", "none"]), ("schedule_waits", [False])):
+    for key, rights in (
+        ("region", ["backward", "forward_backward"]),
+        ("fusion", ["concat", "coalesce", "none"]),
+        ("schedule_waits", [False]),
+    ):
         for right in rights:
             yield of({"compile": {key: value}} for value in [right, *VALUES])
     yield of([{}, {"surplus": 1}, {"compile": {"surplus": 1}}, {"tensor_parallel": {"x": "rows"}},
@@ -156,7 +296,9 @@ def main(reader, root, every):
     path = folder / "scenario.schema.json"
     schema = json.loads(path.read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(schema, resolver=jsonschema.RefResolver(path.as_uri(), schema))
-    paths = [path for shown_in in ("docs/scenarios", "docs/pytorch") for path in sorted((root / shown_in).glob("*.json"))]
+    paths = [
+        path for shown_in in ("docs/scenarios", "docs/pytorch") for path in sorted((root / shown_in).glob("*.json"))
+    ]
     shown = [json.loads(path.read_text(encoding="utf-8")) for path in paths] + [everything()]
     aside, wrong = [], []
     for right, *others in apart(shown[[path.name for path in paths].index("extensions.json")]):
@@ -172,7 +314,9 @@ def main(reader, root, every):
         accepted = validator.is_valid(document)
         refused += bool(answer)
         if number < len(shown) and (answer or not accepted):
-            failures.append(f"a document that the project shows is refused: {answer or 'by the schema'}: {json.dumps(document)}")
+            failures.append(
+                f"a document that the project shows is refused: {answer or 'by the schema'}: {json.dumps(document)}"
+            )
         elif accepted and answer and not OF_THE_WHOLE.match(answer):
             failures.append(f"the schema accepts what the reader refuses: {answer}: {json.dumps(document)}")
         elif not accepted and not answer:

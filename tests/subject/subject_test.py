@@ -18,7 +18,9 @@ CASE = "overlap/values_exact[W=2,reshard=true]"
 def shardproof(*arguments, how=""):
     """The exit code, the output and the error output of one call. `how` chooses the defect of the bad subject."""
     environment = {**os.environ, "SHARDPROOF_BAD_SUBJECT": how}
-    done = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [LAUNCHER, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -53,7 +55,14 @@ class Tables(Subject):
     def test_a_rank_of_another_launcher_brings_a_shared_object(self):
         def rank(library):
             ranks = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "SHARDPROOF_BAD_SUBJECT": "version"}
-            line = [WORKER, "--run-dir", str(self.out / library.name), "--subject", str(library), "overlap/values_exact"]
+            line = [
+                WORKER,
+                "--run-dir",
+                str(self.out / library.name),
+                "--subject",
+                str(library),
+                "overlap/values_exact",
+            ]
             return subprocess.run(line, capture_output=True, text=True, env=ranks, check=False)
 
         done = rank(REFERENCE)
@@ -75,7 +84,9 @@ class Tables(Subject):
             "feature": 'it claims "telepathy" for the engine kind fully_shard, whose features are: timeline',
         }.items():
             with self.subTest(how):
-                code, _, said = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / how.replace(" ", "")), how=how)
+                code, _, said = shardproof(
+                    "run", CASE, "--subject", BAD, "--out", str(self.out / how.replace(" ", "")), how=how
+                )
                 self.assertIn(f"subject {BAD}: {why}", said)
                 self.assertEqual(code, 3, said)
         code, _, said = shardproof("list", "--subject", PROGRAM)
@@ -83,12 +94,16 @@ class Tables(Subject):
         self.assertEqual(code, 3)
 
     def test_a_table_that_can_prepare_does_so_once_for_all_ranks(self):
-        code, said, complaints = shardproof("run", CASE, "--isolate", "--repeat", "3", "--subject", BAD, "--out", str(self.out / "run"), how="prepared")
+        code, said, complaints = shardproof(
+            "run", CASE, "--isolate", "--repeat", "3", "--subject", BAD, "--out", str(self.out / "run"), how="prepared"
+        )
         self.assertEqual(code, 0, said + complaints)
         self.assertEqual((self.out / "run/warm.log").read_text(encoding="utf-8"), "prepared\n")
 
     def test_a_table_that_cannot_be_prepared_ends_the_run_with_its_text(self):
-        code, _, complaints = shardproof("run", CASE, "--subject", BAD, "--out", str(self.out / "run"), how="unprepared")
+        code, _, complaints = shardproof(
+            "run", CASE, "--subject", BAD, "--out", str(self.out / "run"), how="unprepared"
+        )
         self.assertEqual(code, 3)
         self.assertIn("cannot be prepared: its engine is not installed\n", complaints)
 
@@ -109,11 +124,16 @@ class Tables(Subject):
     def test_a_trainer_that_fails_when_it_is_destroyed_is_told(self):
         _, case = self.run_one("destroy")
         self.assertEqual(case["verdict"], "error")
-        self.assertIn("not quiet at its end: the subject's destroy: it threw across the boundary: half of it is left", json.dumps(case))
+        self.assertIn(
+            "not quiet at its end: the subject's destroy: it threw across the boundary: half of it is left",
+            json.dumps(case),
+        )
 
     def test_a_tensor_that_is_none_is_an_error_that_says_what_was_expected(self):
         _, case = self.run_one("strided")
-        self.assertIn("the loss, f32 [1, 2]: strides [1, 7]: its elements have to lie row-major without gaps", json.dumps(case))
+        self.assertIn(
+            "the loss, f32 [1, 2]: strides [1, 7]: its elements have to lie row-major without gaps", json.dumps(case)
+        )
 
     def test_what_is_not_claimed_is_skipped(self):
         report, case = self.run_one("few features", "overlap/declared_memory[W=2,reshard=true]")

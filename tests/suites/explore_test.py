@@ -20,7 +20,9 @@ class Exploring(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def shardproof(self, *arguments, expect=0):
-        result = subprocess.run([LAUNCHER, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(
+            [LAUNCHER, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120
+        )
         self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
         return result
 
@@ -33,15 +35,22 @@ class Exploring(unittest.TestCase):
 class Explore(Exploring):
     def test_a_subject_plays_like_itself(self):
         said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
-        self.assertIn("reference (1) beside reference (1): scenarios for fully_shard from seed 7 on, for 1, 2, 4 ranks\n", said)
+        self.assertIn(
+            "reference (1) beside reference (1): scenarios for fully_shard from seed 7 on, for 1, 2, 4 ranks\n", said
+        )
         self.assertIn("20 scenarios, seeds 7 to 26: 20 alike, 0 differences\n", said)
-        self.assertEqual((explored["seed"], explored["rounds"], explored["alike"], explored["ranks"], explored["differences"]), (7, 20, 20, [1, 2, 4], []))
+        self.assertEqual(
+            (explored["seed"], explored["rounds"], explored["alike"], explored["ranks"], explored["differences"]),
+            (7, 20, 20, [1, 2, 4], []),
+        )
         self.assertIn("prefetch_lists", explored["features"])
         self.assertEqual([subject["fault"] for subject in explored["subjects"]], ["", ""])
 
     def test_another_kind_of_engine_is_explored_on_demand(self):
         said, explored = self.explore(None, "--engine", "flat_shard", "--rounds", 20, expect=0)
-        self.assertIn("reference (1) beside reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said)
+        self.assertIn(
+            "reference (1) beside reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said
+        )
         self.assertEqual((explored["engine"], explored["alike"]), ("flat_shard", 20))
         self.assertIn("order_validation", explored["features"])
 
@@ -51,14 +60,31 @@ class Explore(Exploring):
         self.assertIn("gradient_views", explored["features"])
 
     def test_what_is_left_out_is_in_no_scenario(self):
-        said, explored = self.explore("clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0)
+        said, explored = self.explore(
+            "clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0
+        )
         self.assertEqual(explored["without"], ["clip_grad_norm", "adam"])
         self.assertEqual(explored["alike"], 20)
 
     def test_who_ends_it_keeps_what_was_found(self):
-        command = [LAUNCHER, "explore", "--subject", "reference,reference+gathers_twice", "--for", "1h", "--max-differences", "1000", "--out", "out"]
-        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            said = next((line for line in process.stdout if line.startswith("  find it: ")), "it has ended without a difference")
+        command = [
+            LAUNCHER,
+            "explore",
+            "--subject",
+            "reference,reference+gathers_twice",
+            "--for",
+            "1h",
+            "--max-differences",
+            "1000",
+            "--out",
+            "out",
+        ]
+        with subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            said = next(
+                (line for line in process.stdout if line.startswith("  find it: ")), "it has ended without a difference"
+            )
             process.send_signal(signal.SIGINT)
             rest, complaint = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, said + rest + complaint)
@@ -71,15 +97,17 @@ class Explore(Exploring):
     def test_what_cannot_be_explored_is_refused(self):
         (self.folder / "full").mkdir()
         (self.folder / "full/mine").touch()
-        for arguments, expected in (((), "explore takes two subjects"),
-                                    (("--subject", "reference"), "two subjects are given as A,B"),
-                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
-                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
-                                    (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
-                                    (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
-                                    (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
-                                    (("--subject", "reference,reference", "--out", "full"), "is not empty"),
-                                    (("--subject", "reference,reference", "more"), "unexpected argument 'more'")):
+        for arguments, expected in (
+            ((), "explore takes two subjects"),
+            (("--subject", "reference"), "two subjects are given as A,B"),
+            (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
+            (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
+            (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
+            (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
+            (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
+            (("--subject", "reference,reference", "--out", "full"), "is not empty"),
+            (("--subject", "reference,reference", "more"), "unexpected argument 'more'"),
+        ):
             self.assertIn(expected, self.shardproof("explore", *arguments, expect=2).stderr)
         self.assertEqual({entry.name for entry in self.folder.iterdir()}, {"full"})
 
@@ -88,14 +116,20 @@ class Shrinking(Exploring):
     def test_a_planted_difference_is_found_made_small_and_found_again(self):
         said, explored = self.explore("no_backward_prefetch", "--ranks", "2")
         (found,) = explored["differences"]
-        self.assertEqual((found["kept"], found["smallest"], found["steady"], found["ranks"], found["folder"]), ("order", True, True, 2, "differences/1"))
+        self.assertEqual(
+            (found["kept"], found["smallest"], found["steady"], found["ranks"], found["folder"]),
+            ("order", True, True, 2, "differences/1"),
+        )
         folder = self.folder / "out/differences/1"
         smallest = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
         # Two groups, of which backward would gather the one ahead; one forward and one backward.
         self.assertEqual(len(smallest["plan"]["fully_shard"]["wrap"]), 2)
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward"]}])
         self.assertNotIn("costs", smallest)
-        self.assertLess(len(json.dumps(smallest)), len(json.dumps(json.loads((folder / "as_found.json").read_text(encoding="utf-8")))))
+        self.assertLess(
+            len(json.dumps(smallest)),
+            len(json.dumps(json.loads((folder / "as_found.json").read_text(encoding="utf-8")))),
+        )
         # Both what differs and what each has played is kept.
         kept = json.loads((folder / "difference.json").read_text(encoding="utf-8"))
         self.assertEqual([difference["aspect"] for difference in kept["differences"]], found["aspects"])
@@ -118,8 +152,22 @@ class Shrinking(Exploring):
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward", "capture"]}])
 
     def test_several_differences_are_unlike_each_other(self):
-        said, explored = self.explore("gathers_twice", "--rounds", 3, "--max-differences", 9, "--ranks", "2", "--without", "evaluation,manual_unshard,scales", "-q")
-        documents = {(self.folder / "out" / one["folder"] / "scenario.json").read_text(encoding="utf-8") for one in explored["differences"]}
+        said, explored = self.explore(
+            "gathers_twice",
+            "--rounds",
+            3,
+            "--max-differences",
+            9,
+            "--ranks",
+            "2",
+            "--without",
+            "evaluation,manual_unshard,scales",
+            "-q",
+        )
+        documents = {
+            (self.folder / "out" / one["folder"] / "scenario.json").read_text(encoding="utf-8")
+            for one in explored["differences"]
+        }
         self.assertEqual(len(documents), len(explored["differences"]))
         self.assertEqual(explored["alike"] + explored["seen_again"] + len(documents), 3)
         self.assertGreater(explored["seen_again"], 0)

@@ -24,7 +24,9 @@ class Generated(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def shardproof(self, *arguments, expect=0):
-        result = subprocess.run([LAUNCHER, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(
+            [LAUNCHER, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120
+        )
         self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
         return result
 
@@ -41,15 +43,32 @@ class Generated(unittest.TestCase):
         self.shardproof("run", "replicate/generated[W=2,generator=2,seed=500]", "--out", "one")
         (self.folder / "one/report.json").unlink()
         self.shardproof("merge", "one")
-        self.assertEqual([(case["id"], case["clauses"]) for case in self.report("one")["cases"]], [("replicate/generated[W=2,generator=2,seed=500]", ["REP-17"])])
+        self.assertEqual(
+            [(case["id"], case["clauses"]) for case in self.report("one")["cases"]],
+            [("replicate/generated[W=2,generator=2,seed=500]", ["REP-17"])],
+        )
 
     def test_a_backward_may_come_to_a_module_by_its_input(self):
         # The output of a wrapped module is its input, and is discarded. The judge once took it for unreached, and failed a right engine.
         self.shardproof("run", "overlap/generated[W=2,generator=2,seed=4023]", "--out", "out")
 
     def test_an_interrupt_ends_the_search_for_a_small_scenario(self):
-        command = [LAUNCHER, "run", "overlap/generated", "--ranks", "3", "--fault", FAULT, "--generated", "3", "--out", "out"]
-        with subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        command = [
+            LAUNCHER,
+            "run",
+            "overlap/generated",
+            "--ranks",
+            "3",
+            "--fault",
+            FAULT,
+            "--generated",
+            "3",
+            "--out",
+            "out",
+        ]
+        with subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             while process.poll() is None and not (self.folder / "out/report.json").exists():
                 time.sleep(0.01)
             process.send_signal(signal.SIGINT)
@@ -59,7 +78,9 @@ class Generated(unittest.TestCase):
         self.assertEqual({case["verdict"] for case in self.report("out")["cases"]}, {"passed", "failed"})
 
     def test_a_failure_gets_a_small_scenario_and_a_command_that_plays_it(self):
-        said = self.shardproof("run", "overlap/generated", "--ranks", 3, "--fault", FAULT, "--generated", 2, "--out", "out", expect=1).stdout
+        said = self.shardproof(
+            "run", "overlap/generated", "--ranks", 3, "--fault", FAULT, "--generated", 2, "--out", "out", expect=1
+        ).stdout
         smallest = json.loads((self.folder / "out/smallest/1/scenario.json").read_text(encoding="utf-8"))
         self.assertEqual(len(smallest["model"]["root"]["children"]), 1)
         self.assertEqual(smallest["plan"]["mesh"]["shape"], [3, 1])
@@ -67,7 +88,9 @@ class Generated(unittest.TestCase):
         drawn = json.loads((self.folder / "out/smallest/1/as_drawn.json").read_text(encoding="utf-8"))
         self.assertGreater(len(json.dumps(drawn)), 2 * len(json.dumps(smallest)))
         self.assertIn(f"{CASE} fails for the same cause with a smaller scenario", said)
-        command = shlex.split(next(line for line in said.splitlines() if line.startswith("  play it: ")).removeprefix("  play it: "))
+        command = shlex.split(
+            next(line for line in said.splitlines() if line.startswith("  play it: ")).removeprefix("  play it: ")
+        )
         self.shardproof(*command[1:], "--out", "again", expect=1)
         (case,) = self.report("again")["cases"]
         self.assertEqual((case["id"], case["verdict"]), (CASE, "failed"))
@@ -83,14 +106,30 @@ class Generated(unittest.TestCase):
         said = self.shardproof("run", CASE, "--scenario", "broken.json", expect=2).stderr
         self.assertIn("broken.json", said)
         self.assertIn("No such file", self.shardproof("run", CASE, "--scenario", "none.json", expect=2).stderr)
-        self.assertIn("24 cases are selected", self.shardproof("run", "overlap/generated", "--scenario", "broken.json", expect=2).stderr)
-        self.assertIn("use one of the two", self.shardproof("run", CASE, "--generated", 3, "--scenario", "broken.json", expect=2).stderr)
-        self.shardproof("run", "replicate/generated[W=2,generator=2,seed=1]", "--fault", "unreduced_step", "--generated", "x", expect=2)
+        self.assertIn(
+            "24 cases are selected",
+            self.shardproof("run", "overlap/generated", "--scenario", "broken.json", expect=2).stderr,
+        )
+        self.assertIn(
+            "use one of the two",
+            self.shardproof("run", CASE, "--generated", 3, "--scenario", "broken.json", expect=2).stderr,
+        )
+        self.shardproof(
+            "run",
+            "replicate/generated[W=2,generator=2,seed=1]",
+            "--fault",
+            "unreduced_step",
+            "--generated",
+            "x",
+            expect=2,
+        )
 
     def test_a_scenario_for_another_kind_of_engine_is_skipped(self):
         self.shardproof("run", CASE, "--fault", FAULT, "--out", "out", expect=1)
         drawn = next((self.folder / "out/worlds/0/evidence").glob("*.scenario.json"))
-        self.shardproof("run", "replicate/generated[W=3,generator=2,seed=1]", "--scenario", drawn, "--out", "other", expect=0)
+        self.shardproof(
+            "run", "replicate/generated[W=3,generator=2,seed=1]", "--scenario", drawn, "--out", "other", expect=0
+        )
         (case,) = self.report("other")["cases"]
         self.assertEqual(case["verdict"], "skipped")
 

@@ -29,7 +29,13 @@ class Play(unittest.TestCase):
         if isinstance(scenario, dict):
             file = self.folder / "scenario.json"
             file.write_text(json.dumps(scenario), encoding="utf-8")
-        result = subprocess.run([LAUNCHER, "play", str(file), *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(
+            [LAUNCHER, "play", str(file), *map(str, arguments)],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
         return result
 
@@ -49,10 +55,15 @@ class Play(unittest.TestCase):
         self.overlap["costs"]["imagined_ranks"] = 2
         for device in ((), ("--device", "cuda", "--backend", CPU_BACKEND)):
             played = json.loads(self.play(self.overlap, "--ranks", 1, "--json", *device).stdout)
-            self.assertEqual(played["totals_ns"], {"forward": 85 * MS, "forward_backward": 245 * MS, "exposed": 20 * MS, "total": 245 * MS})
+            self.assertEqual(
+                played["totals_ns"],
+                {"forward": 85 * MS, "forward_backward": 245 * MS, "exposed": 20 * MS, "total": 245 * MS},
+            )
             self.assertEqual([call["group"] for call in played["ranks"][0]["collectives"]], 9 * [[0, 1]])
         refused = self.play(self.overlap, "--ranks", 2, expect=2).stderr
-        self.assertIn("ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has 2", refused)
+        self.assertIn(
+            "ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has 2", refused
+        )
 
     def test_gpus_that_the_cpu_stands_for_take_the_same_times(self):
         on_gpus = ("--device", "cuda", "--backend", CPU_BACKEND)
@@ -62,7 +73,9 @@ class Play(unittest.TestCase):
             self.assertEqual(played["totals_ns"], simulated["totals_ns"])
             self.assertEqual(played["measured_ns"], simulated["totals_ns"])
             self.assertNotIn("measured_ns", simulated)
-            recorded = json.loads(self.play(self.overlap, "--ranks", ranks, "--json", "--times", "cupti", *on_gpus).stdout)
+            recorded = json.loads(
+                self.play(self.overlap, "--ranks", ranks, "--json", "--times", "cupti", *on_gpus).stdout
+            )
             self.assertEqual(recorded["measured_ns"], simulated["totals_ns"])
         refused = self.play(self.overlap, "--ranks", 4, "--gpus", 2, *on_gpus, expect=2)
         self.assertIn("a world of 4 ranks needs 4 GPUs, one for each, and may use 2", refused.stderr)
@@ -81,26 +94,45 @@ class Play(unittest.TestCase):
         linear = {"kind": "linear"}
         scenario = {
             "version": 2,
-            "model": {"root": {"kind": "sequential", "children": [
-                {"name": "l0", **linear, "in_features": 4, "out_features": 6}, {"name": "relu", "kind": "relu"},
-                {"name": "l1", **linear, "in_features": 6, "out_features": 3}]},
-                "loss": {"kind": "dot"}, "init_divisor": 1},
-            "plan": {"optimizer": {"kind": "sgd", "rate": 0.0625},
-                     "fully_shard": {"wrap": [{"modules": ["l0"]}, {"modules": ["l1"]}, {"modules": [""]}]}},
-            "script": {"input": [2, 4], "input_divisor": 1,
-                       "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "capture", "zero_grad"]}]}}
+            "model": {
+                "root": {
+                    "kind": "sequential",
+                    "children": [
+                        {"name": "l0", **linear, "in_features": 4, "out_features": 6},
+                        {"name": "relu", "kind": "relu"},
+                        {"name": "l1", **linear, "in_features": 6, "out_features": 3},
+                    ],
+                },
+                "loss": {"kind": "dot"},
+                "init_divisor": 1,
+            },
+            "plan": {
+                "optimizer": {"kind": "sgd", "rate": 0.0625},
+                "fully_shard": {"wrap": [{"modules": ["l0"]}, {"modules": ["l1"]}, {"modules": [""]}]},
+            },
+            "script": {
+                "input": [2, 4],
+                "input_divisor": 1,
+                "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "capture", "zero_grad"]}],
+            },
+        }
         ranks = json.loads(self.play(scenario, "--json").stdout)["ranks"]
         for number, expected in enumerate(golden["iterations"]):
             iterations = [rank["iterations"][number] for rank in ranks]
-            if number == 0:  # later ones are sums of numbers that are no small integers any more, and depend on their order
+            if (
+                number == 0
+            ):  # later ones are sums of numbers that are no small integers any more, and depend on their order
                 self.assertEqual([i["loss"] for i in iterations], expected["losses"])
             for what, name in (("gradients", "gradients"), ("parameters", "parameters_after")):
                 whole = "".join(i[what][parameter]["hex"] for parameter, _ in golden["parameters"] for i in iterations)
                 self.assertEqual(whole, "".join(expected[name]["bits"]))
 
     def test_a_document_of_version_1_plays_as_one_of_version_2(self):
-        documents = [path for path in sorted((ROOT / "docs").glob("*/*.json"))
-                     if "fully_shard" in json.loads(path.read_text(encoding="utf-8"))["plan"]]  # version 1 had no other kind
+        documents = [
+            path
+            for path in sorted((ROOT / "docs").glob("*/*.json"))
+            if "fully_shard" in json.loads(path.read_text(encoding="utf-8"))["plan"]
+        ]  # version 1 had no other kind
         self.assertGreater(len(documents), 20)
         for path in documents:
             with self.subTest(path.name):
@@ -115,18 +147,47 @@ class Play(unittest.TestCase):
         """How it ended, and all that it said but the times, and which of the ranks that refuse it was first."""
         file = self.folder / "scenario.json"
         file.write_text(json.dumps(scenario), encoding="utf-8")
-        result = subprocess.run([LAUNCHER, "play", str(file), "--ranks", "2", "--json"], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(
+            [LAUNCHER, "play", str(file), "--ranks", "2", "--json"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         return result.returncode, result.stdout, re.sub(r"rank \d+, [\d.]+ m?s, ", "", result.stderr)
 
     def test_what_is_issued_is_said_in_order(self):
         rank = json.loads(self.play(self.overlap, "--json").stdout)["ranks"][1]
-        self.assertEqual([(c["kind"], c["tag"], c["start"] // MS) for c in rank["collectives"]],
-                         [("all_gather", "0", 0), ("all_gather", "1", 10), ("all_gather", "2", 20), ("all_gather", "2", 60),
-                          ("all_gather", "1", 85), ("reduce_scatter", "2", 135), ("all_gather", "0", 145), ("reduce_scatter", "1", 185),
-                          ("reduce_scatter", "0", 235)])
-        self.assertEqual(rank["collectives"][0] | {"start": 0, "end": 0},
-                         {"kind": "all_gather", "group": [0, 1], "count": 8, "dtype": "f32", "op": "none", "tag": "0", "start": 0, "end": 0})
-        spans = {(s["stream"], s["label"], s["start"] // MS, s["end"] // MS) for s in rank["spans"] if s["kind"] == "forward"}
+        self.assertEqual(
+            [(c["kind"], c["tag"], c["start"] // MS) for c in rank["collectives"]],
+            [
+                ("all_gather", "0", 0),
+                ("all_gather", "1", 10),
+                ("all_gather", "2", 20),
+                ("all_gather", "2", 60),
+                ("all_gather", "1", 85),
+                ("reduce_scatter", "2", 135),
+                ("all_gather", "0", 145),
+                ("reduce_scatter", "1", 185),
+                ("reduce_scatter", "0", 235),
+            ],
+        )
+        self.assertEqual(
+            rank["collectives"][0] | {"start": 0, "end": 0},
+            {
+                "kind": "all_gather",
+                "group": [0, 1],
+                "count": 8,
+                "dtype": "f32",
+                "op": "none",
+                "tag": "0",
+                "start": 0,
+                "end": 0,
+            },
+        )
+        spans = {
+            (s["stream"], s["label"], s["start"] // MS, s["end"] // MS) for s in rank["spans"] if s["kind"] == "forward"
+        }
         self.assertEqual(spans, {("compute", "0", 10, 35), ("compute", "1", 35, 60), ("compute", "2", 60, 85)})
 
     def test_a_race_is_shown_and_fails(self):
@@ -157,20 +218,32 @@ class Play(unittest.TestCase):
         body[:] = [hook | {"module": "1", "refused": True}, "forward", "backward", hook, "forward", "backward"]
         said = self.play(self.overlap).stdout
         self.assertEqual(said.count(", by the hook doubled, state 7\n"), 3)
-        self.assertIn("\nranks 0, 1: calls of gradient hooks\n  iter 0 backward: doubled at reduction, state 7, of \"2\", 16 f32, collective ", said)
-        self.assertIn('\nrefused on rank 1: iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""\n', said)
+        self.assertIn(
+            "\nranks 0, 1: calls of gradient hooks\n  iter 0 backward: doubled at reduction, state 7, of \"2\", 16 f32, collective ",
+            said,
+        )
+        self.assertIn(
+            '\nrefused on rank 1: iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""\n', said
+        )
         for rank in json.loads(self.play(self.overlap, "--json").stdout)["ranks"]:
             self.assertEqual([call["label"] for call in rank["hooks"]], ["2", "1", "0"])
             for call in rank["hooks"]:
-                self.assertEqual((call["hook"], call["point"], call["state"], call["count"], call["dtype"]), ("doubled", "reduction", 7, 16, "f32"))
+                self.assertEqual(
+                    (call["hook"], call["point"], call["state"], call["count"], call["dtype"]),
+                    ("doubled", "reduction", 7, 16, "f32"),
+                )
                 issued = rank["collectives"][call["collective"]]
                 self.assertEqual((issued["kind"], issued["tag"]), ("reduce_scatter", call["label"]))
             reductions = [number for number, call in enumerate(rank["collectives"]) if call["kind"] == "reduce_scatter"]
             self.assertEqual([call["collective"] for call in rank["hooks"]], reductions[3:])
-            self.assertEqual(rank["refusals"], ['iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""'])
+            self.assertEqual(
+                rank["refusals"], ['iter 0 register_hook: flat_shard: "1" is not a root: register the hook at ""']
+            )
 
     def side_by_side(self, scenario, first, second, *arguments, expect=0):
-        return json.loads(self.play(scenario, "--subject", f"{first},{second}", "--json", *arguments, expect=expect).stdout)
+        return json.loads(
+            self.play(scenario, "--subject", f"{first},{second}", "--json", *arguments, expect=expect).stdout
+        )
 
     def differences(self, scenario, fault, *arguments):
         both = self.side_by_side(scenario, "reference", "reference+" + fault, *arguments, expect=1)
@@ -192,17 +265,25 @@ class Play(unittest.TestCase):
         self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
         found = self.differences(self.overlap, "no_backward_prefetch")
         self.assertEqual(set(found), {"totals", "order"})
-        self.assertEqual(found["totals"], {"aspect": "totals", "what": "forward_backward", "rank": 0, "iteration": 0, "values": ["245 ms", "285 ms"]})
+        self.assertEqual(
+            found["totals"],
+            {"aspect": "totals", "what": "forward_backward", "rank": 0, "iteration": 0, "values": ["245 ms", "285 ms"]},
+        )
         found = self.differences(self.overlap, "gradients_summed")
         self.assertEqual(set(found), {"counts", "bits"})
-        self.assertEqual((found["bits"]["what"], found["bits"]["iteration"], found["bits"]["index"]), ('gradient "0.weight"', 0, 0))
+        self.assertEqual(
+            (found["bits"]["what"], found["bits"]["iteration"], found["bits"]["index"]), ('gradient "0.weight"', 0, 0)
+        )
         found = self.differences(self.overlap, "gathers_twice")
         self.assertEqual(found["counts"]["values"], ["6", "12"])
         found = self.differences(self.overlap, "copy_out_before_gather")
         self.assertTrue(found["verdict"]["values"][1].startswith("failed\n"))
         self.assertIn("nothing orders the two", found["verdict"]["values"][1])
         self.assertEqual(found["order"]["values"], ["waits", "need not wait"])
-        self.assertEqual(self.differences(self.overlap, "gathers_when_needed", "--ranks", "3")["totals"]["values"], ["85 ms", "105 ms"])
+        self.assertEqual(
+            self.differences(self.overlap, "gathers_when_needed", "--ranks", "3")["totals"]["values"],
+            ["85 ms", "105 ms"],
+        )
 
     def test_one_that_refuses_differs_from_one_that_plays_and_two_that_refuse_agree(self):
         self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
@@ -215,14 +296,16 @@ class Play(unittest.TestCase):
         self.assertIsNone(both["played"][1]["result"])
 
     def test_what_is_asked_of_two_subjects_and_cannot_be_is_refused(self):
-        for arguments, expected in ((("--subject", "reference,"), "two subjects are given as A,B"),
-                                    (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
-                                    (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
-                                    (("--subject", "reference,reference", "--fault", "one_stream"), "write A+one_stream in --subject"),
-                                    (("--subject", "reference,reference", "--trace", "t.json"), "a trace is of one"),
-                                    (("--subject", "reference,reference", "--ulps", "-1"), "a whole number"),
-                                    (("--subject", "reference,reference", "--ranks", "1,2"), "one world size"),
-                                    (("--ulps", "1"), "values of two subjects are compared")):
+        for arguments, expected in (
+            (("--subject", "reference,"), "two subjects are given as A,B"),
+            (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
+            (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
+            (("--subject", "reference,reference", "--fault", "one_stream"), "write A+one_stream in --subject"),
+            (("--subject", "reference,reference", "--trace", "t.json"), "a trace is of one"),
+            (("--subject", "reference,reference", "--ulps", "-1"), "a whole number"),
+            (("--subject", "reference,reference", "--ranks", "1,2"), "one world size"),
+            (("--ulps", "1"), "values of two subjects are compared"),
+        ):
             self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)
         self.overlap["costs"]["imagined_ranks"] = 2
         said = self.play(self.overlap, "--subject", "reference,reference", "--ranks", 2, expect=2).stderr
@@ -236,7 +319,9 @@ class Play(unittest.TestCase):
 
     def test_a_failed_case_leaves_what_it_played(self):
         def shardproof(*arguments, expect):
-            result = subprocess.run([LAUNCHER, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120)
+            result = subprocess.run(
+                [LAUNCHER, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120
+            )
             self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
             return result.stdout
 
@@ -275,10 +360,16 @@ class Play(unittest.TestCase):
         body[at] = {"call": "forward", "ranks": [1, 0]}
         document = self.folder / "scenario.json"
         said = self.play(self.overlap, "--ranks", "3", expect=2).stderr
-        self.assertRegex(said, rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$")
+        self.assertRegex(
+            said,
+            rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$",
+        )
         body[at] = {"call": "forward", "ranks": [0, 1, 7]}
         said = self.play(self.overlap, expect=2).stderr
-        self.assertEqual(said, f"shardproof: {document}: scenario: script.segments[0].body[{at}].ranks: rank 7 is not in a world of 2\n")
+        self.assertEqual(
+            said,
+            f"shardproof: {document}: scenario: script.segments[0].body[{at}].ranks: rank 7 is not in a world of 2\n",
+        )
         said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
         self.assertIn("(backward): rank 2 has made no forward before it", said)
 
@@ -286,15 +377,27 @@ class Play(unittest.TestCase):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5
         said = self.play(broken, expect=2).stderr
-        self.assertEqual(said, f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): takes 5 features, but 4 arrive\n')
+        self.assertEqual(
+            said,
+            f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): takes 5 features, but 4 arrive\n',
+        )
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
         self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)
         (self.folder / "text.json").write_text("not JSON", encoding="utf-8")
         said = self.play(self.folder / "text.json", expect=2).stderr
-        self.assertTrue(said.startswith(f"shardproof: {self.folder / 'text.json'}: scenario: no JSON: parse error at line 1, column 2: "), said)
-        for arguments, expected in ((("--ranks", "0"), "1 to 1024"), (("--ranks", "2,4"), "one world size"),
-                                    (("--subject", "x"), "unknown subject 'x'"), (("--fault", "x"), "unknown fault 'x'")):
+        self.assertTrue(
+            said.startswith(
+                f"shardproof: {self.folder / 'text.json'}: scenario: no JSON: parse error at line 1, column 2: "
+            ),
+            said,
+        )
+        for arguments, expected in (
+            (("--ranks", "0"), "1 to 1024"),
+            (("--ranks", "2,4"), "one world size"),
+            (("--subject", "x"), "unknown subject 'x'"),
+            (("--fault", "x"), "unknown fault 'x'"),
+        ):
             self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)
 
     def test_files_that_are_asked_for_are_there(self):
@@ -310,9 +413,14 @@ class Play(unittest.TestCase):
         precious = self.folder / "precious"
         precious.write_text("mine", encoding="utf-8")
         said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
-        self.assertEqual(said.stderr, f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: name a new file\n")
+        self.assertEqual(
+            said.stderr,
+            f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: name a new file\n",
+        )
         self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
-        said = self.play(self.overlap, "--trace", self.folder / "none/trace.json", "--out", self.folder / "kept", expect=2)
+        said = self.play(
+            self.overlap, "--trace", self.folder / "none/trace.json", "--out", self.folder / "kept", expect=2
+        )
         self.assertIn("output unusable: open ", said.stderr)
         self.assertEqual(said.stdout, "")
         self.assertFalse((self.folder / "kept").exists())
@@ -325,7 +433,10 @@ class Play(unittest.TestCase):
 
     def test_measured_times_say_where_they_come_from_and_why_they_say_nothing(self):
         shared = ("--device", "cuda", "--backend", CPU_BACKEND, "--gpus", "1", "--share-gpus")
-        self.assertIn("\nmeasured times come from events; unfit for timing: 2 ranks share 1 GPU\n", self.play(self.overlap, *shared).stdout)
+        self.assertIn(
+            "\nmeasured times come from events; unfit for timing: 2 ranks share 1 GPU\n",
+            self.play(self.overlap, *shared).stdout,
+        )
         played = json.loads(self.play(self.overlap, "--json", *shared).stdout)
         self.assertEqual((played["times"], played["unfit_for_timing"]), ("events", "2 ranks share 1 GPU"))
         played = json.loads(self.play(self.overlap, "--json", *shared[:4], "--times", "cupti").stdout)

@@ -19,10 +19,16 @@ SHARDING = STRATEGIES[1:]
 EXEC_ORDER = ([f"test_invalid_first_iter_order[strategy={s}]" for s in SHARDING]
               + [f"test_invalid_later_iter_order[strategy={s},after={n}]" for s in SHARDING for n in (1, 3)]
               + [f"test_train_eval[strategy={s}]" for s in SHARDING])
-COMM_HOOKS = ([f"test_{name}[strategy={s}]" for s in STRATEGIES
-               for name in ("default_communication_hook_behavior", "registering_hook_non_root", "registering_hook_submodules")]
-              + [f"test_{name}[strategy={s},wrapping={w}]" for s in STRATEGIES for w in ("false", "true")
-                 for name in ("default_communication_hook_initialization", "fp16_hook", "bf16_hook")])
+COMM_HOOKS = [
+    f"test_{name}[strategy={s}]"
+    for s in STRATEGIES
+    for name in ("default_communication_hook_behavior", "registering_hook_non_root", "registering_hook_submodules")
+] + [
+    f"test_{name}[strategy={s},wrapping={w}]"
+    for s in STRATEGIES
+    for w in ("false", "true")
+    for name in ("default_communication_hook_initialization", "fp16_hook", "bf16_hook")
+]
 HYBRID_HOOKS = [f"test_registering_hook_hybrid_strategy[strategy={s}]" for s in ("hybrid", "hybrid_zero2")]
 # The tests of the seed files that the suites restate so far.
 REPLICATE = ("test_ddp_tp", "test_bucketing_coalesced_op", "test_bucketing_concat_op",
@@ -44,8 +50,10 @@ REMEDY = "if the change is meant: shardproof stable RUN | tests/suites/digests.p
 def shardproof(*arguments, expect=0):
     result = subprocess.run([LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=880)
     if result.returncode != expect:
-        raise AssertionError(f"shardproof {' '.join(map(str, arguments))} ended with {result.returncode}, not {expect}:\n"
-                             f"{result.stdout}\n{result.stderr}")
+        raise AssertionError(
+            f"shardproof {' '.join(map(str, arguments))} ended with {result.returncode}, not {expect}:\n"
+            f"{result.stdout}\n{result.stderr}"
+        )
     return result.stdout
 
 
@@ -76,7 +84,10 @@ class Catalogue(unittest.TestCase):
         rows = json.loads(shardproof("list", "--clauses", "--json"))
         faults = {fault for row in rows for fault in row["faults"]}
         self.assertEqual(faults, set(NOTICED_BY), "tests/suites/noticed_by.json has one case for each fault")
-        noticed_by = {fault["name"]: fault["by"] for fault in json.loads(shardproof("faults", "--json", *sorted(set(NOTICED_BY.values()))))}
+        noticed_by = {
+            fault["name"]: fault["by"]
+            for fault in json.loads(shardproof("faults", "--json", *sorted(set(NOTICED_BY.values()))))
+        }
         for fault, case in NOTICED_BY.items():
             with self.subTest(fault=fault):
                 self.assertIn(case, noticed_by.get(fault, []))
@@ -109,12 +120,21 @@ class Catalogue(unittest.TestCase):
         self.assertEqual([name for name, profile in profiles.items() if profile["default"]], ["pytorch-compatible"])
         everything = {case["id"]: case for case in self.every_case}
         timing = {id for id, case in everything.items() if "timing" in case["tags"]}
-        required = {id for id, case in everything.items() if all(self.kinds[clause] == "required" for clause in case["clauses"])}
+        required = {
+            id for id, case in everything.items() if all(self.kinds[clause] == "required" for clause in case["clauses"])
+        }
         alone = {id for id, case in everything.items() if case["world_size"] == 1}
         usual = {id for id, case in everything.items() if "large" not in case["tags"]} - timing
         compiled = {id for id, case in everything.items() if "compiled_step" in case["needs"]} & usual
-        expected = {"full": set(everything), "pytorch-compatible": usual, "eager": usual - compiled, "compiled": compiled, "timing": timing,
-                    "core": required & alone & usual, "multi": (required - alone) & usual}
+        expected = {
+            "full": set(everything),
+            "pytorch-compatible": usual,
+            "eager": usual - compiled,
+            "compiled": compiled,
+            "timing": timing,
+            "core": required & alone & usual,
+            "multi": (required - alone) & usual,
+        }
         for name, ids in expected.items():
             with self.subTest(profile=name):
                 self.assertEqual(profiles[name]["cases"], len(ids))
@@ -180,9 +200,14 @@ class Attribution(unittest.TestCase):
         self.assertLess(text.count("\n"), 120)
 
     def test_races_name_the_clause_of_what_they_are_about(self):
-        for fault, clause, case in (("gather_before_step", "OVL-5", "overlap/no_race"), ("reduce_before_backward", "OVL-6", "overlap/no_race"),
-                                    ("gathered_released_early", "OVL-7", "overlap/no_race"), ("post_hook_beside_streams", "EXT-8", "extensions/one_group"),
-                                    ("bucket_not_awaited", "REP-4", "replicate/train_parity"), ("sum_over_parts_not_awaited", "REP-34", "replicate/ddp_tp")):
+        for fault, clause, case in (
+            ("gather_before_step", "OVL-5", "overlap/no_race"),
+            ("reduce_before_backward", "OVL-6", "overlap/no_race"),
+            ("gathered_released_early", "OVL-7", "overlap/no_race"),
+            ("post_hook_beside_streams", "EXT-8", "extensions/one_group"),
+            ("bucket_not_awaited", "REP-4", "replicate/train_parity"),
+            ("sum_over_parts_not_awaited", "REP-34", "replicate/ddp_tp"),
+        ):
             with self.subTest(fault=fault):
                 cases, _ = self.failed_cases(fault, case)
                 self.assertTrue(cases)
@@ -206,13 +231,20 @@ class Attribution(unittest.TestCase):
         cases, text = self.failed_cases("one_stream", "overlap/training_overlap[W=2]")
         self.assertEqual(self.named(cases[0]), {"OVL-1", "OVL-2"})
         self.assertIn("iteration 0: forward takes 105 ms, and at most 87 ms is expected\n", text)
-        self.assertIn('no computation hides all_gather "0" (10 ms), all_gather "1" (10 ms), all_gather "2" (10 ms) and 6 more\n', text)
+        self.assertIn(
+            'no computation hides all_gather "0" (10 ms), all_gather "1" (10 ms), all_gather "2" (10 ms) and 6 more\n',
+            text,
+        )
 
     def test_what_is_alive_or_gathered_twice_is_said_in_words(self):
         _, text = self.failed_cases("gathers_twice", "overlap/accumulation")
-        self.assertRegex(text, r'group "\w*" is gathered at \S+ ms, while its parameters are whole or are being gathered already')
+        self.assertRegex(
+            text, r'group "\w*" is gathered at \S+ ms, while its parameters are whole or are being gathered already'
+        )
         _, text = self.failed_cases("reduce_inputs_kept", "overlap/accumulation")
-        self.assertRegex(text, r'at "iter \d+ backward end", \d+ buffers of the class reduce_input are alive, and 0 may be')
+        self.assertRegex(
+            text, r'at "iter \d+ backward end", \d+ buffers of the class reduce_input are alive, and 0 may be'
+        )
         self.assertRegex(text, r'alive: "')
 
     def test_different_collectives_are_a_failure_of_the_clause_about_them(self):
@@ -279,7 +311,9 @@ class KillMatrix(unittest.TestCase):
 
     def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
         """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes after it."""
-        cases = {case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")}
+        cases = {
+            case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")
+        }
         self.assertGreaterEqual(len(cases), 8)
         several_steps = {case for case, ranks in cases.items() if ranks != 3}  # exact ones, that is
         by = {fault["name"]: set(fault["by"]) for fault in self.faults}
@@ -325,10 +359,19 @@ class Reports(Runs):
             self.assertEqual(value(overlap, "serial_forward_backward_ns"), (225 if alone else 315) * MS)
             for event in ("true", "false"):
                 expected = 375 if alone else 385 if event == "true" else 425
-                self.assertEqual(value(f"overlap/post_optim_event[W={world},event={event}]", "five_iterations_ns"), expected * MS)
+                self.assertEqual(
+                    value(f"overlap/post_optim_event[W={world},event={event}]", "five_iterations_ns"), expected * MS
+                )
 
     def test_generated_cases_play_each_pair_of_features_that_some_scenario_can_have(self):
-        combinable = json.loads(subprocess.run([pathlib.Path(LAUNCHER).with_name("shardproof-worker"), "--list-json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)["combinable"]
+        combinable = json.loads(
+            subprocess.run(
+                [pathlib.Path(LAUNCHER).with_name("shardproof-worker"), "--list-json"],
+                stdout=subprocess.PIPE,
+                check=True,
+                timeout=60,
+            ).stdout
+        )["combinable"]
         said = {case["id"] for case in self.default_report["cases"] if "combined" in case}
         self.assertEqual(said, {case["id"] for case in self.default_report["cases"] if "/generated[" in case["id"]})
         self.assertEqual({kind["engine"] for kind in combinable}, {"fully_shard", "flat_shard", "replicate"})
@@ -343,7 +386,9 @@ class Reports(Runs):
     def test_the_stable_part_is_the_one_in_the_tree(self):
         kept = json.loads((ROOT / "tests/suites/default_digests.json").read_text(encoding="utf-8"))
         found = digests(json.loads(shardproof("stable", self.default)))
-        changed = [case for case in {**kept["cases"], **found["cases"]} if kept["cases"].get(case) != found["cases"].get(case)]
+        changed = [
+            case for case in {**kept["cases"], **found["cases"]} if kept["cases"].get(case) != found["cases"].get(case)
+        ]
         self.assertEqual(changed, [], REMEDY)
         self.assertEqual(found, kept, REMEDY)
 
@@ -362,12 +407,16 @@ class Reports(Runs):
     def test_a_run_of_a_whole_profile_is_not_partial(self):
         whole = self.run_suite("whole", "--profile", "core")
         self.assertEqual((whole["profile"], whole["run"]["partial"]), ("core", False))
-        on_request = [case for case in json.loads(shardproof("list", "--json", "--profile", "core")) if case.get("on_request")]
+        on_request = [
+            case for case in json.loads(shardproof("list", "--json", "--profile", "core")) if case.get("on_request")
+        ]
         self.assertEqual(whole["run"]["outside_profile"] + len(whole["cases"]) + len(on_request),
                          len(json.loads(shardproof("list", "--json"))))
         part = self.run_suite("part", "overlap/training_overlap", "--profile", "core")
         self.assertTrue(part["run"]["partial"])
-        self.assertEqual((self.default_report["profile"], self.default_report["run"]["partial"]), ("pytorch-compatible", False))
+        self.assertEqual(
+            (self.default_report["profile"], self.default_report["run"]["partial"]), ("pytorch-compatible", False)
+        )
         two = self.run_suite("two", "overlap/training_overlap", "--ranks", "2")
         self.assertEqual((two["profile"], two["run"]["partial"]), ("pytorch-compatible", True))
         difference = json.loads(shardproof("diff", self.out / "part", self.out / "whole", "--json"))
@@ -391,7 +440,9 @@ class Reports(Runs):
 
     def test_a_fault_is_noticed_by_ranks_that_are_threads(self):
         processes = self.run_suite("processes", "overlap", "--ranks", "2", "--fault", "one_stream", expect=1)
-        threads = self.run_suite("threads", "overlap", "--ranks", "2", "--fault", "one_stream", "--fabric", "thread", expect=1)
+        threads = self.run_suite(
+            "threads", "overlap", "--ranks", "2", "--fault", "one_stream", "--fabric", "thread", expect=1
+        )
         self.assertEqual(processes["summary"], threads["summary"])
 
     def test_a_fault_is_a_difference(self):
@@ -412,13 +463,17 @@ class Reports(Runs):
         one_of_each = {case["id"].split("[")[0]: case for case in self.default_report["cases"]}
         self.assertGreater(len(one_of_each), 20)
         validator.validate(dict(self.default_report, cases=list(one_of_each.values())))
-        broken = self.run_suite("broken", "extensions", "--ranks", "2", "--fault", "gradients_summed", "--require", "OVL-1", expect=1)
+        broken = self.run_suite(
+            "broken", "extensions", "--ranks", "2", "--fault", "gradients_summed", "--require", "OVL-1", expect=1
+        )
         self.assertGreater(broken["summary"]["failed"], 0)
         validator.validate(broken)
 
     def test_a_trace_shows_compute_and_communication_overlap(self):
         self.run_suite("run", "overlap/training_overlap", "--ranks", "2", "--trace")
-        trace = json.loads((self.out / "run/worlds/0/traces/overlap.training_overlap[W=2].trace.json").read_text(encoding="utf-8"))
+        trace = json.loads(
+            (self.out / "run/worlds/0/traces/overlap.training_overlap[W=2].trace.json").read_text(encoding="utf-8")
+        )
         events = trace["traceEvents"]
         tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
         for rank in (0, 1):
@@ -427,7 +482,13 @@ class Reports(Runs):
                 if event["ph"] == "X" and event["pid"] == rank:
                     spans.setdefault(tracks[rank, event["tid"]], []).append((event["ts"], event["ts"] + event["dur"]))
             compute, gathers = spans.pop("compute"), spans["all_gather"]
-            self.assertTrue(any(start < other_end and other_start < end for start, end in compute for other_start, other_end in gathers))
+            self.assertTrue(
+                any(
+                    start < other_end and other_start < end
+                    for start, end in compute
+                    for other_start, other_end in gathers
+                )
+            )
 
 
 class Schedulers(Runs):

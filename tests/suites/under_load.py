@@ -29,17 +29,25 @@ def main(launcher, worker, runs):
     for run in range(1, runs + 1):
         folder = tempfile.mkdtemp(prefix="shardproof-load-")
         started = time.monotonic()
-        ended = subprocess.run([launcher, "run", "--worker", worker, "--out", f"{folder}/run", "--seed", str(run), "--order", "random"],
-                               capture_output=True, text=True, cwd=folder)
+        ended = subprocess.run(
+            [launcher, "run", "--worker", worker, "--out", f"{folder}/run", "--seed", str(run), "--order", "random"],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
         longest = max(longest, time.monotonic() - started)
-        counts = json.loads(pathlib.Path(folder, "run/report.json").read_text())["summary"] if ended.returncode == 0 else {}
+        counts = (
+            json.loads(pathlib.Path(folder, "run/report.json").read_text())["summary"] if ended.returncode == 0 else {}
+        )
         if ended.returncode != 0 or counts["flaky"] or not counts["passed"]:
             print(f"run {run}: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}\nkept: {folder}")
             return 1
         cases += counts["passed"]
         shutil.rmtree(folder)
-    print(f"{runs} runs beside {len(load)} busy processes: {cases} cases, all passed; {(time.monotonic() - began) / runs:.1f} s a run, "
-          f"{longest:.1f} s the longest")
+    print(
+        f"{runs} runs beside {len(load)} busy processes: {cases} cases, all passed; {(time.monotonic() - began) / runs:.1f} s a run, "
+        f"{longest:.1f} s the longest"
+    )
     return 0
 
 

@@ -18,8 +18,13 @@ USUAL = "ascending"
 
 
 def shardproof(order, *arguments):
-    return subprocess.run([LAUNCHER, *map(str, arguments), "--worker", WORKER], env={**os.environ, "SHARDPROOF_SUMS": order},
-                          capture_output=True, text=True, timeout=600)
+    return subprocess.run(
+        [LAUNCHER, *map(str, arguments), "--worker", WORKER],
+        env={**os.environ, "SHARDPROOF_SUMS": order},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 class Sums(unittest.TestCase):
@@ -39,7 +44,9 @@ class Sums(unittest.TestCase):
                 # A few more seeds, because the serial model says of each random scenario whether orders show in its values.
                 result = shardproof(order, "run", "--generated", SEEDS, "--quiet", "--max-skips", 0, "--out", out)
                 self.assertEqual(result.returncode, 0, result.stdout[-4000:] + result.stderr)
-                self.assertGreater(json.loads((out / "report.json").read_text(encoding="utf-8"))["summary"]["passed"], 4000)
+                self.assertGreater(
+                    json.loads((out / "report.json").read_text(encoding="utf-8"))["summary"]["passed"], 4000
+                )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,18 @@ import tempfile
 
 import jsonschema
 
-SECTIONS = [{}, {"bucket": "gradients"}, {"bucket": ""}, {"bucket": 1}, {"bucket": None}, {"bucket": ["x"]}, {"bukket": "x"}, [], "toy", None]
+SECTIONS = [
+    {},
+    {"bucket": "gradients"},
+    {"bucket": ""},
+    {"bucket": 1},
+    {"bucket": None},
+    {"bucket": ["x"]},
+    {"bukket": "x"},
+    [],
+    "toy",
+    None,
+]
 
 
 def validator_of(root):
@@ -32,18 +43,27 @@ def reader_accepts(program, document):
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()
-        return subprocess.run([program, "--check-scenario", file.name], capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run([program, "--check-scenario", file.name], capture_output=True, check=False).returncode == 0
+        )
 
 
 def main(program, root):
     whole, section = validator_of(root)
     shown = json.loads((root / "tests/toy_engine/toy.json").read_text(encoding="utf-8"))
     documents = [({"toy": value}, section.is_valid(value)) for value in SECTIONS]
-    documents += [({}, False), ({"toy": {}, "fully_shard": {"wrap": [{"modules": [""]}]}}, False)]  # one section, and no other
+    documents += [
+        ({}, False),
+        ({"toy": {}, "fully_shard": {"wrap": [{"modules": [""]}]}}, False),
+    ]  # one section, and no other
     failures, accepted = [], 0
     for plan, is_right in documents:
         document = {**copy.deepcopy(shown), "plan": plan}
-        answers = {"expected": is_right, "schema": whole.is_valid(document), "reader": reader_accepts(program, document)}
+        answers = {
+            "expected": is_right,
+            "schema": whole.is_valid(document),
+            "reader": reader_accepts(program, document),
+        }
         accepted += is_right
         if len(set(answers.values())) > 1:
             failures.append(f"{json.dumps(plan)}: {answers}")

@@ -40,10 +40,14 @@ class ToyTest(unittest.TestCase):
                              [(case, "passed", "toy") for case in CASES])
 
     def test_the_subject_claims_the_kind_beside_those_that_ship(self) -> None:
-        listing = json.loads(subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout)
+        listing = json.loads(
+            subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout
+        )
         (subject,) = listing["subjects"]
         self.assertEqual(list(subject["claims"]), ["fully_shard", "flat_shard", "replicate", "toy"])
-        self.assertEqual(subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"])
+        self.assertEqual(
+            subject["claims"]["toy"], ["hidden_memory", "named_bucket", "serial", "thread_ranks", "timeline"]
+        )
         self.assertEqual([case["needs"] for case in listing["cases"]], [["timeline", "named_bucket"]] * len(CASES))
 
     def test_only_this_folder_knows_the_feature_of_the_kind(self) -> None:
@@ -75,35 +79,47 @@ class ToyTest(unittest.TestCase):
         (self.folder / "tests").symlink_to(Path(ROOT, "tests"))
         for command in commands:
             words = [PROGRAM if word == "build/bin/toy_program" else word for word in command.split()]
-            ended = subprocess.run([LAUNCHER, *words], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+            ended = subprocess.run(
+                [LAUNCHER, *words], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+            )
             self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
     def test_a_program_without_the_kind_refuses_the_document(self) -> None:
         said = self.shardproof("play", DOCUMENT, "--worker", WORKER, "--ranks", "2", expect=2).stderr
-        self.assertIn("toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard, replicate; other keys: mesh, ", said)
+        self.assertIn(
+            "toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard, replicate; other keys: mesh, ",
+            said,
+        )
 
     def test_a_mistake_in_the_section_is_named_with_its_place(self) -> None:
         document = json.loads(Path(DOCUMENT).read_text(encoding="utf-8"))
-        for change, said in (({"toy": {"bucket": ""}}, "scenario: plan.toy.bucket: expected "), ({"toy": {"bukket": "x"}}, "scenario: plan.toy"),
-                             ({"mesh": {"shape": [1, 2], "names": ["a", "b"]}}, "scenario: plan.mesh: ")):
+        for change, said in (
+            ({"toy": {"bucket": ""}}, "scenario: plan.toy.bucket: expected "),
+            ({"toy": {"bukket": "x"}}, "scenario: plan.toy"),
+            ({"mesh": {"shape": [1, 2], "names": ["a", "b"]}}, "scenario: plan.mesh: "),
+        ):
             with self.subTest(change):
                 path = self.folder / "wrong.json"
                 path.write_text(json.dumps({**document, "plan": {**document["plan"], **change}}), encoding="utf-8")
-                self.assertIn(said, self.shardproof("play", str(path), "--worker", PROGRAM, "--ranks", "2", expect=2).stderr)
+                self.assertIn(
+                    said, self.shardproof("play", str(path), "--worker", PROGRAM, "--ranks", "2", expect=2).stderr
+                )
 
     def test_wrong_kinds_and_needs_are_named_before_anything_runs(self) -> None:
         said = self.shardproof("run", "--worker", DOUBLED, "--out", str(self.folder / "run"), expect=3).stderr
-        for problem in ('engine kind "twin" is registered twice; choose another name for one of them',
-                        'engine kind "fully_shard" is registered twice; choose another name for one of them',
-                        'engine kind "no_engine": the name is for plans that no engine plays; choose another name',
-                        'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
-                        "an engine kind is registered without a name",
-                        'engine kind "greedy" has two features "serial"; choose another name for its own',
-                        'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
-                        "there is: fully_shard, ",
-                        'case "doubled/misspelt" names the engine kind "twim", which this program does not know; there is: fully_shard, ',
-                        'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
-                        "features of this kind are: timeline, serial, "):
+        for problem in (
+            'engine kind "twin" is registered twice; choose another name for one of them',
+            'engine kind "fully_shard" is registered twice; choose another name for one of them',
+            'engine kind "no_engine": the name is for plans that no engine plays; choose another name',
+            'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
+            "an engine kind is registered without a name",
+            'engine kind "greedy" has two features "serial"; choose another name for its own',
+            'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
+            "there is: fully_shard, ",
+            'case "doubled/misspelt" names the engine kind "twim", which this program does not know; there is: fully_shard, ',
+            'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
+            "features of this kind are: timeline, serial, ",
+        ):
             self.assertIn(problem, said)
         for line in said.splitlines():
             if " case \"" in line or "SUITE_ENGINE" in line:

@@ -17,13 +17,39 @@ import tempfile
 # Registers of a thread. With 64, a multiprocessor takes four blocks of 256 threads. Element-wise kernels must use
 # fewer.
 MOST_REGISTERS = 64
-FEWER_REGISTERS = dict.fromkeys(["Copy", "Fill", "Scale", "Divide", "Accumulate", "CheckIndices", "Relu", "ReluBackward", "ScaleBy",
-                                 "AddRow", "Embedding", "Sgd", "Clip"], 40) | {"spin_for": 16, "hold": 16}
+FEWER_REGISTERS = dict.fromkeys(
+    [
+        "Copy",
+        "Fill",
+        "Scale",
+        "Divide",
+        "Accumulate",
+        "CheckIndices",
+        "Relu",
+        "ReluBackward",
+        "ScaleBy",
+        "AddRow",
+        "Embedding",
+        "Sgd",
+        "Clip",
+    ],
+    40,
+) | {"spin_for": 16, "hold": 16}
 
 # CUDA's own exp, log and pow consist of fused multiply-adds, and optimizers use them. No other kernel may have fused
 # multiply-adds, because they round once where the host rounds twice.
-FUSED = {"Sgd", "Adam", "CrossEntropy", "CrossEntropyBackward", "PowerSum", "PowerRoot", "Attention", "AttentionBackwardQuery", "AttentionBackwardKey",
-         "AttentionBackwardValue"}
+FUSED = {
+    "Sgd",
+    "Adam",
+    "CrossEntropy",
+    "CrossEntropyBackward",
+    "PowerSum",
+    "PowerRoot",
+    "Attention",
+    "AttentionBackwardQuery",
+    "AttentionBackwardKey",
+    "AttentionBackwardValue",
+}
 # In the machine's code divisions and square roots are made of them as well, and still rounded as IEEE 754 asks.
 FUSED_IN_SASS = FUSED | {"Divide", "LayerNorm", "LayerNormBackwardIn", "LayerNormBackwardWeight", "Clip"}
 
@@ -112,7 +138,12 @@ def compile_command(commands, source):
     for word in words:
         if skip or word in ("-o", "-MF", "-MT"):
             skip = not skip
-        elif not word.startswith(("--generate-code", "-gencode", "-arch")) and word not in ("-c", "-MD", source, entry["file"]):
+        elif not word.startswith(("--generate-code", "-gencode", "-arch")) and word not in (
+            "-c",
+            "-MD",
+            source,
+            entry["file"],
+        ):
             kept.append(word)
     return [*kept, "-arch=sm_90"]
 
@@ -136,7 +167,9 @@ def main(commands, source, options):
         path = os.pathsep.join([os.path.dirname(command[0]), os.environ["PATH"]])
         if shutil.which("cuobjdump", path=path) and shutil.which("nvdisasm", path=path):
             dump = [shutil.which("cuobjdump", path=path), "-sass", built]
-            sass = subprocess.run(dump, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True).stdout
+            sass = subprocess.run(
+                dump, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+            ).stdout
             objections += objections_to_sass(sass)
             missing = names - {kernel for kernel, _ in sections(sass, SASS_FUNCTION)}
             objections += [f"{name}: not in the machine's code" for name in sorted(missing)]

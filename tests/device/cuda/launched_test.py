@@ -48,12 +48,16 @@ def suite():
         assert code == 0, said
         tables, code, said = on_tables(there, "overlap")
         assert code == 0, said
-        assert {world["device"] for world in tables["worlds"]} == {"cuda"} and {world["fabric"] for world in tables["worlds"]} == {"nccl"}
+        assert {world["device"] for world in tables["worlds"]} == {"cuda"} and {
+            world["fabric"] for world in tables["worlds"]
+        } == {"nccl"}
         expected, found = by_id(simulated), by_id(tables)
         assert expected.keys() == found.keys() and len(found) > 700
         skipped = {name for name, case in found.items() if case["verdict"] == "skipped"}
         # Memory of a GPU cannot be hidden from work; that is all that cannot be had.
-        assert {skip["reason"] for skip in tables["skips"]} == {"CUDA on the CPU cannot hide memory from work (costs.hide_undeclared_memory)"}
+        assert {skip["reason"] for skip in tables["skips"]} == {
+            "CUDA on the CPU cannot hide memory from work (costs.hide_undeclared_memory)"
+        }
         measured = proven = 0
         for name, case in found.items():
             if name in skipped:
@@ -83,7 +87,10 @@ def contract():
             report, code, said = run(directory, *kind)
             assert code == 0 and report["summary"]["passed"] > 90, said
             # Work that runs as soon as it is issued cannot be held back.
-            assert all(case["verdict"] == "passed" or any(word in case["id"] for word in ("held", "gate", "timeline")) for case in report["cases"]), said
+            assert all(
+                case["verdict"] == "passed" or any(word in case["id"] for word in ("held", "gate", "timeline"))
+                for case in report["cases"]
+            ), said
     with tempfile.TemporaryDirectory() as directory:
         report, code, said = on_tables(directory)
         assert code == 0, said
@@ -116,7 +123,10 @@ def trouble():
         assert cases["gpu/works[W=2]"]["verdict"] == "passed", said
     with tempfile.TemporaryDirectory() as directory:  # before the rank that waits has given up
         report, code, said = on_tables(directory, "gpu/hangs", "--timeout", "2")
-        assert "rank 1 never entered all_reduce #0 of 1 f32 (sum) \"sum\" in group world (NCCL) (rank 0 waits since" in said, said
+        assert (
+            "rank 1 never entered all_reduce #0 of 1 f32 (sum) \"sum\" in group world (NCCL) (rank 0 waits since"
+            in said
+        ), said
 
 
 def lost():
@@ -127,15 +137,23 @@ def lost():
         assert code == 1, said
         assert cases["gpu/fails[W=2]"]["verdict"] == "failed", said
         assert outcomes(cases["gpu/fails[W=2]"]) == ["released", "failed"], said
-        assert "is lost: work on it did not end when it was told to" in cases["gpu/fails[W=2]"]["ranks"][0]["reason"], said
+        assert (
+            "is lost: work on it did not end when it was told to" in cases["gpu/fails[W=2]"]["ranks"][0]["reason"]
+        ), said
         assert cases["gpu/works[W=2]"]["verdict"] == "passed", said
         assert len(report["worlds"]) == 2 and not any(world.get("defects") for world in report["worlds"]), said
         assert "ended early: rank 0 cannot go on: GPU 0" in said, said
-        merged = subprocess.run([launcher, "merge", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
+        merged = subprocess.run(
+            [launcher, "merge", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60
+        )
         assert merged.returncode == 1, merged.stdout + merged.stderr
         assert json.loads(pathlib.Path(directory, "run", "report.json").read_text()) == report
-        explained = subprocess.run([launcher, "explain", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60)
-        assert explained.stdout.startswith("world 0: rank 0 cannot go on: GPU 0 (") and explained.returncode == 0, explained.stdout
+        explained = subprocess.run(
+            [launcher, "explain", str(pathlib.Path(directory, "run"))], capture_output=True, text=True, timeout=60
+        )
+        assert (
+            explained.stdout.startswith("world 0: rank 0 cannot go on: GPU 0 (") and explained.returncode == 0
+        ), explained.stdout
         assert report["worlds"][0]["explanation"].startswith("rank 0 cannot go on: GPU 0 ("), report["worlds"]
     with tempfile.TemporaryDirectory() as directory:  # an error that stays, of which the case itself has seen nothing
         report, code, said = on_tables(directory, "gpu/works", "--repeat", "3", backend=2)
@@ -143,7 +161,10 @@ def lost():
         assert [case["verdict"] for case in report["cases"]] == ["error"] * 3, said
         for case in report["cases"]:
             assert outcomes(case) == ["passed", "error"], said
-            assert case["ranks"][1]["reason"].startswith("cannot go on: GPU 0 (") and "is out of order" in case["ranks"][1]["reason"], said
+            assert (
+                case["ranks"][1]["reason"].startswith("cannot go on: GPU 0 (")
+                and "is out of order" in case["ranks"][1]["reason"]
+            ), said
     with tempfile.TemporaryDirectory() as directory:  # the same, without end
         report, code, said = on_tables(directory, "gpu/works", "--repeat", "9", "--max-hangs", "1", backend=2)
         assert [case["verdict"] for case in report["cases"]] == ["error"] * 2 + ["not_run"] * 7, said
