@@ -10,8 +10,8 @@ set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol 
   shardproof_trace shardproof_fabric shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
   shardproof_player shardproof_faults shardproof_world shardproof_cases shardproof_runner shardproof_main)
 set(programs shardproof shardproof-worker shardproof-nccl-tap)
-# Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in ../lib/ and
-# ../lib/shardproof/ of its own folder.
+# Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in
+# ../lib/ and ../lib/shardproof/ of its own folder.
 foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda)
   if(TARGET ${optional})
     list(APPEND plugins ${optional})
@@ -28,7 +28,8 @@ if(SHARDPROOF_DOWNLOADED)
   return()
 endif()
 
-# An install of a partly built tree would stop half way. This check runs first, and stops the install before it copies a file.
+# An install of a partly built tree would stop half way. This check runs first, and stops the install before it copies a
+# file.
 foreach(target IN LISTS rooms programs plugins)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")

@@ -119,7 +119,8 @@ function(shardproof_is_hot target)
   else()
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
-  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # a precompiled header fits only one optimization level
+  # a precompiled header fits only one optimization level
+  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # Builds a library or program without a sanitizer, for processes without one. shardproof_goes_into_others(target)

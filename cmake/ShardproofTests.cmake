@@ -50,7 +50,8 @@ function(shardproof_test_plays test)
 endfunction()
 
 # A test that is a command. Programs that the command names by `$<TARGET_FILE:program>` are built with its set.
-# shardproof_command_test(name [SET unit|system|long] [TIMEOUT seconds] [NEEDS target…] [PROPERTIES name value …] COMMAND …)
+# shardproof_command_test(name [SET unit|system|long] [TIMEOUT seconds] [NEEDS target…] [PROPERTIES name value …]
+# COMMAND …)
 function(shardproof_command_test name)
   cmake_parse_arguments(PARSE_ARGV 1 TEST "" "SET;TIMEOUT" "COMMAND;NEEDS;PROPERTIES")
   if(NOT TEST_SET)

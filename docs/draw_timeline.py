@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the first iteration of a trace that `shardproof run --trace` wrote as an SVG: one row per rank and stream, time from left to right.
+"""Draws the first iteration of a trace that `shardproof run --trace` wrote as an SVG: one row per rank and stream, time
+from left to right.
 
     docs/draw_timeline.py TRACE.json > timeline.svg
 """

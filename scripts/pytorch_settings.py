@@ -1,8 +1,10 @@
-"""Are verdicts on PyTorch the same whatever kernels its libraries choose? Plays the suites under settings of MKL, ATen and OpenMP.
+"""Are verdicts on PyTorch the same whatever kernels its libraries choose? Plays the suites under settings of MKL, ATen
+and OpenMP.
 
 usage: pytorch_settings.py ROOT [--all]
 
-Without --all four settings are played, which have each value of each variable once. Prints a table; ends with 1 where verdicts differ.
+Without --all four settings are played, which have each value of each variable once. Prints a table; ends with 1 where
+verdicts differ.
 """
 
 import itertools

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD and Adam, one collective for each parameter.
+"""A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD and Adam, one collective for each
+parameter.
 
-It computes first, and then tells the device what it computed and touched. All work is on one stream, so no work has to wait for other work.
+It computes first, and then tells the device what it computed and touched. All work is on one stream, so no work has to
+wait for other work.
 """
 
 import ctypes
@@ -89,8 +91,8 @@ def expect_keys(document, where, known):
 
 
 class Optimizer:
-    """What one step makes of a shard. It is called with the state of the shard, which it changes: how many steps there were, and for Adam
-    the two moments of each element."""
+    """What one step makes of a shard. It is called with the state of the shard, which it changes: how many steps there
+    were, and for Adam the two moments of each element."""
 
     def __init__(self, plan):
         self.kind, self.rate, self.decay = plan["kind"], plan.get("rate", 0.5), plan.get("weight_decay", 0)
@@ -121,8 +123,9 @@ class Optimizer:
 
 
 class Parameter:
-    """Sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad all shards to one length. So the
-    shards of all ranks, one after the other, are the parameter and some zeros. A parameter without a group is whole on every rank."""
+    """Sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad all shards to
+    one length. So the shards of all ranks, one after the other, are the parameter and some zeros. A parameter without a
+    group is whole on every rank."""
 
     def __init__(self, seat, name, group, shape, seed, divisor):
         self.device, self.world, self.name, self.group, self.shape = seat.device, seat.world, name, group, shape
@@ -202,7 +205,8 @@ class Relu:
 
 
 class Linear:
-    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and from forward to backward where the plan says so."""
+    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and from forward to backward where the
+    plan says so."""
 
     def __init__(self, device, path, weight, bias, reshards):
         self.device, self.path, self.weight, self.bias, self.reshards = device, path, weight, bias, reshards

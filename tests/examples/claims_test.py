@@ -1,4 +1,5 @@
-"""An example engine that claims a feature passes all cases of it, and every other case is skipped with the features that it does not claim.
+"""An example engine that claims a feature passes all cases of it, and every other case is skipped with the features
+that it does not claim.
 
 All examples are of one kind."""
 

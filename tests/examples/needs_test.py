@@ -1,6 +1,8 @@
-"""A case declares every feature that its scenario uses: otherwise it fails on an engine that has not claimed the feature.
+"""A case declares every feature that its scenario uses: otherwise it fails on an engine that has not claimed the
+feature.
 
-The engine here claims everything and refuses every plan. So each case leaves the scenarios that it played as evidence."""
+The engine here claims everything and refuses every plan. So each case leaves the scenarios that it played as
+evidence."""
 
 import json
 import os

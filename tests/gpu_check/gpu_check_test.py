@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Does ./gpu-check run every step, go on behind one that fails, find libraries, and say what it did? On the CPU in place of a GPU.
+"""Does ./gpu-check run every step, go on behind one that fails, find libraries, and say what it did? On the CPU in
+place of a GPU.
 
     gpu_check_test.py ROOT BUILD CC
 """

@@ -435,7 +435,8 @@ class Outcome:
         self.run = run
 
     def as_another_user(self, command, processes):
-        """The command for a user who has no other processes, and what Popen needs for it: the limit is one of users, and root has none."""
+        """The command for a user who has no other processes, and what Popen needs for it: the limit is one of users,
+        and root has none."""
         user = next(self.users)
         os.chown(self.folder, user, user)
         own = {

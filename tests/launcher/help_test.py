@@ -3,7 +3,8 @@
 
     help_test.py LAUNCHER PROGRAM SCENARIO
 
-The examples call PROGRAM ./my_tests. It has cases, and a fault `noticed`. An example may find failures, but it must not be wrong usage.
+The examples call PROGRAM ./my_tests. It has cases, and a fault `noticed`. An example may find failures, but it must not
+be wrong usage.
 """
 import pathlib
 import re

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs in which one rank is ended at a random moment: is every result that was finished in the report, and is it that rank that is named?
+"""Runs in which one rank is ended at a random moment: is every result that was finished in the report, and is it that
+rank that is named?
 
     random_kills.py LAUNCHER PROGRAM [RUNS [SEED]]
 

@@ -3,9 +3,10 @@
 
     hand_made.py --root FOLDER --out FOLDER --defects FILE SOURCE...
 
-A defect has a name, and edits: a file, a text that the file has exactly once, and the text that replaces it. Edits of one file are made one
-after another, so a later edit may meet what an earlier one has written. `ACTIVE` in a new text is true while the defect is on. A copy stands
-below --out where its original stands below --root. An edit that does not fit its file is an error.
+A defect has a name, and edits: a file, a text that the file has exactly once, and the text that replaces it. Edits of
+one file are made one after another, so a later edit may meet what an earlier one has written. `ACTIVE` in a new text is
+true while the defect is on. A copy stands below --out where its original stands below --root. An edit that does not fit
+its file is an error.
 """
 import argparse
 import hashlib

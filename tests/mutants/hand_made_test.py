@@ -5,8 +5,8 @@
 
 For each clause of a defect, a failure of some case must name the clause on the defect. Without it the case passes.
 
-To play one defect: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER. The test prints the ids. A defect with "from": N is active from the
-Nth forward of a trainer on: SHARDPROOF_MUTANT_FROM=N.
+To play one defect: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER. The test prints the ids. A defect with "from":
+N is active from the Nth forward of a trainer on: SHARDPROOF_MUTANT_FROM=N.
 """
 import concurrent.futures
 import json

@@ -3,10 +3,11 @@
 
     mutants_test.py LAUNCHER WORKER UNIT_TESTS CATALOGUE SURVIVORS [unittest arguments]
 
-The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass. At two ranks, all cases play it. At every
-other number of ranks, all random cases and one case of each other name play it. A mutant that no case notices has to be in SURVIVORS, with
-the reason why no case can, or with the file of the unit test that notices it. UNIT_TESTS, the engines' tests on the mutated engines, has to
-show the latter. One case of each name at two ranks must not notice a mutant in SURVIVORS.
+The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass. At two ranks, all cases
+play it. At every other number of ranks, all random cases and one case of each other name play it. A mutant that no case
+notices has to be in SURVIVORS, with the reason why no case can, or with the file of the unit test that notices it.
+UNIT_TESTS, the engines' tests on the mutated engines, has to show the latter. One case of each name at two ranks must
+not notice a mutant in SURVIVORS.
 
 A mutant that is noticed is played again in two forms that hide it:
 - late: it is active only from the second forward of a trainer on;
@@ -14,8 +15,8 @@ A mutant that is noticed is played again in two forms that hide it:
 A mutant that no case notices in such a form has to be in a group of SURVIVORS with that "form".
 
 The outcomes are printed as tables, and are in `outcomes.json` beside the catalogue. To play one mutant:
-SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2, and in its combined form with
-SHARDPROOF_MUTANT_TRAITS=2.
+SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2, and in its combined
+form with SHARDPROOF_MUTANT_TRAITS=2.
 """
 import collections
 import concurrent.futures
@@ -71,7 +72,8 @@ def first_noticing(report):
 
 
 def stages(cases):
-    """Which cases are played together. Most mutants are noticed by the first few; only those that are not have to be played by all."""
+    """Which cases are played together. Most mutants are noticed by the first few; only those that are not have to be
+    played by all."""
     at_two = [case for case in cases if case["world_size"] == 2]
     first = list({name_of(case): case for case in at_two}.values())
     names = {name_of(case) for case in first}
@@ -108,7 +110,8 @@ def outcome(player, mutant, form, parts, reached):
 
 
 def unit_test_passes(file, mutant):
-    """Whether a unit test's file passes on a mutant, or, without one, on the engine as it is. One that waits for ever does not."""
+    """Whether a unit test's file passes on a mutant, or, without one, on the engine as it is. One that waits for ever
+    does not."""
     environment = {**os.environ, **({"SHARDPROOF_MUTANT": mutant} if mutant else {})}
     try:
         return (

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Writes copies of C++ sources in which each of many small defects can be switched on at run time, and a catalogue of these mutants.
+"""Writes copies of C++ sources in which each of many small defects can be switched on at run time, and a catalogue of
+these mutants.
 
     mutate.py --clang PROGRAM --root FOLDER --out FOLDER SOURCE... -- CLANG_OPTION...
 
-Headers are mutated where a source includes them. A copy stands below --out where its original stands below --root; the catalogue is
-`mutants.json` there. Where an expression begins and ends, what is a condition and what has to be constant, Clang says: its syntax tree as
-JSON. In the copies a mutated expression reads `(active(0x1234abcd) ? mutated : original)`.
+Headers are mutated where a source includes them. A copy stands below --out where its original stands below --root; the
+catalogue is `mutants.json` there. Where an expression begins and ends, what is a condition and what has to be constant,
+Clang says: its syntax tree as JSON. In the copies a mutated expression reads `(active(0x1234abcd) ? mutated :
+original)`.
 
-One mutant is one wrong expression: an operator (`<` for `<=`, `-` for `+`, `||` for `&&`), a literal or an enumerator, a condition negated
-(or, where it declares a variable, never true), a guard (`if (...) return;`) that never holds, a statement that calls or assigns and is left
-out, or `std::exchange` that leaves the old value in place.
+One mutant is one wrong expression: an operator (`<` for `<=`, `-` for `+`, `||` for `&&`), a literal or an enumerator,
+a condition negated (or, where it declares a variable, never true), a guard (`if (...) return;`) that never holds, a
+statement that calls or assigns and is left out, or `std::exchange` that leaves the old value in place.
 """
 import argparse
 import concurrent.futures
@@ -113,7 +115,8 @@ def syntax_trees(clang, source, options, folder):
 
 
 def dump(clang, source, options, folder):
-    # All that is ours: the filter is a piece of the qualified name. The whole tree, with the standard library's, would be half a GB.
+    # All that is ours: the filter is a piece of the qualified name. The whole tree, with the standard library's, would
+    # be half a GB.
     command = [
         clang,
         *options,
@@ -238,7 +241,7 @@ class Mutator:
             if child.get("kind") != "CXXRecordDecl":  # holds the body once more
                 self.visit_in_block(child) if child.get("kind") == "CompoundStmt" else self.visit(child)
 
-    # -- Statements ---------------------------------------------------------------------------------------------------------------------
+    # -- Statements ----------------------------------------------------------------------------------------------------
 
     def visit_CompoundStmt(self, node):
         for child in node.get("inner", ()):
@@ -348,7 +351,7 @@ class Mutator:
             return
         self.site(condition, "negated_condition", negation)
 
-    # -- Expressions --------------------------------------------------------------------------------------------------------------------
+    # -- Expressions ---------------------------------------------------------------------------------------------------
 
     def operands(self, node):
         children = node["inner"][1:] if node["kind"] == "CXXOperatorCallExpr" else node["inner"]

@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import tempfile
 
-# The launcher takes this for the worker. To list hundreds of cases takes longer than to play a few, so the launcher gets those few alone.
-# `ulimit` ends a defect that computes for ever. The fabric, or else the launcher, notices a defect that waits for ever.
+# The launcher takes this for the worker. To list hundreds of cases takes longer than to play a few, so the launcher
+# gets those few alone. `ulimit` ends a defect that computes for ever. The fabric, or else the launcher, notices a
+# defect that waits for ever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
 ulimit -t 6

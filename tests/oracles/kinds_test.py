@@ -1,4 +1,5 @@
-"""Only the files of an engine kind know that kind: the serial model and the shared checks include no plan of a kind elsewhere."""
+"""Only the files of an engine kind know that kind: the serial model and the shared checks include no plan of a kind
+elsewhere."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-# Installs the build into a folder of its own, builds a project outside with it, and runs that project's cases with the installed launcher.
-# cmake -D BUILD=… -D SCRATCH=… -D GENERATOR=… -D COMPILER=… -P install_test.cmake
+# Installs the build into a folder of its own, builds a project outside with it, and runs that project's cases with the
+# installed launcher. cmake -D BUILD=… -D SCRATCH=… -D GENERATOR=… -D COMPILER=… -P install_test.cmake
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -18,7 +18,8 @@ run("${SCRATCH}/prefix/bin/shardproof" run mine/in_words --worker "${SCRATCH}/bu
 run("${SCRATCH}/prefix/bin/shardproof" run mine/sum --worker "${SCRATCH}/build/on_gpus" --out "${SCRATCH}/on_gpus")
 run("${SCRATCH}/prefix/bin/shardproof" run --profile small --require MY-1 --worker "${SCRATCH}/build/my_own_main" --out "${SCRATCH}/own")
 
-# What the examples refused once, though it is no more than they claim. The one in C is like the reference engine in all that is seen.
+# What the examples refused once, though it is no more than they claim. The one in C is like the reference engine in all
+# that is seen.
 set(examples "${SCRATCH}/prefix/share/shardproof/examples")
 foreach(language c cpp)
   run("${CMAKE_COMMAND}" -S "${examples}/${language}" -B "${SCRATCH}/${language}" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${SCRATCH}/prefix"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Does a guide lead to where it says? Installs the build, follows the page as a reader would, from an empty directory: sets what it exports,
-adds each piece of code to the end of its file, makes the changes that it shows, builds again before the next command, and compares what every
-command prints with what is quoted. Code that is quoted from files that have been copied must be in one of them.
+"""Does a guide lead to where it says? Installs the build, follows the page as a reader would, from an empty directory:
+sets what it exports, adds each piece of code to the end of its file, makes the changes that it shows, builds again
+before the next command, and compares what every command prints with what is quoted. Code that is quoted from files that
+have been copied must be in one of them.
 
     guide_test.py ROOT BUILD GENERATOR COMPILER PAGE
 """

@@ -1,5 +1,6 @@
-"""Is every known deviation of PyTorch explained and classified? Waivers link to sections of docs/pytorch.md, which show scenarios. A table
-there has one row for each section of FSDP2. The page and the README name the number of FSDP2's defects.
+"""Is every known deviation of PyTorch explained and classified? Waivers link to sections of docs/pytorch.md, which show
+scenarios. A table there has one row for each section of FSDP2. The page and the README name the number of FSDP2's
+defects.
 
 usage: pytorch_deviations_test.py ROOT
 """

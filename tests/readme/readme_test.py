@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Do the README and the guides tell the truth? Runs every command in them, in a folder of its own, and compares what they quote.
+"""Do the README and the guides tell the truth? Runs every command in them, in a folder of its own, and compares what
+they quote.
 
     readme_test.py ROOT PROGRAM
 
@@ -50,7 +51,8 @@ def untrue_commands(root, program, document):
     """The untrue commands of one document, and the number of all its commands."""
     failures, ran = [], 0
     with tempfile.TemporaryDirectory() as scratch:
-        # Commands name files as a reader in the root would, and so do their outputs; the reader's own test has a folder `build`, too.
+        # Commands name files as a reader in the root would, and so do their outputs; the reader's own test has a folder
+        # `build`, too.
         (pathlib.Path(scratch) / "docs").symlink_to(root / "docs")
         build = pathlib.Path(scratch) / "build"
         build.mkdir()

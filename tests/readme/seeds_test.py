@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Does docs/seeds.md name each seed test, and only cases and clauses that exist? A row names cases by patterns of ids. In a pattern, `key=…` is
-any value, and `…` alone is any further parameters.
+"""Does docs/seeds.md name each seed test, and only cases and clauses that exist? A row names cases by patterns of ids.
+In a pattern, `key=…` is any value, and `…` alone is any further parameters.
 
     seeds_test.py LAUNCHER ROOT
 """

@@ -1,5 +1,5 @@
-"""Do the schema and the reader of waivers agree on what a file of waivers is? One in which every field stands, and what becomes of it when
-any value is replaced, taken away or added, are put before both.
+"""Do the schema and the reader of waivers agree on what a file of waivers is? One in which every field stands, and what
+becomes of it when any value is replaced, taken away or added, are put before both.
 
 usage: waiver_schema_test.py READER ROOT
 """

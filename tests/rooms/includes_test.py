@@ -1,5 +1,5 @@
-"""The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it. harness/CMakeLists.txt has the
-order. ALLOWED says what the other folders may include."""
+"""The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it.
+harness/CMakeLists.txt has the order. ALLOWED says what the other folders may include."""
 
 import pathlib
 import re

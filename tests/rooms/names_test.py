@@ -1,4 +1,5 @@
-"""A qualified name of a type has one definition: two definitions in one program are undefined behaviour, and confuse readers before that."""
+"""A qualified name of a type has one definition: two definitions in one program are undefined behaviour, and confuse
+readers before that."""
 
 import collections
 import pathlib

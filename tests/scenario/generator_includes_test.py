@@ -1,4 +1,5 @@
-"""Only the files of an engine kind know that kind: the common files of the generator include no header of a kind, and use no name of its code."""
+"""Only the files of an engine kind know that kind: the common files of the generator include no header of a kind, and
+use no name of its code."""
 
 import pathlib
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Do the schema and the reader of scenarios agree on what a scenario is? Both judge every document that the project shows, and copies of one
-document in which one value is replaced, or one key is added or missing.
+"""Do the schema and the reader of scenarios agree on what a scenario is? Both judge every document that the project
+shows, and copies of one document in which one value is replaced, or one key is added or missing.
 
     schema_test.py READER ROOT EVERY     # judges every EVERY-th of the copies: the validator is slow
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`shardproof explore` on the engine that ships with the suite, beside itself with a fault: what it finds, how small, and that it is found again.
+"""`shardproof explore` on the engine that ships with the suite, beside itself with a fault: what it finds, how small,
+and that it is found again.
 
     explore_test.py LAUNCHER [unittest arguments]
 """

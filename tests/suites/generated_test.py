@@ -49,7 +49,8 @@ class Generated(unittest.TestCase):
         )
 
     def test_a_backward_may_come_to_a_module_by_its_input(self):
-        # The output of a wrapped module is its input, and is discarded. The judge once took it for unreached, and failed a right engine.
+        # The output of a wrapped module is its input, and is discarded. The judge once took it for unreached, and
+        # failed a right engine.
         self.shardproof("run", "overlap/generated[W=2,generator=2,seed=4023]", "--out", "out")
 
     def test_an_interrupt_ends_the_search_for_a_small_scenario(self):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`shardproof play` on the engine that ships with the suite: numbers that the rules of the simulated device give, values that PyTorch computed.
+"""`shardproof play` on the engine that ships with the suite: numbers that the rules of the simulated device give,
+values that PyTorch computed.
 
     play_test.py LAUNCHER ROOT [unittest arguments]
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The suite as a whole: is every clause tested, every case worth something, every seed test there, and is the report what it was?
+"""The suite as a whole: is every clause tested, every case worth something, every seed test there, and is the report
+what it was?
 
     suite_test.py LAUNCHER ROOT [unittest arguments]
 """
@@ -310,7 +311,8 @@ class KillMatrix(unittest.TestCase):
                 self.assertEqual(fault["named"], sorted(fault["clauses"]))
 
     def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
-        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes after it."""
+        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes
+        after it."""
         cases = {
             case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")
         }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The whole suite again and again, while twice as many processes as there are cores compute without end: does any case ever not pass?
+"""The whole suite again and again, while twice as many processes as there are cores compute without end: does any case
+ever not pass?
 
     under_load.py LAUNCHER WORKER [RUNS]
 

@@ -3,8 +3,9 @@
 
     sums_test.py LAUNCHER WORKER SCENARIO SEEDS ORDER...
 
-WORKER is the worker of all suites, with kernels that add in the order that SHARDPROOF_SUMS names. A case that asks for equal values must have
-values that no order changes. Generated cases play SEEDS seeds. SCENARIO has values that each order changes: else this test would prove nothing.
+WORKER is the worker of all suites, with kernels that add in the order that SHARDPROOF_SUMS names. A case that asks for
+equal values must have values that no order changes. Generated cases play SEEDS seeds. SCENARIO has values that each
+order changes: else this test would prove nothing.
 """
 import json
 import os
@@ -41,7 +42,8 @@ class Sums(unittest.TestCase):
         for order in ORDERS:
             with self.subTest(order=order), tempfile.TemporaryDirectory() as folder:
                 out = pathlib.Path(folder) / "out"
-                # A few more seeds, because the serial model says of each random scenario whether orders show in its values.
+                # A few more seeds, because the serial model says of each random scenario whether orders show in its
+                # values.
                 result = shardproof(order, "run", "--generated", SEEDS, "--quiet", "--max-skips", 0, "--out", out)
                 self.assertEqual(result.returncode, 0, result.stdout[-4000:] + result.stderr)
                 self.assertGreater(

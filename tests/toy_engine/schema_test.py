@@ -1,4 +1,5 @@
-"""Do the toy kind's schema and its reader agree? The schema of whole documents is the shipped one with the kind added, in memory.
+"""Do the toy kind's schema and its reader agree? The schema of whole documents is the shipped one with the kind added,
+in memory.
 
     schema_test.py PROGRAM ROOT"""
 

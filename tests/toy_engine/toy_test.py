@@ -1,4 +1,5 @@
-"""The program with the toy kind, through the launcher: it learns, its fault shows, its document plays, and other programs refuse the kind.
+"""The program with the toy kind, through the launcher: it learns, its fault shows, its document plays, and other
+programs refuse the kind.
 
     toy_test.py LAUNCHER WORKER PROGRAM DOUBLED ROOT [unittest arguments]"""
 

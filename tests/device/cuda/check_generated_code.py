@@ -1,9 +1,11 @@
-"""What nvcc makes of the kernels, as far as results and occupancy depend on it: no machine with a GPU is needed to know.
+"""What nvcc makes of the kernels, as far as results and occupancy depend on it: no machine with a GPU is needed to
+know.
 
 usage: check_generated_code.py COMPILE_COMMANDS SOURCE [NVCC OPTION…]
 
-Compiles SOURCE for Hopper, with the options that the build compiles it with and the given ones, and reads what ptxas says, the PTX, and
-where cuobjdump and nvdisasm are there (they are packages of their own) the machine's code as well."""
+Compiles SOURCE for Hopper, with the options that the build compiles it with and the given ones, and reads what ptxas
+says, the PTX, and where cuobjdump and nvdisasm are there (they are packages of their own) the machine's code as
+well."""
 
 import json
 import os
@@ -99,7 +101,8 @@ def objections_to_resources(ptxas):
 
 
 def objections_to_ptx(ptx):
-    """Every multiplication and addition says how it rounds, and so is never contracted; kernels that wait go by the clock, and sleep."""
+    """Every multiplication and addition says how it rounds, and so is never contracted; kernels that wait go by the
+    clock, and sleep."""
     for kernel, lines in sections(ptx, PTX_FUNCTION):
         text = "\n".join(lines)
         contracted = re.search(r"\b(?:mul|add|sub)\.(?:ftz\.)?f(?:32|64)\b", text)

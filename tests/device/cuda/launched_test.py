@@ -1,4 +1,5 @@
-"""Worlds of ranks on GPUs that are threads of the CPU, as the launcher sees them. Usage: launched_test.py PART SHARDPROOF WORKER BACKEND…"""
+"""Worlds of ranks on GPUs that are threads of the CPU, as the launcher sees them. Usage: launched_test.py PART
+SHARDPROOF WORKER BACKEND…"""
 import json
 import pathlib
 import subprocess
@@ -41,8 +42,8 @@ def drawn(directory):
 
 
 def suite():
-    """Every case of the overlap suite has the verdict and the measurements that it has on the simulated device, and on streams whose clocks
-    are exact the events say the very times that follow from order and costs."""
+    """Every case of the overlap suite has the verdict and the measurements that it has on the simulated device, and on
+    streams whose clocks are exact the events say the very times that follow from order and costs."""
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
         simulated, code, said = run(here, "overlap")
         assert code == 0, said

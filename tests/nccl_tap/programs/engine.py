@@ -1,4 +1,5 @@
-"""An engine in Python. `engine.py library NCCL…` loads NCCL itself, one copy or more; `engine.py engine ENGINE` loads one that is linked to it."""
+"""An engine in Python. `engine.py library NCCL…` loads NCCL itself, one copy or more; `engine.py engine ENGINE` loads
+one that is linked to it."""
 import ctypes
 import sys
 
