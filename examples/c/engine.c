@@ -134,17 +134,18 @@ static shardproof_status engine_destroy(shardproof_trainer *t, shardproof_reply 
   return SHARDPROOF_OK;
 }
 
-static shardproof_status engine_create(void *context, const char *model, const char *plan, const shardproof_seat *seat,
-                                       shardproof_trainer **trainer, shardproof_reply *reply) {
+static shardproof_status engine_create(void *context, const char *model, const char *plan,
+                                       const shardproof_engine_context *engine_context, shardproof_trainer **trainer,
+                                       shardproof_reply *reply) {
   (void)context;
   struct shardproof_trainer *t = calloc(1, sizeof *t);
   if (t == NULL) {
-    seat->harness->fail(reply, "out of memory");
+    engine_context->harness->fail(reply, "out of memory");
     return SHARDPROOF_FAILED;
   }
-  t->device.harness = seat->harness;
-  t->device.handle = seat->device;
-  t->device.world = seat->world;
+  t->device.harness = engine_context->harness;
+  t->device.handle = engine_context->device;
+  t->device.world = engine_context->world;
   shardproof_status status = read_model(&t->device, model, plan, &t->model);
   if (status == SHARDPROOF_OK) status = start(t);
   answer(&t->device, status, reply);

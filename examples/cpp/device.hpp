@@ -27,7 +27,8 @@ struct Floats {
 /// The harness's functions. They throw where something goes wrong.
 class Device {
  public:
-  explicit Device(const shardproof_seat& seat) : harness_(*seat.harness), device_(seat.device), world_(seat.world) {}
+  explicit Device(const shardproof_engine_context& engine_context)
+      : harness_(*engine_context.harness), device_(engine_context.device), world_(engine_context.world) {}
 
   int rank() const { return harness_.group_rank(world_); }
   int ranks() const { return harness_.group_size(world_); }

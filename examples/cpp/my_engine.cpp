@@ -44,8 +44,8 @@ bool holds(const Json& group, const std::string& path) {
 /// The engine on one rank.
 class Trainer {
  public:
-  Trainer(const Json& model, const Json& plan, const shardproof_seat& seat)
-      : device_(seat), groups_(wrapped_by(plan)), init_divisor_(model.value("init_divisor", 8)) {
+  Trainer(const Json& model, const Json& plan, const shardproof_engine_context& engine_context)
+      : device_(engine_context), groups_(wrapped_by(plan)), init_divisor_(model.value("init_divisor", 8)) {
     expect_keys(model, "model", {"root", "loss", "init_divisor"});
     const Json optimizer = plan.value("optimizer", Json{{"kind", "sgd"}}),
                loss = model.value("loss", Json{{"kind", "sum"}});
@@ -240,10 +240,11 @@ shardproof_status answer(const shardproof_harness& harness, shardproof_reply* re
   }
 }
 
-shardproof_status create(void*, const char* model, const char* plan, const shardproof_seat* seat,
+shardproof_status create(void*, const char* model, const char* plan, const shardproof_engine_context* engine_context,
                          shardproof_trainer** trainer, shardproof_reply* reply) {
-  return answer(*seat->harness, reply, [&] {
-    *trainer = new shardproof_trainer{*seat->harness, {Json::parse(model), Json::parse(plan), *seat}};
+  return answer(*engine_context->harness, reply, [&] {
+    *trainer =
+        new shardproof_trainer{*engine_context->harness, {Json::parse(model), Json::parse(plan), *engine_context}};
   });
 }
 

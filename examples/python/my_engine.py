@@ -12,7 +12,7 @@ import math
 import sys
 from itertools import chain
 
-from shardproof.seat import Seat, Span
+from shardproof.engine_context import EngineContext, Span
 from shardproof.subject import ParameterView, Subject, Trainer, View
 from shardproof.worker import run
 
@@ -127,8 +127,14 @@ class Parameter:
     one length. So the shards of all ranks, one after the other, are the parameter and some zeros. A parameter without a
     group is whole on every rank."""
 
-    def __init__(self, seat, name, group, shape, seed, divisor):
-        self.device, self.world, self.name, self.group, self.shape = seat.device, seat.world, name, group, shape
+    def __init__(self, engine_context, name, group, shape, seed, divisor):
+        self.device, self.world, self.name, self.group, self.shape = (
+            engine_context.device,
+            engine_context.world,
+            name,
+            group,
+            shape,
+        )
         self.ranks, rank = (1, 0) if group is None else (self.world.size, self.world.rank)
         self.width = shape[1] if len(shape) > 1 else 1
         rows = -(-shape[0] // self.ranks)
@@ -261,12 +267,12 @@ class Linear:
 
 
 class MyTrainer(Trainer):
-    def __init__(self, model, plan, seat):
+    def __init__(self, model, plan, engine_context):
         expect_keys(model, "model", {"root", "loss", "init_divisor"})
         expect_keys(plan, "plan", {"mesh", "optimizer", "fully_shard"})
         section = plan["fully_shard"]
         expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"})
-        self.groups, self.seat, self.divisor = section["wrap"], seat, model.get("init_divisor", 8)
+        self.groups, self.engine_context, self.divisor = section["wrap"], engine_context, model.get("init_divisor", 8)
         self.out = None  # of a forward whose backward is to come
         self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get(
             "loss", {"kind": "sum"}
@@ -274,7 +280,7 @@ class MyTrainer(Trainer):
         if self.loss_is["kind"] not in ("sum", "sum_of_squares", "dot"):
             refuse("model.loss", self.loss_is)
         expect_keys(self.loss_is, "model.loss", {"kind", "divisor", "seed"})
-        self.check_mesh(plan.get("mesh", {}).get("shape", [seat.world.size]))
+        self.check_mesh(plan.get("mesh", {}).get("shape", [engine_context.world.size]))
         self.check_groups(self.groups)
         self.layers, self.all, self.value = [], [], None
         self.read(model["root"], "")
@@ -282,8 +288,8 @@ class MyTrainer(Trainer):
     def check_mesh(self, shape):
         if len(shape) > 1:
             refuse("plan.mesh.shape", shape)
-        if shape[0] != self.seat.world.size:
-            raise ValueError(f"plan.mesh: {shape[0]} ranks, in a world of {self.seat.world.size}")
+        if shape[0] != self.engine_context.world.size:
+            raise ValueError(f"plan.mesh: {shape[0]} ranks, in a world of {self.engine_context.world.size}")
 
     @staticmethod
     def check_groups(groups):
@@ -304,7 +310,7 @@ class MyTrainer(Trainer):
                 for child in module["children"]:
                     self.read(child, join(path, child["name"]))
             case "relu":
-                self.layers.append(Relu(self.seat.device, path))
+                self.layers.append(Relu(self.engine_context.device, path))
             case "linear":
                 if not module.get("contiguous", True):
                     refuse(join(path, "weight"), {"contiguous": False})
@@ -314,7 +320,7 @@ class MyTrainer(Trainer):
                 bias = (
                     self.add(join(path, "bias"), group, (module["out_features"],)) if module.get("bias", True) else None
                 )
-                self.layers.append(Linear(self.seat.device, path, weight, bias, self.reshards(group)))
+                self.layers.append(Linear(self.engine_context.device, path, weight, bias, self.reshards(group)))
             case _:
                 refuse(path, module)
 
@@ -330,7 +336,7 @@ class MyTrainer(Trainer):
 
     def add(self, name, group, shape):
         tag = group and group["modules"][0]
-        self.all.append(Parameter(self.seat, name, tag, shape, len(self.all) + 1, self.divisor))
+        self.all.append(Parameter(self.engine_context, name, tag, shape, len(self.all) + 1, self.divisor))
         return self.all[-1]
 
     def perform(self, action, batch, targets):
@@ -354,21 +360,21 @@ class MyTrainer(Trainer):
                 refuse("script", action)
 
     def forward(self, batch):
-        x = Lent(self.seat.device, batch)  # until the first forward after its backward
+        x = Lent(self.engine_context.device, batch)  # until the first forward after its backward
         for layer in self.layers:
             x = layer.forward(x)
         self.out = x
-        self.value = Floats(self.seat.device, "activation", "loss", 1)
+        self.value = Floats(self.engine_context.device, "activation", "loss", 1)
         self.value.values[0] = 0
         for i, y in enumerate(x.values):
             self.value.values[0] += y * self.factor(i)  # in single precision, like every value that is kept
-        self.seat.device.submit(COMPUTE, "loss", "loss", [x.span()], [self.value.span()])
+        self.engine_context.device.submit(COMPUTE, "loss", "loss", [x.span()], [self.value.span()])
 
     def backward(self):
-        slope = Floats(self.seat.device, "activation", "loss slope", len(self.out.values))
+        slope = Floats(self.engine_context.device, "activation", "loss slope", len(self.out.values))
         twice = 2 if self.loss_is["kind"] == "sum_of_squares" else 1
         slope.values[:] = [twice * self.factor(i) for i in range(len(slope.values))]
-        self.seat.device.submit(COMPUTE, "loss", "loss slope", [self.out.span()], [slope.span()])
+        self.engine_context.device.submit(COMPUTE, "loss", "loss slope", [self.out.span()], [slope.span()])
         self.out = None
         for layer in reversed(self.layers):
             slope = layer.backward(slope)
@@ -395,8 +401,8 @@ class MyEngine(Subject):
     version = "1"
     claims = {"fully_shard": ()}
 
-    def create(self, model, plan, seat: Seat):
-        return MyTrainer(model, plan, seat)
+    def create(self, model, plan, engine_context: EngineContext):
+        return MyTrainer(model, plan, engine_context)
 
 
 if __name__ == "__main__":

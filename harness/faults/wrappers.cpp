@@ -57,20 +57,22 @@ class AlteredSubject final : public Subject {
   Claims claims() const override { return inner_->claims(); }
   Reply take_teardown_failure() override { return inner_->take_teardown_failure(); }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
     scenario::Model altered_model = model;
     if (alteration_.model) alteration_.model(altered_model);
     scenario::Plan altered_plan = plan;
     if (alteration_.plan) alteration_.plan(altered_plan);
-    if (alteration_.plan_of_rank) alteration_.plan_of_rank(altered_plan, seat.rank);
-    auto device = alteration_.device ? alteration_.device(seat.device) : std::make_unique<DeviceWrapper>(seat.device);
-    std::unique_ptr<Communicator> communicator = std::make_unique<CommunicatorWrapper>(seat.world);
+    if (alteration_.plan_of_rank) alteration_.plan_of_rank(altered_plan, engine_context.rank);
+    auto device = alteration_.device ? alteration_.device(engine_context.device)
+                                     : std::make_unique<DeviceWrapper>(engine_context.device);
+    std::unique_ptr<Communicator> communicator = std::make_unique<CommunicatorWrapper>(engine_context.world);
     if (alteration_.communicator) {
       communicator = std::make_unique<AlteredCommunicator>(std::move(communicator), alteration_.communicator, *device);
     }
     std::unique_ptr<Trainer> trainer;
-    Reply reply = inner_->create(altered_model, altered_plan, Seat{*device, *communicator, seat.rank}, trainer);
+    Reply reply = inner_->create(altered_model, altered_plan,
+                                 EngineContext{*device, *communicator, engine_context.rank}, trainer);
     if (!reply.ok()) return reply;
     if (alteration_.trainer) trainer = alteration_.trainer(std::move(trainer));
     out = std::make_unique<AlteredTrainer>(std::move(trainer), std::move(device), std::move(communicator));

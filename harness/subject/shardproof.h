@@ -1,9 +1,9 @@
 /* An engine under test, in any language: the interface of harness/subject/subject.hpp in plain C.
  *
  * A subject is a table of functions. The harness calls them in the order of a script. Models and plans are JSON, and
- * tensors are borrowed DLPack views. The harness gives a trainer a seat: a device for its work, and collectives for
- * its communication. The suite observes the subject only through these two. So the subject declares there everything
- * that it does on the device.
+ * tensors are borrowed DLPack views. The harness gives a trainer an engine context: a device for its work, and
+ * collectives for its communication. The suite observes the subject only through these two. So the subject declares
+ * there everything that it does on the device.
  *
  * Two ways to provide a subject:
  *   - a shared object that exports `shardproof_subject_table`, run with
@@ -172,7 +172,8 @@ typedef struct shardproof_collective {
   const char *tag; /* its purpose: the first module of its parameter group */
 } shardproof_collective;
 
-/* The harness's side. `device` and groups belong to one seat. Without a seat, call only `fail` and `warn`. */
+/* The harness's side. `device` and groups belong to one engine context. Without an engine context, call only `fail` and
+ * `warn`. */
 typedef struct shardproof_harness {
   uint32_t abi_version;
   size_t size; /* of this table: later versions append */
@@ -244,12 +245,12 @@ typedef struct shardproof_harness {
 
 /* The place of a trainer: its rank's device, and the collectives of the whole world on it. Valid until `destroy` has
  * returned. */
-typedef struct shardproof_seat {
+typedef struct shardproof_engine_context {
   const shardproof_harness *harness;
   shardproof_device *device;
   shardproof_group *world;
   int rank;
-} shardproof_seat;
+} shardproof_engine_context;
 
 /* One parameter on one rank; tensors are valid on the compute stream. The shard is the part of the logical tensor that
  * begins at `start` along `dim`. With `dim` = SHARDPROOF_FLATTENED the shard has one dimension: the elements of the
@@ -374,8 +375,8 @@ typedef struct shardproof_subject {
   void *context;
 
   /* Does the slow part of the start that is the same for all ranks. The harness calls it before the first world, in
-   * the process that ranks are copies of. There is no seat yet. The function flushes its output. Copies have the
-   * memory of the process, but not its threads and GPU context. A thread that is left when it returns is an error,
+   * the process that ranks are copies of. There is no engine context yet. The function flushes its output. Copies have
+   * the memory of the process, but not its threads and GPU context. A thread that is left when it returns is an error,
    * which ends the run. Ranks of another launcher, or under --nccl-tap, are not copies: the harness then does not
    * call `prepare`, and `create` must work without it. NULL: there is nothing to prepare. */
   shardproof_status (*prepare)(void *context, const shardproof_harness *harness, shardproof_reply *reply);
@@ -385,10 +386,11 @@ typedef struct shardproof_subject {
   int (*fork)(void *context);
 
   /* `model` and `plan` are JSON as in docs/scenarios.md. A create that returns SHARDPROOF_OK has made a trainer, and
-   * `destroy` follows, perhaps at once after another failure. A create that fails keeps nothing: its seat is gone
-   * when it has returned. */
-  shardproof_status (*create)(void *context, const char *model, const char *plan, const shardproof_seat *seat,
-                              shardproof_trainer **trainer, shardproof_reply *reply);
+   * `destroy` follows, perhaps at once after another failure. A create that fails keeps nothing: its engine context is
+   * gone when it has returned. */
+  shardproof_status (*create)(void *context, const char *model, const char *plan,
+                              const shardproof_engine_context *engine_context, shardproof_trainer **trainer,
+                              shardproof_reply *reply);
   /* The trainer is gone when this has returned, whatever it returns. A failure fails the case of the trainer, unless
    * the case has failed before. Warnings go to the rank's log. */
   shardproof_status (*destroy)(shardproof_trainer *trainer, shardproof_reply *reply);

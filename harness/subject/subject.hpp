@@ -23,7 +23,7 @@
 namespace shardproof {
 
 /// The place of a trainer: its rank's device, and the collectives of the whole world on this device.
-struct Seat {
+struct EngineContext {
   Device& device;
   Communicator& world;
   int rank = 0;
@@ -94,7 +94,7 @@ class Subject {
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
   virtual Claims claims() const = 0;
-  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
                        std::unique_ptr<Trainer>& out) = 0;
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }

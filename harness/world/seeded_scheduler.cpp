@@ -27,7 +27,7 @@ bool is_over(const Condition& done) {
 }  // namespace
 
 SeededScheduler::SeededScheduler(int ranks, std::uint64_t seed, TurnObserver& observer)
-    : seats_(static_cast<std::size_t>(ranks)), random_(seed), observer_(observer) {
+    : slots_(static_cast<std::size_t>(ranks)), random_(seed), observer_(observer) {
   pass_on();
 }
 
@@ -38,7 +38,7 @@ void SeededScheduler::enter(int rank) {
 
 void SeededScheduler::leave() {
   const std::lock_guard lock(mutex_);
-  seat(*turn_).left = true;
+  slot(*turn_).left = true;
   pass_on();
 }
 
@@ -58,16 +58,16 @@ bool SeededScheduler::wait(Doorbell& bell, Deadline deadline, Condition done) {
   if (done()) return true;
   std::unique_lock lock(mutex_);
   const int mine = *turn_;  // only one rank runs, and it is the caller
-  Seat& seat = this->seat(mine);
-  seat.bell = &bell;
-  seat.patience = std::min<Clock::duration>(deadline - Clock::now(), longest_patience);
+  Slot& slot = this->slot(mine);
+  slot.bell = &bell;
+  slot.patience = std::min<Clock::duration>(deadline - Clock::now(), longest_patience);
   bool late = false;
   do {
-    seat.done = &done;
+    slot.done = &done;
     pass_on();
     sit_until_called(lock, mine);
-    seat.done = nullptr;
-    late = std::exchange(seat.late, false);
+    slot.done = nullptr;
+    late = std::exchange(slot.late, false);
     if (done()) return true;
   } while (!late);
   return false;
@@ -88,9 +88,9 @@ void SeededScheduler::pass_on() {
 
 std::vector<int> SeededScheduler::runnable() const {
   std::vector<int> able;
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    const Seat& seat = seats_[rank];
-    if (!seat.left && (seat.done == nullptr || is_over(*seat.done))) able.push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < slots_.size(); ++rank) {
+    const Slot& slot = slots_[rank];
+    if (!slot.left && (slot.done == nullptr || is_over(*slot.done))) able.push_back(static_cast<int>(rank));
   }
   return able;
 }
@@ -99,9 +99,9 @@ std::vector<int> SeededScheduler::runnable() const {
 /// patience then goes on, and is late. Returns nullopt if all ranks have left. The lock stays held: no thread could
 /// want it.
 std::optional<int> SeededScheduler::wait_for_somebody() {
-  Seat* next = nullptr;
-  for (Seat& seat : seats_) {
-    if (!seat.left && (next == nullptr || seat.patience < next->patience)) next = &seat;
+  Slot* next = nullptr;
+  for (Slot& slot : slots_) {
+    if (!slot.left && (next == nullptr || slot.patience < next->patience)) next = &slot;
   }
   if (next == nullptr) return std::nullopt;
   const auto somebody = [this] { return !runnable().empty(); };
@@ -109,17 +109,17 @@ std::optional<int> SeededScheduler::wait_for_somebody() {
   Patience none(false);
   if (next->bell->wait(none, Clock::now() + next->patience, somebody)) return runnable().front();
   next->late = true;
-  return static_cast<int>(next - seats_.data());
+  return static_cast<int>(next - slots_.data());
 }
 
 void SeededScheduler::give(std::optional<int> rank) {
   turn_ = rank;
   observer_.given(rank);
-  if (rank) seat(*rank).called.notify_one();
+  if (rank) slot(*rank).called.notify_one();
 }
 
 void SeededScheduler::sit_until_called(std::unique_lock<std::mutex>& lock, int rank) {
-  seat(rank).called.wait(lock, [&] { return turn_ == rank; });
+  slot(rank).called.wait(lock, [&] { return turn_ == rank; });
 }
 
 }  // namespace shardproof

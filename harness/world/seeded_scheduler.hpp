@@ -49,7 +49,7 @@ class SeededScheduler final : public Waiting {
   void pause() override;
 
  private:
-  struct Seat {
+  struct Slot {
     bool left = false;
     const Condition* done = nullptr;  ///< set while the rank waits
     Doorbell* bell = nullptr;
@@ -58,7 +58,7 @@ class SeededScheduler final : public Waiting {
     std::condition_variable called;
   };
 
-  Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
+  Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
   void pass_on();
   std::vector<int> runnable() const;
   std::optional<int> wait_for_somebody();
@@ -66,7 +66,7 @@ class SeededScheduler final : public Waiting {
   void sit_until_called(std::unique_lock<std::mutex>& lock, int rank);
 
   std::mutex mutex_;
-  std::vector<Seat> seats_;
+  std::vector<Slot> slots_;
   std::uint64_t random_;
   std::uint64_t begun_ = 0;
   TurnObserver& observer_;

@@ -63,17 +63,17 @@ class Crowd {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
       threads.emplace_back([&, rank] {
-        Seat seat(*this, rank);
-        body(seat);
+        EngineContext engine_context(*this, rank);
+        body(engine_context);
       });
     }
     for (std::thread& thread : threads) thread.join();
   }
 
  private:
-  class Seat final : public Group {
+  class EngineContext final : public Group {
    public:
-    Seat(Crowd& crowd, int rank) : crowd_(crowd), rank_(rank) {}
+    EngineContext(Crowd& crowd, int rank) : crowd_(crowd), rank_(rank) {}
     int rank() const override { return rank_; }
     std::span<const int> members() const override { return crowd_.members_; }
     const FabricCapabilities& capabilities() const override { return capabilities_; }

@@ -23,24 +23,23 @@ namespace {
 
 class NoTrainer final : public EngineTrainer {
  public:
-  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat)
-      : EngineTrainer("none", model, plan, seat) {}
+  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context)
+      : EngineTrainer("none", model, plan, engine_context) {}
 };
 
 /// An engine that a plan of its kind reaches.
 Engine reached(std::string_view kind, Claims::Features features) {
   return {.kind = kind,
           .features = std::move(features),
-          .make = [](const auto& model, const auto& plan, const Seat& seat) -> std::unique_ptr<EngineTrainer> {
-            return std::make_unique<NoTrainer>(model, plan, seat);
-          }};
+          .make = [](const auto& model, const auto& plan, const EngineContext& engine_context)
+              -> std::unique_ptr<EngineTrainer> { return std::make_unique<NoTrainer>(model, plan, engine_context); }};
 }
 
 /// An engine that refuses all plans.
 Engine refusing(std::string_view kind) {
   return {.kind = kind,
           .features = {},
-          .make = [](const auto&, const auto&, const Seat&) -> std::unique_ptr<EngineTrainer> {
+          .make = [](const auto&, const auto&, const EngineContext&) -> std::unique_ptr<EngineTrainer> {
             throw std::invalid_argument("not this plan");
           }};
 }

@@ -23,7 +23,7 @@ class Refusing(Subject):
     version = "1"
     claims = {claims!r}
 
-    def create(self, model, plan, seat):
+    def create(self, model, plan, engine_context):
         raise NotImplementedError("any plan")
 
 sys.exit(run(Refusing(), sys.argv))

@@ -15,7 +15,7 @@ using Kind = CollectiveKind;
 
 namespace {
 
-// Operands by place in one stretch of memory: rank 1 of 3 asks.
+// Operands by place in one block of memory: rank 1 of 3 asks.
 struct Place {
   std::size_t begin = 0, bytes = 0;
 };

@@ -155,7 +155,8 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
     std::string_view name() const override { return "receiving"; }
     std::string_view version() const override { return "1"; }
     Claims claims() const override { return {}; }
-    Reply create(const scenario::Model&, const scenario::Plan& plan, const Seat&, std::unique_ptr<Trainer>&) override {
+    Reply create(const scenario::Model&, const scenario::Plan& plan, const EngineContext&,
+                 std::unique_ptr<Trainer>&) override {
       received = plan;
       return Reply::failed("it only receives");
     }

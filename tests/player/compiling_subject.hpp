@@ -19,8 +19,8 @@ class CompilingSubject final : public Subject {
   std::string_view name() const override { return "compiling"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {{"replicate", {}}}; }
-  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const Seat& /*seat*/,
-               std::unique_ptr<Trainer>& out) override {
+  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/,
+               const EngineContext& /*engine_context*/, std::unique_ptr<Trainer>& out) override {
     out = std::make_unique<Compiling>(answer_);
     return {};
   }

@@ -145,10 +145,11 @@ class GathererSubject final : public Subject {
   std::string_view name() const override { return "gatherer"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const Model& model, const Plan& plan, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const Model& model, const Plan& plan, const EngineContext& engine_context,
+               std::unique_ptr<Trainer>& out) override {
     const bool is_pair = parameters(model).front().tensor == TensorKind::two_tensor;
-    out = std::make_unique<Gatherer>(seat.device, is_pair, plan.mixed_precision.param.value_or(DType::f32), form_,
-                                     slip_, haul_);
+    out = std::make_unique<Gatherer>(engine_context.device, is_pair, plan.mixed_precision.param.value_or(DType::f32),
+                                     form_, slip_, haul_);
     return {};
   }
 
@@ -401,7 +402,7 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
     std::string_view name() const override { return "plain"; }
     std::string_view version() const override { return "1"; }
     Claims claims() const override { return {}; }
-    Reply create(const Model&, const Plan&, const Seat&, std::unique_ptr<Trainer>& out) override {
+    Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>& out) override {
       out = std::make_unique<Plain>();
       return {};
     }

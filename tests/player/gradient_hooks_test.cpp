@@ -37,11 +37,11 @@ struct Received {
 /// Each backward hands a gradient of six elements, i + 10 * rank, to all hooks in turn, on its own stream.
 class Reducer final : public Trainer {
  public:
-  Reducer(const Seat& seat, Ways ways, Received& received)
-      : seat_(seat),
+  Reducer(const EngineContext& engine_context, Ways ways, Received& received)
+      : engine_context_(engine_context),
         ways_(std::move(ways)),
         received_(received),
-        stream_(seat.device.create_stream(StreamRole::reduce, "reduce")) {}
+        stream_(engine_context.device.create_stream(StreamRole::reduce, "reduce")) {}
 
   Reply perform(const Action& action, const Batch&) override {
     received_.performed.push_back(action);
@@ -60,12 +60,12 @@ class Reducer final : public Trainer {
  private:
   Reply reduce() {
     std::vector<float> values;
-    for (int i = 1; i <= 6; ++i) values.push_back(static_cast<float>(i + 10 * seat_.rank));
+    for (int i = 1; i <= 6; ++i) values.push_back(static_cast<float>(i + 10 * engine_context_.rank));
     for (std::size_t i = 0; i < received_.hooks.size(); ++i) {
       HookedGradient operands{.label = "0", .gradient = filled(values), .output = {}};
       if (ways_.shards && received_.targets[i].point == HookPoint::reduction)
-        operands.output =
-            seat_.device.empty(stream_, DType::f32, {6 / seat_.world.size()}, MemoryClass::sharded_gradient, "0");
+        operands.output = engine_context_.device.empty(stream_, DType::f32, {6 / engine_context_.world.size()},
+                                                       MemoryClass::sharded_gradient, "0");
       if (ways_.spoil) ways_.spoil(operands);
       const Reply reply = received_.hooks[i].call(received_.hooks[i].state, operands, stream_);
       if (!reply.ok()) return Reply::failed("the hook failed: " + reply.error());
@@ -75,8 +75,8 @@ class Reducer final : public Trainer {
 
   Tensor filled(const std::vector<float>& values) {
     const Tensor host = Tensor::of<float>({static_cast<std::int64_t>(values.size())}, values);
-    const Tensor made = seat_.device.empty(stream_, DType::f32, host.shape(), MemoryClass::reduce_input, "0");
-    seat_.device.submit(
+    const Tensor made = engine_context_.device.empty(stream_, DType::f32, host.shape(), MemoryClass::reduce_input, "0");
+    engine_context_.device.submit(
         stream_,
         {.kind = WorkKind::fill, .label = "0", .writes = {made}, .run = [=](const Kernels& kernels, NativeStream on) {
            kernels.copy(on, made, host);
@@ -84,7 +84,7 @@ class Reducer final : public Trainer {
     return made;
   }
 
-  Seat seat_;
+  EngineContext engine_context_;
   Ways ways_;
   Received& received_;
   Stream stream_;
@@ -96,8 +96,8 @@ class ReducerSubject final : public Subject {
   std::string_view name() const override { return "reducer"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
-    out = std::make_unique<Reducer>(seat, ways_, received_);
+  Reply create(const Model&, const Plan&, const EngineContext& engine_context, std::unique_ptr<Trainer>& out) override {
+    out = std::make_unique<Reducer>(engine_context, ways_, received_);
     return {};
   }
 

@@ -40,11 +40,11 @@ struct Words {
 /// Fills a loss and a shard on the compute stream, and something else on a stream of its own that nobody waits for.
 class Toy final : public Trainer {
  public:
-  Toy(const Seat& seat, const Words& words)
-      : device_(seat.device),
+  Toy(const EngineContext& engine_context, const Words& words)
+      : device_(engine_context.device),
         words_(words),
-        world_(seat.world),
-        aside_(seat.device.create_stream(StreamRole::other, "aside")) {
+        world_(engine_context.world),
+        aside_(engine_context.device.create_stream(StreamRole::other, "aside")) {
     loss_ = filled(Device::compute, words.loss, "loss");
     shard_ = filled(Device::compute, {2}, "shard");
     unread_ = filled(aside_, {2}, "unread");
@@ -107,12 +107,12 @@ class ToySubject final : public Subject {
   std::string_view name() const override { return "toy"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const Model&, const Plan&, const Seat& seat, std::unique_ptr<Trainer>& out) override {
+  Reply create(const Model&, const Plan&, const EngineContext& engine_context, std::unique_ptr<Trainer>& out) override {
     if (words_.part != nullptr) {
-      *words_.part = seat.world.split(0, 0, "part");
+      *words_.part = engine_context.world.split(0, 0, "part");
       return Reply::failed("no more of this");
     }
-    out = std::make_unique<Toy>(seat, words_);
+    out = std::make_unique<Toy>(engine_context, words_);
     return {};
   }
 

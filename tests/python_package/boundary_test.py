@@ -9,7 +9,7 @@ import unittest
 from typing import Any
 
 from shardproof import abi
-from shardproof.seat import HarnessError, Seat, Span
+from shardproof.engine_context import HarnessError, EngineContext, Span
 from shardproof.subject import GradientHook, ParameterView, PlannedFailure, Subject, Table, Trainer, View
 
 
@@ -33,7 +33,7 @@ class Peer:
             group_size=types["group_size"](lambda group: 2),
             group_members=ctypes.cast(self._members, types["group_members"]),
         )
-        self.seat = abi.Seat(ctypes.pointer(self.struct), 1, 1, 1)
+        self.engine_context = abi.EngineContext(ctypes.pointer(self.struct), 1, 1, 1)
 
 
 class Unspeakable(Exception):
@@ -83,10 +83,10 @@ class Bringer(Subject):
     def __init__(self) -> None:
         self.made: list[Engine] = []
 
-    def create(self, model: dict[str, Any], plan: dict[str, Any], seat: Any) -> Trainer:
+    def create(self, model: dict[str, Any], plan: dict[str, Any], engine_context: Any) -> Trainer:
         if plan.get("engine") == "other":
             raise NotImplementedError("only one engine here")
-        seat.warn("made anew")
+        engine_context.warn("made anew")
         self.made.append(Engine())
         return self.made[-1]
 
@@ -100,7 +100,7 @@ class BoundaryTest(unittest.TestCase):
 
     def create(self, plan: bytes = b"{}", reply: int | None = None) -> tuple[int, Any]:
         out = ctypes.c_void_p()
-        status = self.c.create(None, b"{}", plan, ctypes.byref(self.peer.seat), ctypes.byref(out), reply)
+        status = self.c.create(None, b"{}", plan, ctypes.byref(self.peer.engine_context), ctypes.byref(out), reply)
         return status, out.value
 
     def perform(self, trainer: Any, action: bytes, batch: abi.Tensor | None = None, reply: int | None = None) -> int:
@@ -148,7 +148,7 @@ class BoundaryTest(unittest.TestCase):
             name = "mine"
             version = "1"
 
-            def create(self, model: dict[str, Any], plan: dict[str, Any], seat: Any) -> Trainer:
+            def create(self, model: dict[str, Any], plan: dict[str, Any], engine_context: Any) -> Trainer:
                 raise NotImplementedError
 
         with self.assertRaises(TypeError) as raised:
@@ -300,7 +300,7 @@ class BoundaryTest(unittest.TestCase):
                 super().__init__()
                 self.warn("made in haste")
 
-        self.subject.create = lambda model, plan, seat: Hasty()
+        self.subject.create = lambda model, plan, engine_context: Hasty()
         self.assertEqual(self.create(reply=5)[0], 0, self.peer.failed)
         self.assertEqual(self.peer.warned, [(5, "made in haste")])
         with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -309,18 +309,18 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(len(self.peer.warned), 1)
 
     def test_calls_after_a_trainer_was_closed_reach_no_harness(self) -> None:
-        seats: list[Seat] = []
+        engine_contexts: list[EngineContext] = []
 
-        def create(model: dict[str, Any], plan: dict[str, Any], seat: Seat) -> Trainer:
-            seats.append(seat)
+        def create(model: dict[str, Any], plan: dict[str, Any], engine_context: EngineContext) -> Trainer:
+            engine_contexts.append(engine_context)
             return Engine()
 
         self.subject.create = create
         _, trainer = self.create()
-        (seat,) = seats
-        self.assertEqual(seat.device.size(9), 36)
+        (engine_context,) = engine_contexts
+        self.assertEqual(engine_context.device.size(9), 36)
         engine = self.table._trainers[trainer].trainer
-        engine.close = lambda: self.assertEqual(seat.device.size(9), 36)
+        engine.close = lambda: self.assertEqual(engine_context.device.size(9), 36)
         hooks: list[GradientHook] = []
         engine.register_gradient_hook = lambda point, module, direct, hook: hooks.append(hook)
         called: list[int] = []
@@ -334,11 +334,11 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(self.c.destroy(trainer, None), 0, self.peer.failed)
         after = "was called after the trainer was closed, when its device is gone: release all memory in `close`$"
         for name, late in (
-            ("release", lambda: seat.device.release(0, 9)),
-            ("bytes", lambda: seat.device.size(9)),
-            ("submit", lambda: seat.device.submit(0, "forward", "0", [], [])),
-            ("run", lambda: seat.world.run(0, "all_gather", None, None, "0")),
-            ("warn", lambda: seat.harness.warn(None, b"late")),
+            ("release", lambda: engine_context.device.release(0, 9)),
+            ("bytes", lambda: engine_context.device.size(9)),
+            ("submit", lambda: engine_context.device.submit(0, "forward", "0", [], [])),
+            ("run", lambda: engine_context.world.run(0, "all_gather", None, None, "0")),
+            ("warn", lambda: engine_context.harness.warn(None, b"late")),
         ):
             with self.subTest(name), self.assertRaisesRegex(HarnessError, f"^{name} {after}"):
                 late()
@@ -346,7 +346,7 @@ class BoundaryTest(unittest.TestCase):
             hooks[0]("0", View(8, (1,), "f32", 1), None, 0)
         self.assertEqual(called, [])
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            seat.warn("too late")
+            engine_context.warn("too late")
         self.assertEqual(said.getvalue(), "warning: too late\n")
 
     def test_what_is_lent(self) -> None:
@@ -365,7 +365,7 @@ class BoundaryTest(unittest.TestCase):
         self.assertIsNone(View.of(second.shard))
 
     def test_what_is_no_answer(self) -> None:
-        self.subject.create = lambda model, plan, seat: None
+        self.subject.create = lambda model, plan, engine_context: None
         self.assertEqual(self.create()[0], 1)
         self.assertTrue(
             self.peer.failed[-1].startswith(
@@ -395,7 +395,7 @@ class BoundaryTest(unittest.TestCase):
             self.assertIn(said, self.peer.failed[-1])
 
     def test_words_that_the_header_does_not_have(self) -> None:
-        device = Seat(self.peer.seat).device
+        device = EngineContext(self.peer.engine_context).device
         with self.assertRaisesRegex(TypeError, "'float32' is no dtype: there are f64, f32, "):
             device.submit(0, "forward", "0", [Span(1, 0, 1, "float32")], [])
         with self.assertRaisesRegex(TypeError, "'fwd' is no kind of work: there are forward, backward, "):

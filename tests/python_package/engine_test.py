@@ -67,7 +67,7 @@ class EngineTest(unittest.TestCase):
             def make(self, *arguments):
                 gc.collect()
                 made(self, *arguments)
-                self.me, self.kept = self, Floats(self.seat.device, "other", "kept by a cycle", 3)
+                self.me, self.kept = self, Floats(self.engine_context.device, "other", "kept by a cycle", 3)
             MyTrainer.__init__ = make
             """,
             "overlap/values_exact[W=2,*]",

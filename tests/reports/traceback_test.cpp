@@ -19,7 +19,7 @@ TEST_CASE("frames of the package are left out, wherever they stand, and lines th
   const std::string text = "failed\n" + beginning + frame("/opt/shardproof/subject.py", "call()") +
                            frame("/opt/shardproof/pytorch/model.py", "run()") + "          ^^^^^\n" +
                            frame("/opt/torch/nn.py", "hook(x)") + "         ~~~~^^^\n" +
-                           frame("/opt/shardproof/seat.py", "wait()") + frame("/opt/torch/add.py", "x + 1") +
+                           frame("/opt/shardproof/engine_context.py", "wait()") + frame("/opt/torch/add.py", "x + 1") +
                            "TypeError: no\nat the end\n";
   CHECK(shortened_tracebacks(text) == "failed\n" + beginning + "  …\n" + frame("/opt/torch/nn.py", "hook(x)") +
                                           frame("/opt/torch/add.py", "x + 1") + "TypeError: no\nat the end\n");
@@ -39,7 +39,7 @@ TEST_CASE(
   const std::string mine = beginning + frame("/home/shardproof/engine.py", "step()") + "E: mine\n";
   CHECK(shortened_tracebacks(mine) == mine);
   const std::string own = beginning + frame("/opt/shardproof/subject.py", "call()") +
-                          frame("/opt/shardproof/seat.py", "1 / 0") + "ZeroDivisionError: division by zero\n";
+                          frame("/opt/shardproof/engine_context.py", "1 / 0") + "ZeroDivisionError: division by zero\n";
   CHECK(shortened_tracebacks(own) == own);
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 class IdleTrainer final : public Trainer {
  public:
-  explicit IdleTrainer(bool leaks, const Seat& seat) : device_(seat.device), leaks_(leaks) {}
+  explicit IdleTrainer(bool leaks, const EngineContext& engine_context)
+      : device_(engine_context.device), leaks_(leaks) {}
   Reply perform(const scenario::Action& action, const Batch&) override {
     static std::vector<std::shared_ptr<Storage>> kept;
     if (leaks_ && action.kind == scenario::ActionKind::forward) {
@@ -42,9 +43,9 @@ class IdleSubject final : public Subject {
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return claims_; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const Seat& seat,
+  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
-    out = std::make_unique<IdleTrainer>(leaks_, seat);
+    out = std::make_unique<IdleTrainer>(leaks_, engine_context);
     return {};
   }
 

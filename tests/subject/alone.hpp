@@ -39,7 +39,7 @@ struct Alone {
       const std::function<shardproof_status(const shardproof_harness& harness, shardproof_device* device)>& call) {
     std::string said = "nothing";
     perform([&](ScriptedSubject& it, shardproof_reply*) {
-      if (call(it.harness(), it.seat->device) != SHARDPROOF_OK) said = it.error();
+      if (call(it.harness(), it.engine_context->device) != SHARDPROOF_OK) said = it.error();
       return 0;
     });
     return said;
@@ -51,7 +51,7 @@ inline constexpr DLDataType f32{kDLFloat, 32, 1};
 inline shardproof_buffer* allocated(ScriptedSubject& it, std::size_t bytes, const char* label = "mine") {
   shardproof_buffer* buffer = nullptr;
   const shardproof_status status =
-      it.harness().allocate(it.seat->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
+      it.harness().allocate(it.engine_context->device, 0, bytes, SHARDPROOF_MEMORY_OTHER, label, &buffer);
   if (status != SHARDPROOF_OK) throw std::runtime_error(it.error());
   return buffer;
 }

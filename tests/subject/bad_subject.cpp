@@ -39,11 +39,12 @@ shardproof_status destroys_halfway(shardproof_trainer* trainer, shardproof_reply
   throw std::runtime_error("half of it is left");
 }
 
-shardproof_status leaks(void* context, const char* model, const char* plan, const shardproof_seat* seat,
-                        shardproof_trainer** trainer, shardproof_reply* reply) {
+shardproof_status leaks(void* context, const char* model, const char* plan,
+                        const shardproof_engine_context* engine_context, shardproof_trainer** trainer,
+                        shardproof_reply* reply) {
   shardproof_buffer* forgotten = nullptr;
-  seat->harness->allocate(seat->device, 0, 100, SHARDPROOF_MEMORY_OTHER, "forgotten", &forgotten);
-  return good().create(context, model, plan, seat, trainer, reply);
+  engine_context->harness->allocate(engine_context->device, 0, 100, SHARDPROOF_MEMORY_OTHER, "forgotten", &forgotten);
+  return good().create(context, model, plan, engine_context, trainer, reply);
 }
 
 shardproof_status says_strided(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {

@@ -21,24 +21,26 @@ Batch batch_on(Device& device) {
 
 TEST_CASE("memory is allocated, described and released, and all of it is told") {
   Alone alone;
-  CHECK(alone
-            .perform([&](ScriptedSubject& it, shardproof_reply*) {
-              const shardproof_harness& harness = it.harness();
-              std::uint32_t stream = 0;
-              CHECK(harness.create_stream(it.seat->device, SHARDPROOF_STREAM_ALL_GATHER, "gathers", &stream) == 0);
-              shardproof_buffer *gathered = nullptr, *own = nullptr;
-              CHECK(harness.allocate(it.seat->device, stream, 8, SHARDPROOF_MEMORY_OTHER, "?", &gathered) == 0);
-              CHECK(harness.bytes(gathered) == 8);
-              CHECK(harness.describe(it.seat->device, gathered, SHARDPROOF_MEMORY_GATHERED, "0") == 0);
-              CHECK(harness.adopt(it.seat->device, 0, it.values.data(), 4, SHARDPROOF_MEMORY_SHARD, "0.linear.weight",
-                                  &own) == 0);
-              CHECK(harness.data(own) == it.values.data());
-              CHECK(harness.release(it.seat->device, stream, gathered) == 0);
-              CHECK(harness.release(it.seat->device, 0, own) == 0);
-              CHECK(harness.data(own) == nullptr);
-              return 0;
-            })
-            .ok());
+  CHECK(
+      alone
+          .perform([&](ScriptedSubject& it, shardproof_reply*) {
+            const shardproof_harness& harness = it.harness();
+            std::uint32_t stream = 0;
+            CHECK(harness.create_stream(it.engine_context->device, SHARDPROOF_STREAM_ALL_GATHER, "gathers", &stream) ==
+                  0);
+            shardproof_buffer *gathered = nullptr, *own = nullptr;
+            CHECK(harness.allocate(it.engine_context->device, stream, 8, SHARDPROOF_MEMORY_OTHER, "?", &gathered) == 0);
+            CHECK(harness.bytes(gathered) == 8);
+            CHECK(harness.describe(it.engine_context->device, gathered, SHARDPROOF_MEMORY_GATHERED, "0") == 0);
+            CHECK(harness.adopt(it.engine_context->device, 0, it.values.data(), 4, SHARDPROOF_MEMORY_SHARD,
+                                "0.linear.weight", &own) == 0);
+            CHECK(harness.data(own) == it.values.data());
+            CHECK(harness.release(it.engine_context->device, stream, gathered) == 0);
+            CHECK(harness.release(it.engine_context->device, 0, own) == 0);
+            CHECK(harness.data(own) == nullptr);
+            return 0;
+          })
+          .ok());
   CHECK(alone.scripted.values[0] == 1);
   CHECK(alone.device.trace().facts ==
         std::vector<Fact>{fact::StreamCreated{1, StreamRole::all_gather, "gathers"},
@@ -53,7 +55,7 @@ TEST_CASE("memory of the subject's own that it still uses when it is anybody's i
     CHECK(alone
               .perform([&](ScriptedSubject& it, shardproof_reply*) {
                 const shardproof_harness& harness = it.harness();
-                shardproof_device* const device = it.seat->device;
+                shardproof_device* const device = it.engine_context->device;
                 std::uint32_t side = 0;
                 shardproof_buffer* mine = nullptr;
                 std::uint64_t ready = 0;
@@ -83,7 +85,7 @@ TEST_CASE("what is wrong with a buffer is said") {
   REQUIRE(alone
               .perform([&](ScriptedSubject& it, shardproof_reply*) {
                 gone = allocated(it, 4, "gone");
-                return it.harness().release(it.seat->device, 0, gone);
+                return it.harness().release(it.engine_context->device, 0, gone);
               })
               .ok());
   const auto objection = [&](auto call) { return alone.objection(call); };
@@ -167,7 +169,7 @@ TEST_CASE("what a trainer has not released counts as left alive when it is gone"
   REQUIRE(alone
               .perform([](ScriptedSubject& it, shardproof_reply*) {
                 allocated(it, 100);
-                return it.harness().release(it.seat->device, 0, allocated(it, 10));
+                return it.harness().release(it.engine_context->device, 0, allocated(it, 10));
               })
               .ok());
   alone.trainer.reset();

@@ -103,13 +103,14 @@ TEST_CASE("a gradient hook crosses with its place and its state, and gets the su
   std::uint32_t stream = 0;
   CHECK(hooked
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
-              REQUIRE(it.harness().create_stream(it.seat->device, SHARDPROOF_STREAM_REDUCE, "reduce", &stream) == 0);
+              REQUIRE(it.harness().create_stream(it.engine_context->device, SHARDPROOF_STREAM_REDUCE, "reduce",
+                                                 &stream) == 0);
               shardproof_buffer *const whole = allocated(it, 32), *const mine = allocated(it, 16);
               const Flat gradient(it, whole, 8), output(it, mine, 4);
               CHECK(hooked.call(&gradient.tensor, &output.tensor, stream) == 0);
               CHECK(hooked.given->call(hooked.given->context, 9, "head", &output.tensor, &undefined, 0) == 0);
-              it.harness().release(it.seat->device, 0, whole);
-              return it.harness().release(it.seat->device, 0, mine);
+              it.harness().release(it.engine_context->device, 0, whole);
+              return it.harness().release(it.engine_context->device, 0, mine);
             })
             .ok());
   REQUIRE(hooked.calls.size() == 2);
@@ -134,7 +135,7 @@ TEST_CASE("a gradient hook that fails says why, and the engine says it in its ow
     shardproof_buffer* const whole = allocated(it, 32);
     const Flat gradient(it, whole, 8);
     const shardproof_status status = hooked.call(&gradient.tensor, &undefined);
-    it.harness().release(it.seat->device, 0, whole);
+    it.harness().release(it.engine_context->device, 0, whole);
     return status;
   };
   CHECK(hooked.said(fails) == "no bandwidth left");
@@ -170,7 +171,7 @@ TEST_CASE("a gradient hook that is called wrongly says what is wrong, and the us
     return hooked.call(&in_host, &undefined);
   }) == "the gradient: it is in no buffer of the device");
   CHECK(hooked.said([&](ScriptedSubject& it) {
-    it.harness().release(it.seat->device, 0, whole);
+    it.harness().release(it.engine_context->device, 0, whole);
     return hooked.call(&gradient.tensor, &undefined);
   }) == "the gradient: buffer 1 \"mine\" was released, or let go of, before");
   CHECK(hooked.calls.empty());
@@ -205,9 +206,11 @@ TEST_CASE("a gradient hook whose registration has failed can no longer be called
 TEST_CASE("a gradient hook that is called in another thread does nothing but fail") {
   Hooked hooked;
   REQUIRE(hooked.add({}).ok());
-  CHECK_FALSE(
-      hooked.perform([](ScriptedSubject& it, shardproof_reply*) { return it.harness().wait(it.seat->device, 9, 1); })
-          .ok());
+  CHECK_FALSE(hooked
+                  .perform([](ScriptedSubject& it, shardproof_reply*) {
+                    return it.harness().wait(it.engine_context->device, 9, 1);
+                  })
+                  .ok());
   const Reply reply = hooked.perform([&](ScriptedSubject&, shardproof_reply*) {
     std::thread([&] {
       CHECK(hooked.call(&undefined, &undefined) == SHARDPROOF_FAILED);

@@ -69,34 +69,38 @@ std::vector<std::string> play_on(int ranks,
 TEST_CASE("ranks communicate, in the world and in parts of it") {
   const auto objections = play_on(3, [](ScriptedSubject& it, Witness& must) {
     const shardproof_harness& harness = it.harness();
-    shardproof_group* const world = it.seat->world;
-    must(harness.group_rank(world) == it.seat->rank, "its rank");
+    shardproof_group* const world = it.engine_context->world;
+    must(harness.group_rank(world) == it.engine_context->rank, "its rank");
     must(harness.group_size(world) == 3, "all ranks");
     must(harness.group_members(world)[2] == 2, "the last rank");
     shardproof_buffer* const buffer = allocated(it, 16);
     auto* const values = static_cast<float*>(harness.data(buffer));
-    std::fill_n(values, 4, static_cast<float>(it.seat->rank + 1));
+    std::fill_n(values, 4, static_cast<float>(it.engine_context->rank + 1));
     must(collective(it, world, buffer, {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .root = 5}) == 0,
          "an all-reduce");
     must(values[3] == 6, "the sum");
 
     // Of no account but at the root.
     const shardproof_span all{.buffer = buffer, .offset = 0, .count = 4, .dtype = f32}, none{.dtype = f32};
-    std::fill_n(values, 4, static_cast<float>(it.seat->rank));
-    const shardproof_collective from_last{
-        .kind = SHARDPROOF_BROADCAST, .root = 2, .in = it.seat->rank == 2 ? all : none, .out = all, .tag = "0"};
+    std::fill_n(values, 4, static_cast<float>(it.engine_context->rank));
+    const shardproof_collective from_last{.kind = SHARDPROOF_BROADCAST,
+                                          .root = 2,
+                                          .in = it.engine_context->rank == 2 ? all : none,
+                                          .out = all,
+                                          .tag = "0"};
     must(harness.run(world, 0, &from_last) == 0, "a broadcast");
     must(values[0] == 2, "what the last rank had");
 
     const shardproof_collective barrier{.kind = SHARDPROOF_BARRIER, .tag = "end"};
     must(harness.run(world, 0, &barrier) == 0, "a barrier");
     shardproof_group* part = world;
-    must(harness.split(world, it.seat->rank == 0 ? -1 : 0, -it.seat->rank, "last two", &part) == 0, "a split");
-    must((part == nullptr) == (it.seat->rank == 0), "no part for the first rank");
+    must(harness.split(world, it.engine_context->rank == 0 ? -1 : 0, -it.engine_context->rank, "last two", &part) == 0,
+         "a split");
+    must((part == nullptr) == (it.engine_context->rank == 0), "no part for the first rank");
     if (part != nullptr) {
-      must(harness.group_rank(part) == 2 - it.seat->rank, "its rank in the part");
+      must(harness.group_rank(part) == 2 - it.engine_context->rank, "its rank in the part");
       must(harness.group_members(part)[0] == 2, "the part's first rank");
-      std::fill_n(values, 4, static_cast<float>(it.seat->rank));
+      std::fill_n(values, 4, static_cast<float>(it.engine_context->rank));
       must(collective(it, part, buffer,
                       {.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_PREMUL_SUM, .factor = 0.5}) == 0,
            "halves");
@@ -115,7 +119,7 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
     const shardproof_collective halves[] = {half(0), half(8)};
     must(harness.run_coalesced(world, 0, halves, 2) == 0, "two sums in one call");
     must(values[0] == 3 && values[3] == 3, "both sums");
-    return harness.release(it.seat->device, 0, buffer);
+    return harness.release(it.engine_context->device, 0, buffer);
   });
   CHECK(objections == std::vector<std::string>{});
 }
@@ -124,9 +128,10 @@ TEST_CASE("what ranks disagree about is told as it is, whatever the subject make
   const bool ignores = GENERATE(true, false);
   CHECK_THROWS_WITH(play_on(2,
                             [&](ScriptedSubject& it, Witness&) {
-                              const auto op = it.seat->rank == 0 ? SHARDPROOF_OP_MAX : SHARDPROOF_OP_MIN;
-                              const shardproof_status failed = collective(it, it.seat->world, allocated(it, 16),
-                                                                          {.kind = SHARDPROOF_ALL_REDUCE, .op = op});
+                              const auto op = it.engine_context->rank == 0 ? SHARDPROOF_OP_MAX : SHARDPROOF_OP_MIN;
+                              const shardproof_status failed =
+                                  collective(it, it.engine_context->world, allocated(it, 16),
+                                             {.kind = SHARDPROOF_ALL_REDUCE, .op = op});
                               return ignores ? 0 : failed;
                             }),
                     ContainsSubstring("(max)") && ContainsSubstring("(min)") && !StartsWith("subject: "));
@@ -137,7 +142,7 @@ TEST_CASE("what is wrong with a collective or a group is said") {
   shardproof_group* world = nullptr;
   const auto run = [&](shardproof_collective asked) {
     return alone.objection([&](auto&, auto*) {
-      world = alone.scripted.seat->world;
+      world = alone.scripted.engine_context->world;
       return collective(alone.scripted, world, nullptr, asked);
     });
   };

@@ -116,7 +116,7 @@ TEST_CASE("a pre hook is told all about the shard, and what it gives is held unt
               CHECK(out.tensors[1].view.shape[0] == 1);
               CHECK(out.tensors[1].view.dtype.code == kDLBfloat);
               CHECK(extended.device.live_bytes() == 8);
-              it.harness().let_go(it.seat->device, out.tensors[0].buffer);
+              it.harness().let_go(it.engine_context->device, out.tensors[0].buffer);
               CHECK(extended.device.live_bytes() == 0);
               return 0;
             })
@@ -139,14 +139,14 @@ TEST_CASE("a contribution may be the subject's own buffer, which stays its own")
   CHECK(extended
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
               shardproof_buffer* mine = nullptr;
-              REQUIRE(it.harness().allocate(it.seat->device, 0, 32, SHARDPROOF_MEMORY_SHARD, "0.linear.weight",
-                                            &mine) == 0);
+              REQUIRE(it.harness().allocate(it.engine_context->device, 0, 32, SHARDPROOF_MEMORY_SHARD,
+                                            "0.linear.weight", &mine) == 0);
               shardproof_contribution out{};
               CHECK(extended.pre(it, out, mine) == 0);
               CHECK(out.tensors[0].buffer == mine);
-              it.harness().let_go(it.seat->device, mine);
+              it.harness().let_go(it.engine_context->device, mine);
               CHECK(it.harness().bytes(mine) == 32);
-              return it.harness().release(it.seat->device, 0, mine);
+              return it.harness().release(it.engine_context->device, 0, mine);
             })
             .ok());
 }
@@ -162,7 +162,7 @@ TEST_CASE("metadata comes back to the post hook of its gather, and what that has
                 CHECK(extended.pre(it, out) == 0);
                 kept.assign(out.tensors,
                             out.tensors + out.tensor_count);  // the next call takes them away; their shapes, too
-                it.harness().let_go(it.seat->device, out.tensors[0].buffer);
+                it.harness().let_go(it.engine_context->device, out.tensors[0].buffer);
                 out.tensors = nullptr;
                 out.tensor_count = 0;
               };
@@ -176,10 +176,11 @@ TEST_CASE("metadata comes back to the post hook of its gather, and what that has
               // It is resharded, and gathered again into memory of the subject's own.
               shardproof_unsharded out = made;
               std::array<std::int64_t, 2> shape{4, 2};
-              CHECK(it.harness().release(it.seat->device, 0, made.value.buffer) == 0);
-              it.harness().let_go(it.seat->device, made.value.buffer);  // nothing is left to let go of
+              CHECK(it.harness().release(it.engine_context->device, 0, made.value.buffer) == 0);
+              it.harness().let_go(it.engine_context->device, made.value.buffer);  // nothing is left to let go of
               shardproof_buffer* anew = nullptr;
-              REQUIRE(it.harness().allocate(it.seat->device, 0, 16, SHARDPROOF_MEMORY_PARAMETER, "anew", &anew) == 0);
+              REQUIRE(it.harness().allocate(it.engine_context->device, 0, 16, SHARDPROOF_MEMORY_PARAMETER, "anew",
+                                            &anew) == 0);
               out.value.buffer = anew;
               out.value.view.data = it.harness().data(anew);
               out.value.view.shape = shape.data();
@@ -188,7 +189,7 @@ TEST_CASE("metadata comes back to the post hook of its gather, and what that has
               CHECK(extended.post(first, &out, again) == 0);
               CHECK(extended.post(first, &out, again) == 0);
               CHECK(again.id == 0);
-              return it.harness().release(it.seat->device, 0, anew);
+              return it.harness().release(it.engine_context->device, 0, anew);
             })
             .ok());
   const Hooks& hooks = extended.hooks;
@@ -263,9 +264,10 @@ TEST_CASE("what is let go of more often than it was given is an error, and what 
   CHECK(extended
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
               shardproof_buffer* mine = nullptr;
-              REQUIRE(it.harness().allocate(it.seat->device, 0, 4, SHARDPROOF_MEMORY_OTHER, "mine", &mine) == 0);
-              it.harness().let_go(it.seat->device, mine);
-              return it.harness().release(it.seat->device, 0, mine);
+              REQUIRE(it.harness().allocate(it.engine_context->device, 0, 4, SHARDPROOF_MEMORY_OTHER, "mine", &mine) ==
+                      0);
+              it.harness().let_go(it.engine_context->device, mine);
+              return it.harness().release(it.engine_context->device, 0, mine);
             })
             .error() ==
         "it went on after a function of the harness had failed: let_go: buffer 2 \"mine\" was let go of as often as it "

@@ -24,12 +24,12 @@ class ScriptedSubject {
     table.claims = claims.data();
     table.claim_count = claims.size();
     table.context = this;
-    table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_seat* given,
+    table.create = [](void* self, const char* said_model, const char* said_plan, const shardproof_engine_context* given,
                       shardproof_trainer** made, shardproof_reply* reply) {
       auto& it = *static_cast<ScriptedSubject*>(self);
       it.model = said_model;
       it.plan = said_plan;
-      it.seat = given;
+      it.engine_context = given;
       *made = reinterpret_cast<shardproof_trainer*>(self);
       return act(it, it.create, reply);
     };
@@ -63,8 +63,8 @@ class ScriptedSubject {
   ScriptedSubject(const ScriptedSubject&) = delete;
   ScriptedSubject& operator=(const ScriptedSubject&) = delete;
 
-  const shardproof_harness& harness() const { return *seat->harness; }
-  const char* error() const { return harness().error(seat->device); }
+  const shardproof_harness& harness() const { return *engine_context->harness; }
+  const char* error() const { return harness().error(engine_context->device); }
 
   template <std::size_t N>
   static shardproof_tensor of_host(float* data, std::array<std::int64_t, N>& shape) {
@@ -85,7 +85,7 @@ class ScriptedSubject {
 
   // The arguments of the last calls, and the answers.
   std::string model, plan, action;
-  const shardproof_seat* seat = nullptr;
+  const shardproof_engine_context* engine_context = nullptr;
   const shardproof_extension* extension = nullptr;
   const shardproof_gradient_hook* gradient_hook = nullptr;
   shardproof_tensor input{}, targets{}, the_loss{};

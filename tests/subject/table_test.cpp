@@ -214,7 +214,7 @@ TEST_CASE("a reply has the status that the function returned, whatever its text 
   CHECK(answer(SHARDPROOF_UNSUPPORTED, "").status() == CallStatus::unsupported);
   CHECK(alone
             .perform([](ScriptedSubject& it, shardproof_reply*) {
-              it.harness().wait(it.seat->device, 9, 1);
+              it.harness().wait(it.engine_context->device, 9, 1);
               return SHARDPROOF_PLANNED_FAILURE;  // and not only that
             })
             .status() == CallStatus::failed);
@@ -260,7 +260,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
 
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = [](ScriptedSubject& it, shardproof_reply*) {
-    it.harness().wait(it.seat->device, 9, 1);
+    it.harness().wait(it.engine_context->device, 9, 1);
     return 0;
   };
   alone.trainer.reset();
@@ -291,8 +291,8 @@ TEST_CASE("what an engine behind a table complains of when it is destroyed is th
 TEST_CASE("a call that goes on after a function of the harness has failed has failed") {
   Alone alone;
   const Reply reply = alone.perform([](ScriptedSubject& it, shardproof_reply*) {
-    it.harness().wait(it.seat->device, 9, 1);
-    it.harness().release(it.seat->device, 0, nullptr);
+    it.harness().wait(it.engine_context->device, 9, 1);
+    it.harness().release(it.engine_context->device, 0, nullptr);
     return 0;
   });
   CHECK(reply.error() ==
@@ -300,7 +300,7 @@ TEST_CASE("a call that goes on after a function of the harness has failed has fa
   CHECK(alone.perform({}).ok());
   CHECK(alone
             .perform([](ScriptedSubject& it, shardproof_reply* reply_to) {
-              it.harness().wait(it.seat->device, 9, 1);
+              it.harness().wait(it.engine_context->device, 9, 1);
               it.harness().fail(reply_to, "told in its own words");
               return 1;
             })
@@ -322,7 +322,8 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
   alone.trainer.reset();
   CHECK(alone.scripted.destroyed == 1);
 
-  alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_seat*, shardproof_trainer**,
+  alone.scripted.table.create = [](void*, const char*, const char*, const shardproof_engine_context*,
+                                   shardproof_trainer**,
                                    shardproof_reply*) -> shardproof_status { return SHARDPROOF_OK; };
   CHECK(alone.create().error() == "create succeeded, but made no trainer");
   CHECK(alone.scripted.destroyed == 1);
@@ -331,7 +332,7 @@ TEST_CASE("a trainer that was not made is not destroyed, and one that was is des
 TEST_CASE("a trainer that was made although something had failed is destroyed") {
   Alone alone;
   alone.scripted.create = [](ScriptedSubject& it, shardproof_reply*) {
-    it.harness().wait(it.seat->device, 9, 1);
+    it.harness().wait(it.engine_context->device, 9, 1);
     return 0;
   };
   CHECK(alone.create().error() ==

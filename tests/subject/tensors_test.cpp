@@ -65,7 +65,7 @@ TEST_CASE("a tensor is looked at before it is believed") {
            "the loss, f32 [1, 2]: it names no buffer, yet is no host memory: device type 2"},
       Flaw{[](auto&, auto& it) { it.buffer = reinterpret_cast<shardproof_buffer*>(&it); },
            "the loss: that is no buffer of this device"},
-      Flaw{[](auto& subject, auto& it) { subject.harness().release(subject.seat->device, 0, it.buffer); },
+      Flaw{[](auto& subject, auto& it) { subject.harness().release(subject.engine_context->device, 0, it.buffer); },
            "the loss: buffer 1 \"mine\" was released, or let go of, before"});
   Alone alone;
   REQUIRE(alone.create().ok());
@@ -113,7 +113,7 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   const auto write = [&](DLDataType dtype, std::uint64_t count) {
     const shardproof_span span{.buffer = buffer, .offset = 0, .count = count, .dtype = dtype};
     const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .writes = &span, .write_count = 1};
-    CHECK(it.harness().submit(it.seat->device, 0, &work) == 0);
+    CHECK(it.harness().submit(it.engine_context->device, 0, &work) == 0);
   };
   Tensor loss;
   const auto said = [&] { return alone.trainer->loss(loss).error(); };
@@ -133,14 +133,14 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
     const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = {kDLFloat, 32, 1}};
     const shardproof_collective sum{
         .kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "g"};
-    return harness.run(it.seat->world, 0, &sum);
+    return harness.run(it.engine_context->world, 0, &sum);
   }) == "run \"g\": in: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it "
         "holds");
   write({kDLUInt, 8, 1}, 1);  // bytes may be those of anything
   CHECK(said() == "");
   shardproof_buffer* const host = allocated(it, 16, "other");
   const shardproof_span span{.buffer = host, .offset = 0, .count = 4, .dtype = {kDLInt, 32, 1}};
-  CHECK(it.harness().host_access(it.seat->device, "looks", nullptr, 0, &span, 1) == 0);
+  CHECK(it.harness().host_access(it.engine_context->device, "looks", nullptr, 0, &span, 1) == 0);
   it.the_loss.view.data = it.harness().data(host);
   it.the_loss.buffer = host;
   CHECK(said() ==

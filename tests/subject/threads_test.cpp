@@ -36,23 +36,25 @@ TEST_CASE(
     return made;
   }();
   // Each one on its own: that one call has failed.
-  using Call = std::function<bool(const shardproof_harness&, const shardproof_seat&, shardproof_reply*)>;
+  using Call = std::function<bool(const shardproof_harness&, const shardproof_engine_context&, shardproof_reply*)>;
   const std::vector<Call> fail{
-      [](auto& harness, auto& seat, auto*) {
-        return harness.create_stream(seat.device, SHARDPROOF_STREAM_REDUCE, "r", nullptr) != 0;
+      [](auto& harness, auto& engine_context, auto*) {
+        return harness.create_stream(engine_context.device, SHARDPROOF_STREAM_REDUCE, "r", nullptr) != 0;
       },
-      [](auto& harness, auto& seat, auto*) {
+      [](auto& harness, auto& engine_context, auto*) {
         std::uint64_t event = 0;
-        return harness.record(seat.device, 0, &event) != 0 && event == 0;
+        return harness.record(engine_context.device, 0, &event) != 0 && event == 0;
       },
-      [](auto& harness, auto& seat, auto*) { return harness.synchronize(seat.device) != 0; },
-      [&](auto& harness, auto& seat, auto*) { return harness.release(seat.device, 0, buffer) != 0; },
+      [](auto& harness, auto& engine_context, auto*) { return harness.synchronize(engine_context.device) != 0; },
+      [&](auto& harness, auto& engine_context, auto*) {
+        return harness.release(engine_context.device, 0, buffer) != 0;
+      },
       [&](auto& harness, auto&, auto*) { return harness.data(buffer) == nullptr; },
       [&](auto& harness, auto&, auto*) { return harness.bytes(buffer) == 0; },
-      [](auto& harness, auto& seat, auto*) { return harness.group_rank(seat.world) == -1; },
-      [](auto& harness, auto& seat, auto*) { return harness.group_size(seat.world) == 0; },
-      [](auto& harness, auto& seat, auto*) { return harness.group_members(seat.world) == nullptr; },
-      [](auto& harness, auto& seat, auto*) { return harness.error(seat.device) == objection; },
+      [](auto& harness, auto& engine_context, auto*) { return harness.group_rank(engine_context.world) == -1; },
+      [](auto& harness, auto& engine_context, auto*) { return harness.group_size(engine_context.world) == 0; },
+      [](auto& harness, auto& engine_context, auto*) { return harness.group_members(engine_context.world) == nullptr; },
+      [](auto& harness, auto& engine_context, auto*) { return harness.error(engine_context.device) == objection; },
       [](auto& harness, auto&, auto* reply) { return harness.warn(reply, "slow"), true; },
       [](auto& harness, auto&, auto* reply) { return harness.fail(reply, "no memory"), true; },
   };
@@ -60,7 +62,7 @@ TEST_CASE(
     CAPTURE(i);
     bool is_refused = false;
     const Reply reply = alone.perform([&](ScriptedSubject& it, shardproof_reply* answered) {
-      elsewhere([&] { is_refused = fail[i](it.harness(), *it.seat, answered); });
+      elsewhere([&] { is_refused = fail[i](it.harness(), *it.engine_context, answered); });
       return 0;
     });
     CHECK(is_refused);
@@ -69,7 +71,7 @@ TEST_CASE(
   }
   CHECK(alone
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
-              return it.harness().release(it.seat->device, 0, buffer);
+              return it.harness().release(it.engine_context->device, 0, buffer);
             })
             .ok());
 }
@@ -79,15 +81,16 @@ TEST_CASE(
     "second") {
   Alone alone;
   REQUIRE(alone.create().ok());
-  const shardproof_seat& seat = *alone.scripted.seat;
+  const shardproof_engine_context& engine_context = *alone.scripted.engine_context;
   CHECK(alone
             .perform([&](ScriptedSubject& it, shardproof_reply*) {
               std::thread other([&] {
                 shardproof_buffer* buffer = nullptr;
                 for (int i = 0; i < 1000; ++i)
-                  seat.harness->allocate(seat.device, 0, 16, SHARDPROOF_MEMORY_OTHER, "theirs", &buffer);
+                  engine_context.harness->allocate(engine_context.device, 0, 16, SHARDPROOF_MEMORY_OTHER, "theirs",
+                                                   &buffer);
               });
-              for (int i = 0; i < 1000; ++i) it.harness().release(it.seat->device, 0, allocated(it, 16));
+              for (int i = 0; i < 1000; ++i) it.harness().release(it.engine_context->device, 0, allocated(it, 16));
               other.join();
               return 0;
             })
@@ -95,7 +98,7 @@ TEST_CASE(
   const auto& facts = alone.device.trace().facts;
   CHECK(std::ranges::count_if(facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); }) ==
         1000);
-  elsewhere([&] { seat.harness->synchronize(seat.device); });
+  elsewhere([&] { engine_context.harness->synchronize(engine_context.device); });
   CHECK(alone.perform({}).error() == went_on);
   CHECK(alone.perform({}).ok());
 }

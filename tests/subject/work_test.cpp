@@ -61,13 +61,13 @@ TEST_CASE("work is done once, and told with what it touches and costs") {
                                      .cost_ns = 70,
                                      .run = run_doubling,
                                      .context = &doubling};
-                CHECK(it.harness().submit(it.seat->device, 0, &work) == 0);
+                CHECK(it.harness().submit(it.engine_context->device, 0, &work) == 0);
                 CHECK(doubling.calls == 1);
                 CHECK(values[3] == 3);
                 work.run = nullptr;
-                CHECK(it.harness().submit(it.seat->device, 0, &work) == 0);
-                CHECK(it.harness().host_access(it.seat->device, "looks", &half, 1, nullptr, 0) == 0);
-                return it.harness().release(it.seat->device, 0, buffer);
+                CHECK(it.harness().submit(it.engine_context->device, 0, &work) == 0);
+                CHECK(it.harness().host_access(it.engine_context->device, "looks", &half, 1, nullptr, 0) == 0);
+                return it.harness().release(it.engine_context->device, 0, buffer);
               })
               .ok());
   const auto& facts = alone.device.trace().facts;
@@ -92,8 +92,8 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
                            .run = run_doubling,
                            .context = &doubling};
       make(work, span, doubling);
-      if (it.harness().submit(it.seat->device, 0, &work) != 0) said = it.error();
-      it.harness().release(it.seat->device, 0, buffer);
+      if (it.harness().submit(it.engine_context->device, 0, &work) != 0) said = it.error();
+      it.harness().release(it.engine_context->device, 0, buffer);
       return 0;
     });
     return said;
@@ -136,7 +136,7 @@ TEST_CASE("work that is run when submit has returned is refused: what it works o
       alone.subject->create(alone.scenario.model, alone.scenario.plan, {device, *alone.world, 0}, alone.trainer).ok());
   Doubling doubling{.values = alone.scripted.values.data(), .harness = &alone.scripted.harness()};
   const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .run = run_doubling, .context = &doubling};
-  CHECK(alone.scripted.harness().submit(alone.scripted.seat->device, 0, &work) == SHARDPROOF_OK);
+  CHECK(alone.scripted.harness().submit(alone.scripted.engine_context->device, 0, &work) == SHARDPROOF_OK);
   CHECK_THROWS_WITH(device.later(cpu_kernels(), nullptr), "submit \"0\": it is run after submit has returned");
   CHECK(doubling.calls == 0);
 }

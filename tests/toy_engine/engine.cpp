@@ -16,8 +16,8 @@ using engines::EngineTrainer;
 
 class ToyTrainer final : public EngineTrainer {
  public:
-  ToyTrainer(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat)
-      : EngineTrainer(ToyPlan::name, model, plan, seat), world_(seat.world) {
+  ToyTrainer(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context)
+      : EngineTrainer(ToyPlan::name, model, plan, engine_context), world_(engine_context.world) {
     if (plan.initialisation == scenario::Initialisation::meta) return;
     stored().materialize("");
     stored().initialise("");
@@ -79,8 +79,8 @@ class ToyTrainer final : public EngineTrainer {
 };
 
 std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const scenario::Plan& plan,
-                                             const Seat& seat) {
-  return std::make_unique<ToyTrainer>(model, plan, seat);
+                                             const EngineContext& engine_context) {
+  return std::make_unique<ToyTrainer>(model, plan, engine_context);
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ class EngineSideDevice::Memory final : public Storage {
   }
 };
 
-EngineSideDevice::EngineSideDevice(const shardproof_seat& seat) : link_(std::make_shared<Link>(seat)) {}
+EngineSideDevice::EngineSideDevice(const shardproof_engine_context& engine_context)
+    : link_(std::make_shared<Link>(engine_context)) {}
 EngineSideDevice::~EngineSideDevice() { link_->close(); }
 
 // -- Streams and work -------------------------------------------------------------------------------------------------

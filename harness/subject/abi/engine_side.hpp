@@ -1,5 +1,5 @@
-// Turns a seat in C into a device and collectives for a subject in C++. This is the subject's side of the boundary. If
-// a function of the harness fails, these classes throw std::runtime_error with its error text.
+// Turns an engine context in C into a device and collectives for a subject in C++. This is the subject's side of the
+// boundary. If a function of the harness fails, these classes throw std::runtime_error with its error text.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace shardproof::abi {
 
-/// The connection to the harness that all objects of one seat share. It is closed when the seat's trainer is gone.
-/// Objects that still exist then own nothing.
+/// The connection to the harness that all objects of one engine context share. It is closed when the engine context's
+/// trainer is gone. Objects that still exist then own nothing.
 class Link {
  public:
-  explicit Link(const shardproof_seat& seat) : harness_(seat.harness), device_(seat.device) {}
+  explicit Link(const shardproof_engine_context& engine_context)
+      : harness_(engine_context.harness), device_(engine_context.device) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -36,10 +37,10 @@ class Link {
   bool is_open_ = true;
 };
 
-/// The device of the seat. Only for the simulated device, because work computes with this side's kernels.
+/// The device of the engine context. Only for the simulated device, because work computes with this side's kernels.
 class EngineSideDevice final : public Device {
  public:
-  explicit EngineSideDevice(const shardproof_seat& seat);
+  explicit EngineSideDevice(const shardproof_engine_context& engine_context);
   ~EngineSideDevice() override;
   EngineSideDevice(const EngineSideDevice&) = delete;
   EngineSideDevice& operator=(const EngineSideDevice&) = delete;

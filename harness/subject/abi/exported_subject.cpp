@@ -11,10 +11,10 @@
 #include "harness/subject/abi/engine_side_gradient_hook.hpp"
 #include "harness/subject/abi/words.hpp"
 
-// A trainer with its seat on this side of the boundary.
+// A trainer with its engine context on this side of the boundary.
 struct shardproof_trainer {
-  shardproof_trainer(shardproof::Subject& made_by, const shardproof_seat& seat)
-      : subject(made_by), device(seat), world(device, seat.world, false) {}
+  shardproof_trainer(shardproof::Subject& made_by, const shardproof_engine_context& engine_context)
+      : subject(made_by), device(engine_context), world(device, engine_context.world, false) {}
 
   shardproof::Subject& subject;
   shardproof::abi::EngineSideDevice device;
@@ -53,15 +53,16 @@ struct ExportedSubject::Functions {
   }
   static int fork(void* self) { return static_cast<ExportedSubject*>(self)->subject_->fork(); }
 
-  static shardproof_status create(void* self, const char* model, const char* plan, const shardproof_seat* seat,
-                                  shardproof_trainer** trainer, shardproof_reply* reply) {
-    return answer(*seat->harness, reply, [&] {
+  static shardproof_status create(void* self, const char* model, const char* plan,
+                                  const shardproof_engine_context* engine_context, shardproof_trainer** trainer,
+                                  shardproof_reply* reply) {
+    return answer(*engine_context->harness, reply, [&] {
       const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
       Subject& subject = *static_cast<ExportedSubject*>(self)->subject_;
-      auto made = std::make_unique<shardproof_trainer>(subject, *seat);
+      auto made = std::make_unique<shardproof_trainer>(subject, *engine_context);
       Reply reply_of_create =
           subject.create(scenario::read_model({model_json, "model"}), scenario::read_plan({plan_json, "plan"}),
-                         {made->device, made->world, seat->rank}, made->trainer);
+                         {made->device, made->world, engine_context->rank}, made->trainer);
       if (reply_of_create.ok()) *trainer = made.release();
       return reply_of_create;
     });

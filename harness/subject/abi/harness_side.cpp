@@ -152,8 +152,8 @@ const std::shared_ptr<Storage>& HarnessSide::memory_of(shardproof_buffer* buffer
 
 shardproof_buffer* HarnessSide::add(std::shared_ptr<Storage> storage, std::string_view label) {
   std::string name = fmt::format("buffer {} \"{}\"", storage->buffer(), label);
-  shardproof_buffer& handle =
-      buffers_.emplace_back(shardproof_buffer{.seat = *this, .storage = std::move(storage), .name = std::move(name)});
+  shardproof_buffer& handle = buffers_.emplace_back(
+      shardproof_buffer{.engine_context = *this, .storage = std::move(storage), .name = std::move(name)});
   known_.insert(&handle);
   handles_[handle.storage.get()] = &handle;
   return &handle;
@@ -283,7 +283,8 @@ Communicator& HarnessSide::communicator(const shardproof_group* group, std::stri
 shardproof_group* HarnessSide::add(std::unique_ptr<Communicator> part) {
   if (!part) return nullptr;
   Communicator* const communicator = part.get();
-  return &groups_.emplace_back(shardproof_group{.seat = *this, .own = std::move(part), .communicator = communicator});
+  return &groups_.emplace_back(
+      shardproof_group{.engine_context = *this, .own = std::move(part), .communicator = communicator});
 }
 
 Collective HarnessSide::take(const shardproof_collective& collective, int rank, const std::string& what) {
@@ -328,7 +329,7 @@ void HarnessSide::run_coalesced(const shardproof_group* group, std::uint32_t id,
 struct HarnessSide::Functions {
   static const char* error(shardproof_device* device) {
     if (device == nullptr) return "";
-    return device->seat.thread_.is_this() ? device->seat.error_.c_str() : OwnThread::objection;
+    return device->engine_context.thread_.is_this() ? device->engine_context.error_.c_str() : OwnThread::objection;
   }
   static void fail(shardproof_reply* reply, const char* text) {
     if (reply == nullptr || !reply->thread.is_this()) return;
@@ -339,104 +340,112 @@ struct HarnessSide::Functions {
     if (reply != nullptr && text != nullptr && reply->thread.is_this()) reply->warnings.emplace_back(text);
   }
 
-  // Runs the call on the seat. Without a seat, it can only return the failure.
+  // Runs the call on the engine context. Without an engine context, it can only return the failure.
   template <class Call>
   static shardproof_status at(shardproof_device* device, Call&& call) {
     if (device == nullptr) return SHARDPROOF_FAILED;
-    return device->seat.guarded([&] { call(device->seat); });
+    return device->engine_context.guarded([&] { call(device->engine_context); });
   }
   template <class Call>
   static shardproof_status at(const shardproof_group* group, Call&& call) {
     if (group == nullptr) return SHARDPROOF_FAILED;
-    return group->seat.guarded([&] { call(group->seat); });
+    return group->engine_context.guarded([&] { call(group->engine_context); });
   }
 
   static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name,
                                          std::uint32_t* stream) {
-    return at(device, [&](HarnessSide& seat) {
+    return at(device, [&](HarnessSide& engine_context) {
       there(stream, "create_stream: where to say its number");
-      const Stream made =
-          seat.device_.create_stream(word(role_from_c, role, "create_stream"), text(name, "create_stream: the name"));
-      seat.streams_[made.id] = made;
+      const Stream made = engine_context.device_.create_stream(word(role_from_c, role, "create_stream"),
+                                                               text(name, "create_stream: the name"));
+      engine_context.streams_[made.id] = made;
       *stream = made.id;
     });
   }
   static shardproof_status submit(shardproof_device* device, std::uint32_t stream, const shardproof_work* work) {
-    return at(device, [&](HarnessSide& seat) { seat.submit(stream, there(work, "submit: the work")); });
+    return at(device,
+              [&](HarnessSide& engine_context) { engine_context.submit(stream, there(work, "submit: the work")); });
   }
   static shardproof_status record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
-    return at(device, [&](HarnessSide& seat) {
-      there(event, "record: where to say its number") = seat.device_.record(seat.stream(stream, "record")).id;
+    return at(device, [&](HarnessSide& engine_context) {
+      there(event, "record: where to say its number") =
+          engine_context.device_.record(engine_context.stream(stream, "record")).id;
     });
   }
   static shardproof_status wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
-    return at(device, [&](HarnessSide& seat) { seat.device_.wait(seat.stream(stream, "wait"), Event{event}); });
+    return at(device, [&](HarnessSide& engine_context) {
+      engine_context.device_.wait(engine_context.stream(stream, "wait"), Event{event});
+    });
   }
   static shardproof_status synchronize_stream(shardproof_device* device, std::uint32_t stream) {
-    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(seat.stream(stream, "synchronize_stream")); });
+    return at(device, [&](HarnessSide& engine_context) {
+      engine_context.device_.synchronize(engine_context.stream(stream, "synchronize_stream"));
+    });
   }
   static shardproof_status synchronize_event(shardproof_device* device, std::uint64_t event) {
-    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(Event{event}); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(Event{event}); });
   }
   static shardproof_status synchronize(shardproof_device* device) {
-    return at(device, [&](HarnessSide& seat) { seat.device_.synchronize(); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(); });
   }
 
   static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes,
                                     shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
-    return at(device, [&](HarnessSide& seat) {
+    return at(device, [&](HarnessSide& engine_context) {
       there(buffer, "allocate: where to say which buffer");
       const std::string_view name = text(label, "allocate: the label");
-      *buffer = seat.add(
-          seat.device_.allocate(seat.stream(stream, "allocate"), bytes, word(memory_from_c, memory, "allocate"), name),
-          name);
+      *buffer = engine_context.add(engine_context.device_.allocate(engine_context.stream(stream, "allocate"), bytes,
+                                                                   word(memory_from_c, memory, "allocate"), name),
+                                   name);
       (*buffer)->is_subjects = true;
     });
   }
   static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes,
                                  shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
-    return at(device, [&](HarnessSide& seat) {
+    return at(device, [&](HarnessSide& engine_context) {
       there(buffer, "adopt: where to say which buffer");
       const std::string_view name = text(label, "adopt: the label");
-      auto storage = seat.device_.adopt(seat.stream(stream, "adopt"), static_cast<std::byte*>(data), bytes,
-                                        word(memory_from_c, memory, "adopt"), name);
-      *buffer = seat.add(std::move(storage), name);
+      auto storage = engine_context.device_.adopt(engine_context.stream(stream, "adopt"), static_cast<std::byte*>(data),
+                                                  bytes, word(memory_from_c, memory, "adopt"), name);
+      *buffer = engine_context.add(std::move(storage), name);
       (*buffer)->is_subjects = true;
     });
   }
   static shardproof_status describe(shardproof_device* device, shardproof_buffer* buffer, shardproof_memory memory,
                                     const char* label) {
-    return at(device, [&](HarnessSide& seat) { seat.describe(buffer, memory, text(label, "describe: the label")); });
+    return at(device, [&](HarnessSide& engine_context) {
+      engine_context.describe(buffer, memory, text(label, "describe: the label"));
+    });
   }
   static shardproof_status release(shardproof_device* device, std::uint32_t stream, shardproof_buffer* buffer) {
-    return at(device, [&](HarnessSide& seat) { seat.release(stream, buffer); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.release(stream, buffer); });
   }
   static shardproof_status release_to_cache(shardproof_device* device, std::uint32_t stream,
                                             shardproof_buffer* buffer) {
-    return at(device, [&](HarnessSide& seat) { seat.release_to_cache(stream, buffer); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.release_to_cache(stream, buffer); });
   }
   static bool is_there(shardproof_buffer* buffer) {
-    return buffer != nullptr && buffer->seat.thread_.is_this() && buffer->storage;
+    return buffer != nullptr && buffer->engine_context.thread_.is_this() && buffer->storage;
   }
   static void* data(shardproof_buffer* buffer) {
     return is_there(buffer) ? static_cast<void*>(buffer->storage->data()) : nullptr;
   }
   static std::size_t bytes(shardproof_buffer* buffer) { return is_there(buffer) ? buffer->storage->bytes() : 0; }
   static void let_go(shardproof_device* device, shardproof_buffer* buffer) {
-    at(device, [&](HarnessSide& seat) { seat.let_go(buffer); });
+    at(device, [&](HarnessSide& engine_context) { engine_context.let_go(buffer); });
   }
   static shardproof_status host_access(shardproof_device* device, const char* label, const shardproof_span* reads,
                                        std::size_t read_count, const shardproof_span* writes, std::size_t write_count) {
-    return at(device, [&](HarnessSide& seat) {
-      seat.device_.host_access(text(label, "host_access: the label"),
-                               seat.take(reads, read_count, "host_access: reads"),
-                               seat.take(writes, write_count, "host_access: writes"));
+    return at(device, [&](HarnessSide& engine_context) {
+      engine_context.device_.host_access(text(label, "host_access: the label"),
+                                         engine_context.take(reads, read_count, "host_access: reads"),
+                                         engine_context.take(writes, write_count, "host_access: writes"));
       for (std::size_t i = 0; i < write_count; ++i) note_written(writes[i]);
     });
   }
 
   static bool is_there(const shardproof_group* group) {
-    return group != nullptr && group->seat.thread_.is_this() && group->communicator != nullptr;
+    return group != nullptr && group->engine_context.thread_.is_this() && group->communicator != nullptr;
   }
   static int group_rank(shardproof_group* group) { return is_there(group) ? group->communicator->rank() : -1; }
   static int group_size(shardproof_group* group) { return is_there(group) ? group->communicator->size() : 0; }
@@ -444,22 +453,26 @@ struct HarnessSide::Functions {
     return is_there(group) ? group->communicator->members().data() : nullptr;
   }
   static shardproof_status run(shardproof_group* group, std::uint32_t stream, const shardproof_collective* collective) {
-    return at(group, [&](HarnessSide& seat) { seat.run(group, stream, there(collective, "run: the collective")); });
+    return at(group, [&](HarnessSide& engine_context) {
+      engine_context.run(group, stream, there(collective, "run: the collective"));
+    });
   }
   static shardproof_status run_coalesced(shardproof_group* group, std::uint32_t stream,
                                          const shardproof_collective* collectives, std::size_t count) {
-    return at(group, [&](HarnessSide& seat) { seat.run_coalesced(group, stream, collectives, count); });
+    return at(group,
+              [&](HarnessSide& engine_context) { engine_context.run_coalesced(group, stream, collectives, count); });
   }
   static shardproof_status split(shardproof_group* group, int color, int key, const char* name,
                                  shardproof_group** part) {
-    return at(group, [&](HarnessSide& seat) {
+    return at(group, [&](HarnessSide& engine_context) {
       there(part, "split: where to say which group");
-      *part = seat.add(seat.communicator(group, "split").split(color, key, text(name, "split: the name")));
+      *part = engine_context.add(
+          engine_context.communicator(group, "split").split(color, key, text(name, "split: the name")));
     });
   }
   static void drop_group(shardproof_group* part) {
-    at(part, [&](HarnessSide& seat) {
-      seat.communicator(part, "drop_group");
+    at(part, [&](HarnessSide& engine_context) {
+      engine_context.communicator(part, "drop_group");
       if (!part->own) refuse("drop_group", "the group of the whole world is the harness's");
       part->communicator = nullptr;
       part->own.reset();
@@ -499,9 +512,10 @@ const shardproof_harness& HarnessSide::functions() {
   return table;
 }
 
-HarnessSide::HarnessSide(const Seat& seat) : device_(seat.device) {
-  groups_.emplace_back(shardproof_group{.seat = *this, .own = nullptr, .communicator = &seat.world});
-  in_c_ = {.harness = &functions(), .device = &handle_, .world = &groups_.front(), .rank = seat.rank};
+HarnessSide::HarnessSide(const EngineContext& engine_context) : device_(engine_context.device) {
+  groups_.emplace_back(
+      shardproof_group{.engine_context = *this, .own = nullptr, .communicator = &engine_context.world});
+  in_c_ = {.harness = &functions(), .device = &handle_, .world = &groups_.front(), .rank = engine_context.rank};
 }
 
 void HarnessSide::note(std::string text) {
@@ -538,7 +552,7 @@ Reply reply_to(shardproof_status returned, const shardproof_reply& said) {
 
 }  // namespace
 
-Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shardproof_reply*)>& call) {
+Reply call_subject(HarnessSide* engine_context, const std::function<shardproof_status(shardproof_reply*)>& call) {
   shardproof_reply said;
   Reply reply;
   try {
@@ -549,7 +563,7 @@ Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shar
     reply = Reply::failed("it threw something across the boundary that is not a std::exception");
   }
   std::optional<std::string> failure;
-  if (seat != nullptr) failure = seat->take_first_failure();
+  if (engine_context != nullptr) failure = engine_context->take_first_failure();
   if (said.thread.take_stray() && !failure) failure = OwnThread::objection;
   if (failure) {
     reply =

@@ -1,6 +1,6 @@
-// Gives a seat to a subject in C: the harness's functions over one device and its groups. It also keeps the subject's
-// handles to buffers, groups and streams. It checks each argument from the other side before use, and throws nothing to
-// the other side.
+// Gives an engine context to a subject in C: the harness's functions over one device and its groups. It also keeps the
+// subject's handles to buffers, groups and streams. It checks each argument from the other side before use, and throws
+// nothing to the other side.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class HarnessSide;
 }
 
 struct shardproof_device {
-  shardproof::abi::HarnessSide& seat;
+  shardproof::abi::HarnessSide& engine_context;
 };
 
 struct shardproof_reply {
@@ -40,7 +40,7 @@ struct shardproof_reply {
 
 /// A handle to memory. It stays when its memory is gone, so that a use after the release is reported as such.
 struct shardproof_buffer {
-  shardproof::abi::HarnessSide& seat;
+  shardproof::abi::HarnessSide& engine_context;
   std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
   std::string name;  ///< for messages: `buffer 17 "layers.1"`
   bool is_subjects = false;  ///< The subject allocated or adopted it. Only its release frees it.
@@ -50,7 +50,7 @@ struct shardproof_buffer {
 };
 
 struct shardproof_group {
-  shardproof::abi::HarnessSide& seat;
+  shardproof::abi::HarnessSide& engine_context;
   std::unique_ptr<shardproof::Communicator> own;  ///< set for a part of a split
   shardproof::Communicator* communicator;  ///< nullptr: dropped
 };
@@ -59,12 +59,12 @@ namespace shardproof::abi {
 
 class HarnessSide {
  public:
-  explicit HarnessSide(const Seat& seat);
+  explicit HarnessSide(const EngineContext& engine_context);
   HarnessSide(const HarnessSide&) = delete;
   HarnessSide& operator=(const HarnessSide&) = delete;
 
-  const shardproof_seat& in_c() const { return in_c_; }
-  /// The table of the harness's functions, the same for every seat.
+  const shardproof_engine_context& in_c() const { return in_c_; }
+  /// The table of the harness's functions, the same for every engine context.
   static const shardproof_harness& functions();
 
   // -- Tensors, both ways
@@ -81,15 +81,16 @@ class HarnessSide {
   void end_loan(const Tensor& tensor);
   /// Counts one hold for each buffer of these tensors. The subject must let go of each buffer once.
   void hold(std::span<const Tensor> tensors, std::string_view label);
-  /// Memory that the subject has neither released nor let go of. Call it when the seat's trainer is gone.
+  /// Memory that the subject has neither released nor let go of. Call it when the engine context's trainer is gone.
   std::vector<std::shared_ptr<Storage>> left_alive();
 
   // -- Failures
 
-  /// The rank's thread. Other threads must not touch the seat.
+  /// The rank's thread. Other threads must not touch the engine context.
   OwnThread& thread() { return thread_; }
-  /// Runs the call if this is the rank's thread, and returns SHARDPROOF_OK. If the call throws, the seat keeps the text
-  /// as its error, and this returns SHARDPROOF_FAILED. In another thread it only returns SHARDPROOF_FAILED.
+  /// Runs the call if this is the rank's thread, and returns SHARDPROOF_OK. If the call throws, the engine context
+  /// keeps the text as its error, and this returns SHARDPROOF_FAILED. In another thread it only returns
+  /// SHARDPROOF_FAILED.
   template <class Call>
   shardproof_status guarded(Call&& call) noexcept {
     if (!thread_.is_this()) return SHARDPROOF_FAILED;
@@ -144,14 +145,14 @@ class HarnessSide {
   std::unordered_set<const shardproof_buffer*> known_;
   std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that is not gone
   std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
-  shardproof_seat in_c_;
+  shardproof_engine_context in_c_;
   std::string error_;
   std::optional<std::string> first_failure_;
 };
 
 /// Calls a function of the subject, which returns a status and may call `fail` and `warn` on its reply. The call also
-/// fails if the function throws, or if a function of the harness failed within it. `seat`: the seat of the trainer, or
-/// nullptr.
-Reply call_subject(HarnessSide* seat, const std::function<shardproof_status(shardproof_reply*)>& call);
+/// fails if the function throws, or if a function of the harness failed within it. `engine_context`: the engine context
+/// of the trainer, or nullptr.
+Reply call_subject(HarnessSide* engine_context, const std::function<shardproof_status(shardproof_reply*)>& call);
 
 }  // namespace shardproof::abi

@@ -26,8 +26,8 @@ void require(const Reply& reply) {
 
 }  // namespace
 
-HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension extension)
-    : seat_(seat), extension_(std::move(extension)) {
+HarnessSideExtension::HarnessSideExtension(HarnessSide& engine_context, AllGatherExtension extension)
+    : engine_context_(engine_context), extension_(std::move(extension)) {
   in_c_ = {.context = this,
            .is_full = extension_.form == scenario::ExtensionForm::full ? 1 : 0,
            .has_pre = extension_.pre ? 1 : 0,
@@ -36,7 +36,7 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
            .post = nullptr,
            .error = [](void* self) {
              auto& it = *static_cast<HarnessSideExtension*>(self);
-             return it.seat_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
+             return it.engine_context_.thread().is_this() ? it.error_.c_str() : OwnThread::objection;
            }};
   if (extension_.pre) {
     in_c_.pre = [](void* self, const shardproof_shard* shard, const shardproof_shard_context* context,
@@ -44,7 +44,7 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_contribution& answer = there(out, "where to say what is contributed");
-        it.pre(there(shard, "the shard"), context, it.seat_.stream(stream, "the hook's stream"), answer);
+        it.pre(there(shard, "the shard"), context, it.engine_context_.stream(stream, "the hook's stream"), answer);
       });
     };
   }
@@ -54,7 +54,8 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
         shardproof_unsharded& answer = there(made, "where to say what is made");
-        it.post(there(all, "what has been contributed"), it.seat_.stream(stream, "the hook's stream"), out, answer);
+        it.post(there(all, "what has been contributed"), it.engine_context_.stream(stream, "the hook's stream"), out,
+                answer);
       });
     };
   }
@@ -62,11 +63,11 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& seat, AllGatherExtension
 
 template <class Call>
 shardproof_status HarnessSideExtension::guarded(Call&& call) {
-  if (!seat_.thread().is_this()) return SHARDPROOF_FAILED;
+  if (!engine_context_.thread().is_this()) return SHARDPROOF_FAILED;
   shapes_.clear();
   tensors_.clear();
-  const shardproof_status status = seat_.guarded(std::forward<Call>(call));
-  if (status != SHARDPROOF_OK) error_ = seat_.error();
+  const shardproof_status status = engine_context_.guarded(std::forward<Call>(call));
+  if (status != SHARDPROOF_OK) error_ = engine_context_.error();
   return status;
 }
 
@@ -75,7 +76,8 @@ std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors,
   if (count > 0) there(tensors, what);
   std::vector<Tensor> taken;
   taken.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) taken.push_back(seat_.take(tensors[i], fmt::format("{}[{}]", what, i)));
+  for (std::size_t i = 0; i < count; ++i)
+    taken.push_back(engine_context_.take(tensors[i], fmt::format("{}[{}]", what, i)));
   return taken;
 }
 
@@ -97,8 +99,8 @@ void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_s
   }
   Contribution made;
   require(extension_.pre(view, context == nullptr ? nullptr : &given, stream, made));
-  seat_.hold(made.tensors, view.parameter);
-  for (const Tensor& tensor : made.tensors) tensors_.push_back(seat_.give(tensor, shapes_));
+  engine_context_.hold(made.tensors, view.parameter);
+  for (const Tensor& tensor : made.tensors) tensors_.push_back(engine_context_.give(tensor, shapes_));
   out = {.tensors = tensors_.data(), .tensor_count = tensors_.size(), .metadata = 0};
   if (!made.metadata) return;
   out.metadata = metadata_.size() + 1;
@@ -121,7 +123,7 @@ void HarnessSideExtension::post(const shardproof_contributions& all, Stream stre
   } lent{nullptr};
   if (out != nullptr) {
     lent.unsharded = &find(out->id);
-    *lent.unsharded = {.value = seat_.take(out->value, "out: value"),
+    *lent.unsharded = {.value = engine_context_.take(out->value, "out: value"),
                        .to_free = take(out->to_free, out->to_free_count, "out: to_free")};
   }
   auto answered = std::make_unique<Unsharded>();
@@ -130,7 +132,7 @@ void HarnessSideExtension::post(const shardproof_contributions& all, Stream stre
   if (!answered->value.defined() && answered->to_free.empty()) return;
   std::vector<Tensor> named = answered->to_free;
   named.push_back(answered->value);
-  seat_.hold(named, given.parameter);
+  engine_context_.hold(named, given.parameter);
   made = give(made_.size() + 1, *answered);
   *answered = {};
   made_[made.id] = std::move(answered);
@@ -143,9 +145,11 @@ Unsharded& HarnessSideExtension::find(std::uint64_t id) {
 }
 
 shardproof_unsharded HarnessSideExtension::give(std::uint64_t id, const Unsharded& made) {
-  for (const Tensor& tensor : made.to_free) tensors_.push_back(seat_.give(tensor, shapes_));
-  return {
-      .id = id, .value = seat_.give(made.value, shapes_), .to_free = tensors_.data(), .to_free_count = tensors_.size()};
+  for (const Tensor& tensor : made.to_free) tensors_.push_back(engine_context_.give(tensor, shapes_));
+  return {.id = id,
+          .value = engine_context_.give(made.value, shapes_),
+          .to_free = tensors_.data(),
+          .to_free_count = tensors_.size()};
 }
 
 }  // namespace shardproof::abi

@@ -15,7 +15,7 @@ namespace shardproof::abi {
 
 class HarnessSideExtension {
  public:
-  HarnessSideExtension(HarnessSide& seat, AllGatherExtension extension);
+  HarnessSideExtension(HarnessSide& engine_context, AllGatherExtension extension);
   HarnessSideExtension(const HarnessSideExtension&) = delete;
   HarnessSideExtension& operator=(const HarnessSideExtension&) = delete;
 
@@ -32,7 +32,7 @@ class HarnessSideExtension {
   template <class Call>
   shardproof_status guarded(Call&& call);
 
-  HarnessSide& seat_;
+  HarnessSide& engine_context_;
   AllGatherExtension extension_;
   shardproof_extension in_c_;
   std::string error_;

@@ -12,7 +12,7 @@ namespace shardproof::abi {
 
 class HarnessSideGradientHook {
  public:
-  HarnessSideGradientHook(HarnessSide& seat, GradientHook hook);
+  HarnessSideGradientHook(HarnessSide& engine_context, GradientHook hook);
   HarnessSideGradientHook(const HarnessSideGradientHook&) = delete;
   HarnessSideGradientHook& operator=(const HarnessSideGradientHook&) = delete;
 
@@ -25,7 +25,7 @@ class HarnessSideGradientHook {
             std::uint32_t stream) const;
   Tensor operand(const shardproof_tensor* tensor, std::string_view what) const;
 
-  HarnessSide& seat_;
+  HarnessSide& engine_context_;
   GradientHook hook_;
   shardproof_gradient_hook in_c_;
   bool is_withdrawn_ = false;

@@ -62,18 +62,18 @@ std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, s
 
 class TableTrainer final : public Trainer {
  public:
-  TableTrainer(const shardproof_subject& table, const Seat& seat, std::shared_ptr<Left> left)
-      : table_(table), seat_(seat), left_(std::move(left)) {}
+  TableTrainer(const shardproof_subject& table, const EngineContext& engine_context, std::shared_ptr<Left> left)
+      : table_(table), engine_context_(engine_context), left_(std::move(left)) {}
 
   ~TableTrainer() override {
     if (trainer_ != nullptr) {
-      const Reply reply =
-          call_subject(&seat_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
+      const Reply reply = call_subject(
+          &engine_context_, [this](shardproof_reply* answered) { return table_.destroy(trainer_, answered); });
       // The play has ended, so the rank's log takes the warnings.
       for (const std::string& warning : reply.warnings) fmt::print(stderr, "warning: {}\n", warning);
       if (!reply.ok() && left_->failure.ok()) left_->failure = Reply::of(reply.status(), "destroy: " + reply.error());
     }
-    std::ranges::move(seat_.left_alive(), std::back_inserter(left_->alive));
+    std::ranges::move(engine_context_.left_alive(), std::back_inserter(left_->alive));
   }
 
   Reply create(const scenario::Model& model, const scenario::Plan& plan) {
@@ -81,9 +81,9 @@ class TableTrainer final : public Trainer {
       parameters_[parameter.name] = {.shape = parameter.shape, .dtype = plan.engine.get()->dtype_of(parameter.name)};
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
     shardproof_trainer* made = nullptr;
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
-      const shardproof_status status =
-          table_.create(table_.context, model_text.c_str(), plan_text.c_str(), &seat_.in_c(), &made, answered);
+    Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
+      const shardproof_status status = table_.create(table_.context, model_text.c_str(), plan_text.c_str(),
+                                                     &engine_context_.in_c(), &made, answered);
       if (status == SHARDPROOF_OK) trainer_ = made;  // must be destroyed, even if another error follows
       return status;
     });
@@ -92,13 +92,14 @@ class TableTrainer final : public Trainer {
   }
 
   Reply perform(const scenario::Action& action, const Batch& batch) override {
-    seat_.lend(batch.input, "input");
-    seat_.lend(batch.targets, "targets");
+    engine_context_.lend(batch.input, "input");
+    engine_context_.lend(batch.targets, "targets");
     Batch over = batch;  // its loan ends when this returns
     const std::string text = scenario::write_action(action).dump();
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
+    Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
       abi::Shapes shapes;
-      const shardproof_tensor input = seat_.give(batch.input, shapes), targets = seat_.give(batch.targets, shapes);
+      const shardproof_tensor input = engine_context_.give(batch.input, shapes),
+                              targets = engine_context_.give(batch.targets, shapes);
       return table_.perform(trainer_, text.c_str(), &input, &targets, answered);
     });
     if (!reply.ok() || action.kind != scenario::ActionKind::forward) {
@@ -115,18 +116,18 @@ class TableTrainer final : public Trainer {
 
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
     if (table_.extend == nullptr) return Trainer::register_all_gather_extension(target, std::move(extension));
-    const shardproof_extension& given = extensions_.emplace_back(seat_, std::move(extension)).in_c();
+    const shardproof_extension& given = extensions_.emplace_back(engine_context_, std::move(extension)).in_c();
     const std::string kind(scenario::to_string(target.kind));
-    return call_subject(&seat_, [&](shardproof_reply* answered) {
+    return call_subject(&engine_context_, [&](shardproof_reply* answered) {
       return table_.extend(trainer_, target.parameter.c_str(), kind.c_str(), &given, answered);
     });
   }
 
   Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
     if (table_.register_gradient_hook == nullptr) return Trainer::register_gradient_hook(target, std::move(hook));
-    abi::HarnessSideGradientHook& given = gradient_hooks_.emplace_back(seat_, std::move(hook));
+    abi::HarnessSideGradientHook& given = gradient_hooks_.emplace_back(engine_context_, std::move(hook));
     const std::string point(scenario::to_string(target.point));
-    Reply reply = call_subject(&seat_, [&](shardproof_reply* answered) {
+    Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
       return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0,
                                            &given.in_c(), answered);
     });
@@ -136,16 +137,17 @@ class TableTrainer final : public Trainer {
 
   Reply loss(Tensor& out) override {
     shardproof_tensor answer{};
-    Reply reply =
-        call_subject(&seat_, [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
-    return believed(std::move(reply), [&] { out = seat_.take(answer, "the loss"); });
+    Reply reply = call_subject(&engine_context_,
+                               [&](shardproof_reply* answered) { return table_.loss(trainer_, &answer, answered); });
+    return believed(std::move(reply), [&] { out = engine_context_.take(answer, "the loss"); });
   }
 
   Reply parameters(std::vector<ParameterView>& out) override {
     const shardproof_parameter* answer = nullptr;
     std::size_t count = 0;
-    Reply reply = call_subject(
-        &seat_, [&](shardproof_reply* answered) { return table_.parameters(trainer_, &answer, &count, answered); });
+    Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
+      return table_.parameters(trainer_, &answer, &count, answered);
+    });
     return believed(std::move(reply), [&] {
       if (answer == nullptr && count > 0) throw std::invalid_argument(fmt::format("{} parameters, at NULL", count));
       out.clear();
@@ -156,8 +158,9 @@ class TableTrainer final : public Trainer {
   Reply compiled_plan(std::vector<StepGraph>& out) override {
     if (table_.compiled_plan == nullptr) return Trainer::compiled_plan(out);
     const char* answer = nullptr;
-    Reply reply = call_subject(
-        &seat_, [&](shardproof_reply* answered) { return table_.compiled_plan(trainer_, &answer, answered); });
+    Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
+      return table_.compiled_plan(trainer_, &answer, answered);
+    });
     return believed(std::move(reply), [&] { out = read_compiled_plan(&abi::there(answer, "the compiled plan")); });
   }
 
@@ -168,8 +171,8 @@ class TableTrainer final : public Trainer {
   };
 
   void end_loan(const Batch& batch) {
-    seat_.end_loan(batch.input);
-    seat_.end_loan(batch.targets);
+    engine_context_.end_loan(batch.input);
+    engine_context_.end_loan(batch.targets);
   }
 
   template <class Look>
@@ -200,9 +203,9 @@ class TableTrainer final : public Trainer {
     if (view.shape != known->second.shape)
       refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape),
                          to_string(known->second.shape)));
-    view.shard = seat_.take(given.shard, where + ", shard");
-    view.second = seat_.take(given.second, where + ", second");
-    view.gradient = seat_.take(given.gradient, where + ", gradient");
+    view.shard = engine_context_.take(given.shard, where + ", shard");
+    view.second = engine_context_.take(given.second, where + ", second");
+    view.gradient = engine_context_.take(given.gradient, where + ", gradient");
     if (!view.shard.defined()) return view;  // meta
 
     const DType dtype = known->second.dtype;
@@ -222,7 +225,7 @@ class TableTrainer final : public Trainer {
   }
 
   const shardproof_subject& table_;
-  abi::HarnessSide seat_;
+  abi::HarnessSide engine_context_;
   std::shared_ptr<Left> left_;
   std::map<std::string, Expected> parameters_;  // of the model, by name
   std::deque<abi::HarnessSideExtension> extensions_;
@@ -257,10 +260,10 @@ class TableSubject final : public Subject {
     }
   }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const Seat& seat,
+  Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
     left_->alive.clear();
-    auto trainer = std::make_unique<TableTrainer>(table_, seat, left_);
+    auto trainer = std::make_unique<TableTrainer>(table_, engine_context, left_);
     Reply reply = trainer->create(model, plan);
     if (reply.ok()) out = std::move(trainer);
     return reply;

@@ -46,7 +46,7 @@ bool gives_back(std::string_view function) {
 
 template <auto Member> struct Fragile;
 
-#define SHARDPROOF_FRAGILE(Table, table) \
+#define SHARDPROOF_FRAGILE(Table, table)
 
 SHARDPROOF_FRAGILE(CudaTable, (*vendor().cuda))
 SHARDPROOF_FRAGILE(CublasTable, (*vendor().cublas))

@@ -41,10 +41,11 @@ class Hoarder : public Subject {
   std::string_view name() const override { return "hoarder"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const Seat& seat,
+  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
-    if (seat.rank == 1)
-      hoard_.push_back(seat.device.empty(Device::compute, DType::f32, {16}, MemoryClass::parameter, "hoarded"));
+    if (engine_context.rank == 1)
+      hoard_.push_back(
+          engine_context.device.empty(Device::compute, DType::f32, {16}, MemoryClass::parameter, "hoarded"));
     out = std::make_unique<Idler>();
     return {};
   }
