@@ -46,8 +46,16 @@ bool gives_back(std::string_view function) {
 
 template <auto Member> struct Fragile;
 
-#define SHARDPROOF_FRAGILE(Table, table)
-
+#define SHARDPROOF_FRAGILE(Table, table)                                                         \
+  template <class... Arguments, Status (*Table::*Member)(Arguments...)> struct Fragile<Member> { \
+    template <const char* const* name> static Status call(Arguments... arguments) {              \
+      if (const auto status = due(*name)) {                                                      \
+        if (gives_back(*name)) (table.*Member)(arguments...);                                    \
+        return *status;                                                                          \
+      }                                                                                          \
+      return (table.*Member)(arguments...);                                                      \
+    }                                                                                            \
+  };
 SHARDPROOF_FRAGILE(CudaTable, (*vendor().cuda))
 SHARDPROOF_FRAGILE(CublasTable, (*vendor().cublas))
 SHARDPROOF_FRAGILE(NcclTable, (*vendor().nccl))

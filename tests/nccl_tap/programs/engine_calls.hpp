@@ -12,7 +12,7 @@ namespace engine {
 // NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): NCCL's names, and no parentheses around them
 // clang-format off
 #define ENGINE_FUNCTIONS(X) \
-  X(ReduceScatter) X(AllReduce) X(Broadcast) X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) \
+  X(AllGather) X(ReduceScatter) X(AllReduce) X(Broadcast) X(Bcast) X(Reduce) X(Send) X(Recv) X(AlltoAll) X(Gather) \
   X(Scatter) X(GroupStart) X(GroupEnd) X(GetUniqueId) X(CommInitRank) X(CommInitRankConfig) \
   X(CommInitRankScalable) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommRevoke) \
   X(RedOpCreatePreMulSum) X(RedOpDestroy) X(CommRegister) X(CommDeregister) X(CommWindowRegister) \
