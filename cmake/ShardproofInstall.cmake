@@ -1,14 +1,15 @@
 # Defines which files `cmake --install` installs, and where. Another project can then use find_package(shardproof) and
-# link shardproof::main. For a subject in C it links shardproof::subject and shardproof::worker.
+# link shardproof::main or shardproof::play. For a subject in C it links shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
 # The libraries that run inside a rank. CMake fails if this list lacks one, because another library links it.
-set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol shardproof_control shardproof_rendezvous shardproof_tensor
-  shardproof_trace shardproof_fabric shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
-  shardproof_player shardproof_faults shardproof_world shardproof_cases shardproof_runner shardproof_main)
+set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol shardproof_control
+  shardproof_rendezvous shardproof_tensor shardproof_trace shardproof_fabric shardproof_world shardproof_cases
+  shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
+  shardproof_player shardproof_faults shardproof_runner shardproof_main shardproof_play shardproof_play_main)
 set(programs shardproof shardproof-worker shardproof-nccl-tap)
 # Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in
 # ../lib/ and ../lib/shardproof/ of its own folder.
@@ -20,7 +21,7 @@ endforeach()
 
 # Builds everything that the install copies, and nothing else: this is what ./run builds.
 add_custom_target(shardproof_package)
-add_dependencies(shardproof_package ${programs} shardproof_main ${plugins})
+add_dependencies(shardproof_package ${programs} shardproof_main shardproof_play_main ${plugins})
 
 # A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
 if(SHARDPROOF_DOWNLOADED)
@@ -52,6 +53,7 @@ install(SCRIPT "${PROJECT_BINARY_DIR}/require_package.cmake")
 
 install(TARGETS ${rooms} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
+set_target_properties(shardproof_play_main PROPERTIES EXPORT_NAME play)
 install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof" FILES_MATCHING PATTERN "*.hpp")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")

@@ -9,14 +9,14 @@
 #include "worker/program.hpp"
 
 extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_subject* subject) try {
-  shardproof::Program program = shardproof::worker_program();
+  shardproof::PlayProgram program = shardproof::worker_program();
   // The name of the program gives the subject's name, as in every program.
   const std::string_view path = argc > 0 ? argv[0] : "";
   const bool is_pytorch = path.substr(path.rfind('/') + 1) == shardproof::pytorch_worker_program;
   const std::string_view own_name = is_pytorch ? shardproof::pytorch_subject : std::string_view();
   program.subjects = {
       [=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main", own_name); }};
-  return shardproof::rank_main(argc, argv, program);
+  return shardproof::play_main(argc, argv, program);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());
   return shardproof::rank_could_not_join;

@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-Program worker_program() {
+PlayProgram worker_program() {
   return {.suite_version = SHARDPROOF_VERSION,
           .subjects = {[] { return std::make_unique<engines::Reference>(); }},
           .faults = declared_faults(),

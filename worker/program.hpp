@@ -2,10 +2,10 @@
 // suites, the engines and the faults.
 #pragma once
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 namespace shardproof {
 
-Program worker_program();
+PlayProgram worker_program();
 
 }  // namespace shardproof

@@ -138,7 +138,7 @@ template <class... Values> options::Each each(std::string key, Values... values)
 template <class Value, class... Features> options::Also also(std::string key, Value value, Features... features);
 /// A case for each number from 1 to `usual`: `drawn_by("seed", 8)`. The number draws what the case plays. Greater
 /// numbers are cases, too, in runs that ask for them by --generated or by the whole id. Such a case plays a given
-/// scenario instead (Rank::given_scenario) if a run has --scenario.
+/// scenario instead (given_scenario) if a run has --scenario.
 inline options::DrawnBy drawn_by(std::string key, int usual) { return {std::move(key), usual}; }
 /// The seed test that the case descends from: `file::test`. `each("strategy", "full_shard")` after it names a parameter
 /// of the seed test, with the values that the seed test has; a case with another value descends from none.

@@ -15,8 +15,6 @@
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/runner/thread_runs.hpp"
-#include "harness/scenario/generator/generator.hpp"
-#include "harness/scenario/plan/engine_section.hpp"
 
 namespace shardproof {
 
@@ -97,18 +95,6 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   return profiles;
 }
 
-Combinable combinable(std::string_view kind) {
-  Combinable info{.engine = std::string(kind)};
-  const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::full_palette(kind));
-  for (const scenario::Trait one : traits) {
-    info.features.emplace_back(one);
-    for (const scenario::Trait other : traits) {
-      if (one < other && scenario::exclude_each_other(kind, one, other)) info.excluded.emplace_back(one, other);
-    }
-  }
-  return info;
-}
-
 }  // namespace
 
 std::vector<ClauseInfo> parse_clauses(std::string_view markdown) {
@@ -154,29 +140,13 @@ std::string build_id() {
   return fmt::format("file-{:016x}", digest(bytes));
 }
 
-Listing make_listing(const Program& program, std::span<const BoundCase> cases) {
+Listing make_listing(const Program& program, const ProgramExtension& extension, const std::filesystem::path& library,
+                     std::span<const BoundCase> cases) {
   Listing listing;
   listing.suite_version = program.suite_version;
   listing.build = build_id();
-  for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
-  for (const std::string_view kind : scenario::drawn_kinds()) {
-    listing.drawn_kinds.emplace_back(kind);
-    listing.combinable.push_back(combinable(kind));
-  }
-  for (const auto& make : program.subjects) {
-    const auto subject = make();
-    SubjectInfo& info = listing.subjects.emplace_back();
-    info.name = subject->name();
-    info.version = subject->version();
-    info.warm = subject->wants_preparation();
-    const Claims claims = subject->claims();
-    for (const Claims::Kind& kind : claims.kinds()) {
-      ClaimInfo& claim = info.claims.emplace_back(ClaimInfo{.engine = kind.name, .features = {}});
-      for (const Feature feature : kind.features) claim.features.emplace_back(feature.name());
-    }
-  }
+  extension.add_to(listing, library);
   for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
-  for (const Fault& fault : program.faults) listing.faults.push_back(fault.info);
   for (const std::string_view table : program.clause_tables) {
     for (ClauseInfo& clause : parse_clauses(table)) {
       if (std::ranges::find(listing.clauses, clause.id, &ClauseInfo::id) != listing.clauses.end()) {

@@ -1,6 +1,7 @@
 // The listing of a program: the answer to a launcher that asks for its cases.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ std::vector<ClauseInfo> parse_clauses(std::string_view markdown);
 std::string build_id();
 
 /// Throws std::invalid_argument for a malformed or twice defined clause or profile.
-Listing make_listing(const Program& program, std::span<const BoundCase> cases);
+Listing make_listing(const Program& program, const ProgramExtension& extension, const std::filesystem::path& library,
+                     std::span<const BoundCase> cases);
 
 }  // namespace shardproof

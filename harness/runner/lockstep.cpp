@@ -17,7 +17,6 @@
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/failure_text.hpp"
 #include "harness/runner/case_end.hpp"
-#include "harness/trace/memory.hpp"
 #include "harness/world/event_stream.hpp"
 
 namespace shardproof {
@@ -102,23 +101,22 @@ class Observer final : public BodyListener {
 
   BodyEnd end() {
     const CaseNotes& notes = world_.notes();
-    BodyEnd end{
-        .own = Outcome::passed, .reason = {}, .world_calls = notes.calls.world_calls, .defect = world_.defect()};
-    // Take both in any case, so that the next case does not get them.
-    const Reply of_subject = world_.take_teardown_failure();
-    const std::string of_device = world_.device_complaint();
+    BodyEnd end{.own = Outcome::passed,
+                .reason = {},
+                .world_calls = notes.calls.world_calls,
+                .defect = world_.service().defect()};
+    // Take them in any case, so that the next case does not get them.
+    const CaseLeftovers left = world_.service().take_leftovers();
+    const auto went_well = [&] { return error_.empty() && failures_ == 0; };
     // A failed call of the subject is reported before the memory that it left.
-    if (error_.empty() && failures_ == 0 && !was_released() && !of_subject.ok())
-      set_error("not quiet at its end: the subject's " + of_subject.error());
-    if (error_.empty() && failures_ == 0 && notes.left_alive > 0) {
+    if (went_well() && !was_released() && !left.engine_failure.empty())
+      set_error("not quiet at its end: the subject's " + left.engine_failure);
+    if (went_well() && !left.live_memory.empty()) {
       ++failures_;
-      write(of_harness(freed_memory_check,
-                       fmt::format("not quiet at its end: the subject left {} bytes of device memory alive, in {}",
-                                   notes.left_alive, trace::describe(notes.left_buffers))),
-            freed_memory());
+      write(of_harness(freed_memory_check, "not quiet at its end: " + left.live_memory), freed_memory());
     }
-    if (error_.empty() && failures_ == 0 && !was_released() && !of_device.empty())
-      set_error("not quiet at its end: " + of_device);
+    if (went_well() && !was_released() && !left.device_failure.empty())
+      set_error("not quiet at its end: " + left.device_failure);
     if (!error_.empty()) {
       end.own = Outcome::error;
       end.reason = error_;
@@ -235,7 +233,7 @@ class Lockstep {
       ended.combined = world_.notes().combined;
       write_end(end);
       if (end.outcome == Outcome::failed || end.outcome == Outcome::error) {
-        world_.keep_scenarios();
+        world_.service().keep_evidence();
         world_.case_failed();
       }
     } catch (const Released& released) {

@@ -30,13 +30,8 @@
 #include "harness/runner/foreign.hpp"
 #include "harness/runner/listing.hpp"
 #include "harness/runner/lockstep.hpp"
-#include "harness/runner/play_case.hpp"
 #include "harness/runner/rank_threads.hpp"
-#include "harness/runner/subject_choice.hpp"
 #include "harness/runner/thread_runs.hpp"
-#include "harness/runner/warm.hpp"
-#include "harness/scenario/plan/engine_section.hpp"
-#include "harness/subject/abi/table_subject.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
@@ -50,30 +45,14 @@ class CouldNotGoOn : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The subject that the plan asks for, with the plan's fault applied. nullptr if the plan names neither a subject nor a
-// fault.
-std::unique_ptr<Subject> make_subject(const Program& program, const WorldPlan& plan) {
-  if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-  std::unique_ptr<Subject> subject = subject_named(program, plan.subject, plan.subject_library);
-  if (plan.fault.empty()) return subject;
-  const auto fault = std::ranges::find(
-      program.faults, plan.fault, [](const Fault& candidate) -> const std::string& { return candidate.info.name; });
-  if (fault == program.faults.end()) {
-    std::vector<std::string> names;
-    for (const Fault& known : program.faults) names.push_back(known.info.name);
-    throw UsageError(fmt::format("there is no fault '{}'; there is: {}", plan.fault,
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-  }
-  return fault->apply(std::move(subject));
-}
-
-Membership membership(const Program& program, const WorldPlan& plan, std::span<const BoundCase> cases) {
+Membership membership(const Program& program, std::span<const BoundCase> cases,
+                      const ProgramExtension::ServiceMaker& make_service) {
   std::string ids;
   for (const BoundCase& bound : cases) ids += bound.info.id + '\n';
   return {.suite_version = program.suite_version,
           .build = build_id(),
           .cases = fmt::format("{} ({:016x})", cases.size(), digest(ids)),
-          .subject = make_subject(program, plan)};
+          .service = make_service()};
 }
 
 // Catch2 draws the same random numbers on all ranks.
@@ -107,10 +86,11 @@ std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyR
   }
 }
 
-void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases) {
+void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases,
+               const ProgramExtension::ServiceMaker& make_service) {
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
   check_plan(plan, cases);
-  World world(plan, rank, membership(program, plan, cases));
+  World world(plan, rank, membership(program, cases, make_service));
   wait_for_debugger_if_asked();
   CatchRun runner(catch_seed(plan));
   const std::string cut_short = run_to_the_end(world, cases, runner);
@@ -122,13 +102,14 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   std::_Exit(rank_left);
 }
 
-void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases) {
+void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases,
+                     const ProgramExtension::ServiceMaker& make_service) {
   if (plan.size > max_threads)
     throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
   check_plan(plan, cases);
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
-  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, plan, cases));
+  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, cases, make_service));
   const ThreadWorldShared world_shared = shared_by_threads(plan);
   wait_for_debugger_if_asked();
   ThreadRuns runs(catch_seed(plan));
@@ -151,14 +132,15 @@ void tie_life_to_launcher() {
   tie_life_to(parent);
 }
 
-int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::span<const BoundCase> cases) {
+int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
+                      std::span<const BoundCase> cases) {
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = parse_json(file).get<WorldPlan>();
-  const Program program = with_library(own, plan.subject_library);
+  const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   std::vector<BoundCase> played;
   if (!plan.scenarios.empty()) {
-    played = play_cases(plan);
+    played = extension.play_cases(plan);
     cases = played;
   } else if (std::vector<BoundCase> drawn = drawn_cases(cases, plan.cases); !drawn.empty()) {
     played.assign(cases.begin(), cases.end());
@@ -166,7 +148,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::spa
     cases = played;
   }
   if (plan.fabric == thread_fabric) {
-    take_every_part(plan, program, cases);
+    take_every_part(plan, program, cases, make_service);
     return rank_left;
   }
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
@@ -174,37 +156,24 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& own, std::spa
     throw UsageError(
         fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
   }
-  take_part(plan, identity->rank, program, cases);
+  take_part(plan, identity->rank, program, cases, make_service);
   return rank_left;
 }
 
-int run_as_rank_of_others(const CommandLine& line, const Program& own, std::span<const BoundCase> cases) {
+int run_as_rank_of_others(const CommandLine& line, const Program& program, const ProgramExtension& extension,
+                          std::span<const BoundCase> cases) {
   const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
         "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
   }
-  const Program program = with_library(own, line.subject_library);
-  const ForeignWorld world(*identity, line, make_listing(program, cases));
-  take_part(world.plan(), identity->rank, program, cases);
+  const ForeignWorld world(*identity, line, make_listing(program, extension, line.subject_library, cases));
+  take_part(world.plan(), identity->rank, program, cases, extension.services(world.plan()));
   return rank_left;
 }
 
-// Returns nullopt in a rank that this process has become.
-std::optional<int> serve(const CommandLine& line, const Program& own) {
-  const Program program = with_library(own, line.subject_library);
-  return stay_warm(*subject_named(program, line.subject, line.subject_library));
-}
-
-std::vector<KnownKind> known_kinds() {
-  std::vector<KnownKind> kinds;
-  for (const scenario::EngineKind& kind : scenario::engine_kinds())
-    kinds.push_back({.name = kind.name, .features = kind.feature_names()});
-  return kinds;
-}
-
-int run(std::span<char*> argv, const Program& program) {
+int run(std::span<char*> argv, const Program& program, const ProgramExtension& extension) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)),
                                                 argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
@@ -214,14 +183,11 @@ int run(std::span<char*> argv, const Program& program) {
     return rank_left;
   }
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
-  if (line.mode == CommandLine::Mode::list_gpus) return answer_with_gpus(line.backend);
-  if (line.mode == CommandLine::Mode::make_scenario) return answer_with_scenarios(line.asked);
-  if (line.mode == CommandLine::Mode::shrink_scenario)
-    return answer_with_smaller(line.scenario, line.asked.ranks.front());
+  using Mode = CommandLine::Mode;
+  if (line.mode == Mode::list_gpus || line.mode == Mode::make_scenario || line.mode == Mode::shrink_scenario)
+    return extension.answer(line);
   BoundCases bound = bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
-  std::ranges::move(scenario::problems_of_engine_kinds(), std::back_inserter(bound.problems));
-  std::ranges::move(problems_of_needs(bound.cases, declared_suite_engines(), known_kinds()),
-                    std::back_inserter(bound.problems));
+  std::ranges::move(extension.problems(bound.cases), std::back_inserter(bound.problems));
   if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(
         plain +
@@ -229,35 +195,31 @@ int run(std::span<char*> argv, const Program& program) {
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);
-    return line.mode == CommandLine::Mode::list ? answer_with_problems(bound.problems) : rank_usage;
+    return line.mode == Mode::list ? answer_with_problems(bound.problems) : rank_usage;
   }
   switch (line.mode) {
-    case CommandLine::Mode::check_scenario:
-      return answer_about(line.scenario,
-                          line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
-    case CommandLine::Mode::list: return answer_with_cases(program, line.subject_library, bound.cases);
-    case CommandLine::Mode::warm:
-      if (const auto code = serve(line, program)) return *code;
+    case Mode::check_scenario: return extension.answer(line);
+    case Mode::list: return answer_with_cases(program, extension, line.subject_library, bound.cases);
+    case Mode::warm:
+      if (const auto code = extension.stay_warm(line)) return *code;
       tie_life_to_launcher();  // the launcher of the rank that this process has become
       break;
-    case CommandLine::Mode::foreign: return run_as_rank_of_others(line, program, bound.cases);
+    case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
     default: break;
   }
-  if (const char* plan = std::getenv(environment::plan)) return run_ranks_of_ours(plan, program, bound.cases);
+  if (const char* plan = std::getenv(environment::plan))
+    return run_ranks_of_ours(plan, program, extension, bound.cases);
   fmt::print(stderr, "{}", usage(name));
   return rank_usage;
 }
 
 }  // namespace
 
-int rank_main(int argc, char** argv, const Program& program) {
+int rank_main(int argc, char** argv, const Program& program, const ProgramExtension& extension) {
   const std::string name = argc > 0 ? argv[0] : "program";
   try {
-    return run({argv, static_cast<std::size_t>(argc)}, program);
+    return run({argv, static_cast<std::size_t>(argc)}, program, extension);
   } catch (const UsageError& error) {
-    complain(fmt::format("{}: {}", name, error.what()));
-    return rank_usage;
-  } catch (const SubjectRefused& error) {
     complain(fmt::format("{}: {}", name, error.what()));
     return rank_usage;
   } catch (const Released& released) {

@@ -38,7 +38,7 @@ ClauseScope Rank::under(std::vector<std::string> clauses) const { return {*world
 
 int Rank::index() const { return world_->rank(); }
 
-Group& Rank::world() { return *world_->group_; }
+Group& Rank::world() { return *world_->group(); }
 
 const std::string* Rank::find_param(std::string_view name) const {
   const CaseInfo& info = *world_->notes().info;
@@ -90,9 +90,10 @@ void Rank::measure(std::string_view name, double value, std::string_view unit) {
 
 void Rank::combines(std::vector<std::string> features) { world_->notes().combined = std::move(features); }
 
-std::filesystem::path Rank::given_scenario() const {
-  const std::vector<std::filesystem::path>& given = world_->plan().given;
-  return given.empty() ? std::filesystem::path() : given.at(world_->position());
+std::string Rank::lacking(std::span<const Feature> needs) const {
+  CaseInfo needing = *world_->notes().info;
+  for (const Feature feature : needs) needing.needs.emplace_back(feature.name());
+  return world_->missing(needing);
 }
 
 void Rank::skip(std::string_view reason) {

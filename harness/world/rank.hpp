@@ -3,18 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "harness/device/platform.hpp"
 #include "harness/fabric/group.hpp"
-#include "harness/player/holding.hpp"
-#include "harness/player/run.hpp"
 #include "harness/protocol/feature.hpp"
+#include "harness/protocol/trace.hpp"
 
 namespace shardproof {
 
@@ -72,29 +68,18 @@ class Rank {
   /// claim some of them. Empty: it can. For cases that learn their needs only when they run.
   std::string lacking(std::span<const Feature> needs) const;
 
-  /// The document that the case must play instead of a drawn scenario. Empty: the case draws.
-  std::filesystem::path given_scenario() const;
-
   /// Ends the case for every rank as skipped.
   [[noreturn]] void skip(std::string_view reason);
 
   /// One seed for all ranks, different in every case. Failures print it.
   std::uint64_t seed() const;
 
-  /// A fresh device with the world's collectives, of the kind that this run asked for: simulated, or this rank's GPU.
-  /// Collective over the world.
-  std::unique_ptr<Platform> platform(const CostModel& costs = {});
-
-  /// Plays the scenario on the subject under test. If the subject leaves memory allocated, the case fails at its end.
-  scenario::Run play(const scenario::Scenario& scenario);
-  /// Plays it, and once more for each hold. In each of these plays, one piece is held back, to see whether another
-  /// piece passes it. Throws std::out_of_range with the name of a piece that is not in the scenario.
-  scenario::HeldRun play(const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
+  /// For functions that use what the program added to the rank, such as `play`.
+  World& membership() const { return *world_; }
 
  private:
   friend class World;
   explicit Rank(World& world) : world_(&world) {}
-  std::unique_ptr<Platform> stage(const scenario::Scenario& scenario);
   World* world_;
 };
 

@@ -17,7 +17,7 @@
 #include "harness/base/json_text.hpp"
 #include "harness/base/random.hpp"
 #include "harness/control/flight_ring.hpp"
-#include "harness/device/platform.hpp"
+#include "harness/fabric/shm/region.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
@@ -94,7 +94,8 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
       world_shared_((begin_stream(*stream_, plan_, rank, membership_), furnished(std::move(world_shared), plan_))),
       control_(*world_shared_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
-      self_(*this) {
+      self_(*this),
+      service_(std::move(membership_.service)) {
   if (control_.world_size() != plan_.size) {
     throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size,
                                     control_.world_size()));
@@ -111,7 +112,7 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
                                                   .memory = world_shared_.memory});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
-  platforms_ = make_platforms();
+  service_->join(*this);
 }
 
 World::~World() = default;
@@ -121,7 +122,7 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
                                       {"build", membership_.build},
                                       {"cases", membership_.cases},
                                       {"seed", plan_.seed},
-                                      {"subject", subject_identity()},
+                                      {"subject", service_->subject()},
                                       {"fault", plan_.fault},
                                       {"fabric", plan_.fabric},
                                       {"device", plan_.device}});
@@ -137,6 +138,11 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
   const std::vector<std::string> values = store_.wait(keys, deadline);
   throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
                                   differences(parse_json(values[0]), parse_json(values[1]), other)));
+}
+
+std::string World::missing(const CaseInfo& info) const {
+  if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
+  return service_->missing(info);
 }
 
 std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
@@ -156,6 +162,7 @@ std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
 
 void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_ = {.info = &info, .seed = seed_of(plan_.seed, info)};
+  service_->begin_case();
   epoch_ = static_cast<std::uint32_t>(position + 1);
   if (world_shared_.scheduler) world_shared_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);
@@ -175,6 +182,21 @@ Deadline World::give_up_at(Deadline now) const {
   // A peer without a core for a moment is not missing, however short the time of the case is.
   const auto least = std::max(time / 8, std::min<std::chrono::nanoseconds>(time / 2, std::chrono::milliseconds(500)));
   return now < usual ? std::max(usual, now + least) : now + time + for_evidence;
+}
+
+void World::check_case() {
+  try {
+    if (const auto abort = control_.aborted(epoch_); abort && abort->reason == AbortReason::disagreed)
+      throw Mismatch(abort->text);
+    control_.check(epoch_);
+  } catch (...) {
+    notes_.calls.released = true;
+    throw;
+  }
+}
+
+std::shared_ptr<shm::SharedMemory> World::make_shared_memory() const {
+  return world_shared_.memory ? world_shared_.memory : shm::make_file_memory(plan_.rendezvous, rank_);
 }
 
 void World::abort(AbortReason reason, std::string_view text) {

@@ -1,8 +1,9 @@
 // One rank's membership in its world. The rank joins once and leaves once. Between the two it starts and ends cases
 // together with its peers.
 //
-// This folder knows the control page, the file store, the fabric and the subject. It does not know Catch2, nor how
-// cases are declared (harness/cases). It knows launchers only by their plan.
+// This folder knows the control page, the file store and the fabric. It does not know Catch2, nor how cases are declared
+// (harness/cases), nor engines and devices: a program adds those by a CaseService. It knows launchers only by their
+// plan.
 #pragma once
 
 #include <chrono>
@@ -17,9 +18,9 @@
 
 #include "harness/control/control_page.hpp"
 #include "harness/protocol/case_info.hpp"
-#include "harness/protocol/trace.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
+#include "harness/world/case_service.hpp"
 #include "harness/world/rank.hpp"
 #include "harness/world/thread_world_shared.hpp"
 #include "harness/world/watched_group.hpp"
@@ -27,9 +28,8 @@
 namespace shardproof {
 
 class EventStream;
-class Platforms;
+class FlightRing;
 class ShmWorld;
-class Subject;
 
 /// The ranks of a world are of different kinds, or the plan asks for something that this program does not have. The
 /// text names both ranks and both values.
@@ -43,7 +43,7 @@ struct Membership {
   std::string suite_version;
   std::string build;  ///< of the binary
   std::string cases;  ///< a digest of all ids that it declares
-  std::shared_ptr<Subject> subject;  ///< nullptr: the program has no subject
+  std::unique_ptr<CaseService> service = std::make_unique<CaseService>();
 };
 
 /// Thrown by Rank::skip and caught outside the body. It does not derive from std::exception, so that a body's own
@@ -60,9 +60,6 @@ struct CaseNotes {
   std::vector<std::vector<std::string>> scopes;
   /// Features and ingredients that the case plays together, as it declares them.
   std::vector<std::string> combined;
-  std::size_t left_alive = 0;  ///< Bytes that played scenarios left allocated.
-  std::vector<fact::Allocated> left_buffers;  ///< The buffers of those bytes.
-  std::vector<scenario::Scenario> played;
   GroupWatch calls;
 };
 
@@ -84,7 +81,9 @@ class World {
   int rank() const { return rank_; }
   const WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
-  /// Names everything that this world or its subject lacks for the case. Empty: nothing.
+  const std::shared_ptr<Group>& group() const { return group_; }
+  CaseService& service() { return *service_; }
+  /// Names everything that this world or its service lacks for the case. Empty: nothing.
   std::string missing(const CaseInfo& info) const;
   /// The case asks for ranks that are threads, but this world's ranks are processes.
   bool lacks_threads(const CaseInfo& info) const { return info.on_threads && plan_.fabric != thread_fabric; }
@@ -105,13 +104,6 @@ class World {
   bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
   Rank& self() { return self_; }
-  Reply take_teardown_failure();  ///< of the subject's trainers; ok without a subject
-  /// The device's complaint about the end of the played work. Empty: it has none.
-  std::string device_complaint();
-  /// Why this process can run no further case. Empty: it can.
-  std::string defect() const;
-  /// Writes the played scenarios as evidence. Called when the case has failed on this rank.
-  void keep_scenarios();
   /// This rank has finished the case, and only waits for the other ranks. The launcher's clock no longer runs for it.
   void body_ended();
   void case_failed();
@@ -120,17 +112,23 @@ class World {
   /// Empty: all cases ran.
   void leave(std::string cut_short = {});
 
- private:
-  friend class Rank;
+  // -- For services that wait outside of the fabric ---------------------------------------------------------------------
 
+  /// Of the current case, in the plan.
   std::uint64_t position() const { return epoch_ == 0 ? 0 : epoch_ - 1; }
+  /// Of the current case. 0: no case has begun.
+  std::uint32_t epoch() const { return epoch_; }
+  /// When a wait that begins now must give up.
   Deadline give_up_at(Deadline now) const;
-  void meet(std::chrono::milliseconds for_others_to_come);
-  std::string subject_identity() const;
-  std::unique_ptr<Platforms> make_platforms();
+  /// Throws the error that ends the running case for every rank: Released or Deadlock, or Mismatch for a disagreement,
+  /// which is every rank's own error. Returns if no error ends the case.
   void check_case();
-  void write_trace(const Trace& trace);
-  scenario::Run play(const scenario::Scenario& scenario, Platform& platform);
+  FlightRing& flight() const { return control_.flight(rank_); }
+  /// Memory that this rank can share with its peers.
+  std::shared_ptr<shm::SharedMemory> make_shared_memory() const;
+
+ private:
+  void meet(std::chrono::milliseconds for_others_to_come);
 
   WorldPlan plan_;
   int rank_;
@@ -144,8 +142,8 @@ class World {
   CaseNotes notes_;
   std::unique_ptr<ShmWorld> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;
-  std::unique_ptr<Platforms> platforms_;
   Rank self_;
+  std::unique_ptr<CaseService> service_;  ///< destroyed before the group that it uses
 };
 
 }  // namespace shardproof

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {

@@ -1,4 +1,5 @@
 #include "suites/checks/fabric.hpp"
+#include "harness/player/play.hpp"
 
 #include <memory>
 
@@ -7,7 +8,7 @@ namespace shardproof::suites {
 namespace {
 
 FabricCapabilities capabilities(Rank& rank) {
-  const std::unique_ptr<Platform> platform = rank.platform();
+  const std::unique_ptr<Platform> platform = make_platform(rank);
   return platform->world().capabilities();
 }
 

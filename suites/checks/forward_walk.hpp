@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {

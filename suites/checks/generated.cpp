@@ -16,7 +16,8 @@
 #include "fixtures/oracles/difference.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/base/digest.hpp"
-#include "harness/runner/play_case.hpp"
+#include "harness/player/play.hpp"
+#include "harness/runner/play/play_case.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"
@@ -322,7 +323,7 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
-  const std::filesystem::path document = rank.given_scenario();
+  const std::filesystem::path document = given_scenario(rank);
   const Drawn drawn = document.empty() ? Search(subjects, seed, rank.world().size(), &rank.world()).run()
                                        : given(rank, subjects, document);
   if (const std::string lacking = rank.lacking(scenario::needed_features(drawn.scenario)); !lacking.empty())

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/player/run.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"

@@ -5,6 +5,7 @@
 
 #include "harness/base/digest.hpp"
 #include "harness/fabric/group.hpp"
+#include "harness/player/play.hpp"
 #include "suites/checks/last_module.hpp"
 
 namespace shardproof::suites {
@@ -27,7 +28,7 @@ std::string said(const scenario::SubjectError& refused) {
 
 std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    rank.play(with_last_module(rank, scenario));
+    play(rank, with_last_module(rank, scenario));
   } catch (const scenario::SubjectError& error) {
     return error;
   }
@@ -36,7 +37,7 @@ std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenar
 
 scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    return rank.play(with_last_module(rank, scenario));
+    return play(rank, with_last_module(rank, scenario));
   } catch (const scenario::SubjectError& error) {
     FAIL("the engine must take this scenario: " << error.on_any_rank());
     throw;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/player/player.hpp"
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "suites/checks/kind.hpp"
 
 namespace shardproof::suites {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/kind.hpp"
 

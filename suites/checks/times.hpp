@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::suites {

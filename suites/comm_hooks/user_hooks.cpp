@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/player/play.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
 #include "suites/checks/sum_over_ranks.hpp"
@@ -228,7 +229,7 @@ RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4),
   bool has_failed = false;
   try {
     try {
-      rank.play(scenario);
+      play(rank, scenario);
     } catch (const scenario::SubjectError& error) {
       has_failed = true;
       CHECK(error.call() == "backward");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixtures/oracles/serial_model.hpp"
+#include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/checks/refusal.hpp"
@@ -27,7 +28,7 @@ namespace {
 // rank. Cases do not look for an engine's own error. Empty if the play succeeds.
 std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    rank.play(scenario);
+    play(rank, scenario);
   } catch (const Mismatch& error) {
     return error.what();
   } catch (const scenario::SubjectError& error) {

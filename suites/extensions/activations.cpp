@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/refusal.hpp"
@@ -114,7 +115,7 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
     scenario = of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner"}}},
                             {.param = DType::bf16, .output = DType::f32}, rank.world().size());
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   const auto all = scenario::parameters(run.scenario().model);
@@ -181,7 +182,7 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
                                         {ActionKind::step},
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4},
                  Moves::some_parameter);
   check_sound(rank, run);

@@ -7,6 +7,7 @@
 
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/fabric.hpp"
@@ -66,7 +67,7 @@ void check_division(Rank& rank) {
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = reduce}});
   fully_shard(scenario.plan).gradient_divide_factor = factor;
   scenario.script.keep_tensors = true;
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   if (adds_in_rank_order(rank)) gradient_of_one_layer(rank, run);
 
   const oracles::DivideFactors factors = oracles::divide_factors(factor != 0 ? factor : world);
@@ -93,7 +94,7 @@ RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), mo
                  each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::mixed_precision)) {
   const Given given = given_to(rank.world().size(), rank.param("gradients"));
-  const scenario::Run run = rank.play(divided(given, *dtype_named(rank.param("reduce"))));
+  const scenario::Run run = play(rank, divided(given, *dtype_named(rank.param("reduce"))));
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
 }
 
@@ -105,7 +106,7 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
   fully_shard(scenario.plan).gradient_divide_factor = factor;
-  CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
+  CHECK(gradient_of_one_layer(rank, play(rank, scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
 RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), ranks(2, 4),
@@ -116,7 +117,7 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   const Given given = given_to(world, rank.param("gradients"));
   Scenario scenario = divided(given, reduce);
   scenario.plan.mesh = replicated(2, world);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   const auto judged = rank.under("EXT-25");
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
   // With two ranks, no rank shards. With four ranks, ranks 0 and 1 shard together, and ranks 2 and 3. Ranks 0 and 2
@@ -148,7 +149,7 @@ RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), 
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
   scenario.plan.mesh = replicated(2, world);
   fully_shard(scenario.plan).gradient_divide_factor = factor;
-  CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == 24.0 * world * (world + 1) / factor);
+  CHECK(gradient_of_one_layer(rank, play(rank, scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
 RANKED_TEST_CASE("extensions/division_as_in_pytorch", clauses("EXT-42"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fixtures/oracles/golden.hpp"
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -58,7 +59,7 @@ RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(
   const std::string& reduce = rank.param("reduce");
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
-  const scenario::Run run = rank.play(recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
+  const scenario::Run run = play(rank, recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
   REQUIRE(run.captures().size() == 2);
   const auto serial = oracles::train_serially(run.scenario(), 2, oracles::Arithmetic::f32);
   INFO(serial.back().order_shows);

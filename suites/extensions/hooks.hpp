@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::extensions {

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
 #include "suites/checks/comparison.hpp"
@@ -85,7 +86,7 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
         static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
 
-  const scenario::Run direct = rank.play(partly_wrapped(Initialisation::direct, reshard, iterations, {}));
+  const scenario::Run direct = play(rank, partly_wrapped(Initialisation::direct, reshard, iterations, {}));
   check_same_training(rank, run, direct);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);

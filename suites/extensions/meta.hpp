@@ -1,6 +1,7 @@
 // A check of runs whose parameters were meta.
 #pragma once
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::extensions {

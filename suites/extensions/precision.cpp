@@ -6,6 +6,7 @@
 
 #include "fixtures/oracles/divide_factors.hpp"
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/player/play.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
@@ -158,7 +159,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
   const int iterations = policy.param == DType::f32 ? 1 : 2;
   Scenario scenario = uneven_layers(policy, rank.param<bool>("reshard"), iterations);
   scenario.script.keep_tensors = true;
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_kept_in_single_precision(rank, run);
@@ -177,7 +178,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   const auto judged = rank.under("EXT-20");
@@ -201,7 +202,7 @@ RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "
   // very seldom one of bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-6},
                  Moves::some_parameter);
   check_kept_in_single_precision(rank, run);
@@ -214,7 +215,7 @@ RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24")
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param, .reduce = DType::f32}, true, 3);
   for (scenario::Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/shardproof.hpp"
 
 namespace shardproof::extensions {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "fixtures/oracles/rounding.hpp"
+#include "harness/player/play.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/fabric.hpp"
 #include "suites/extensions/precision_scenarios.hpp"
@@ -49,7 +50,7 @@ RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), rank
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const Scenario layer = one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy});
-  const scenario::Run run = rank.play(after_two_iterations(postponed(layer, ActionKind::set_requires_gradient_sync)));
+  const scenario::Run run = play(rank, after_two_iterations(postponed(layer, ActionKind::set_requires_gradient_sync)));
   CHECK(gradient_of_one_layer(rank, run) == (is_rounded(reduce) ? 0 : 1));
 }
 
@@ -58,7 +59,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
-  const scenario::Run run = rank.play(one_layer({.batch = 3, .given = {{{big, 1, -big}}}, .policy = policy}));
+  const scenario::Run run = play(rank, one_layer({.batch = 3, .given = {{{big, 1, -big}}}, .policy = policy}));
   CHECK(gradient_of_one_layer(rank, run) == 1);
 }
 
@@ -72,7 +73,7 @@ RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2,
   std::vector<std::vector<double>> by_rank(static_cast<std::size_t>(world), {1});
   by_rank.front() = {big};
   if (world > 2) by_rank.back() = {-big};
-  const scenario::Run run = rank.play(one_layer({.given = {by_rank}, .policy = policy_of(rank)}));
+  const scenario::Run run = play(rank, one_layer({.given = {by_rank}, .policy = policy_of(rank)}));
   const double expected = world > 2
                               ? (is_rounded(reduce) ? 0 : static_cast<float>(world - 2) / static_cast<float>(world))
                               : big / 2 + (is_rounded(reduce) ? 0 : 0.5);
@@ -89,7 +90,7 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
   Scenario scenario = postponed(one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy}),
                                 ActionKind::set_requires_all_reduce);
   scenario.plan.mesh = replicated(rank.param<int>("replicas"), 4);
-  CHECK(gradient_of_one_layer(rank, rank.play(scenario)) == (is_rounded(reduce) ? 0 : 1));
+  CHECK(gradient_of_one_layer(rank, play(rank, scenario)) == (is_rounded(reduce) ? 0 : 1));
 }
 
 RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
@@ -99,7 +100,7 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
       one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.end(),
                                                {{ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   REQUIRE(run.captures().size() == 2);
   CHECK(run.captures()[0].loss == 0);
   CHECK(run.captures()[1].loss == -1);
@@ -121,7 +122,7 @@ RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
   scenario.model.root.children.front().out_features = 2;  // both weights are -1
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   REQUIRE(run.captures().size() == 8);
   for (int i = 0; i < 8; ++i) {
     CAPTURE(i);

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -63,7 +64,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool all = rank.param("module") == "all";
   const scenario::Run run =
-      rank.play(accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
+      play(rank, accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
   check_values(rank, run);
   // Two groups; in the first micro-batch of each step only those reduce that the switch leaves on.
   const bool alone = rank.world().size() == 1;
@@ -79,7 +80,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
 RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-18"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool reshard = rank.param<bool>("reshard"), alone = rank.world().size() == 1;
-  const scenario::Run run = rank.play(accumulating(ActionKind::set_reshard_after_backward, "", reshard));
+  const scenario::Run run = play(rank, accumulating(ActionKind::set_reshard_after_backward, "", reshard));
   check_values(rank, run);
   // Parameters that are kept after the first micro-batch are whole in the second one's forward. Every step makes new
   // parameters.
@@ -102,7 +103,7 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
   for (scenario::Script::Segment& segment : scenario.script.segments) {
     if (!segment.body.front().value) std::erase(segment.body, Action{ActionKind::capture});
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_values(rank, run);
   for (const auto& [first, second] : micro_batches(run)) check_nothing_is_left(rank, run, second.index());
 }
@@ -127,7 +128,7 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
   for (int step = 0; step < steps; ++step) {
     for (const bool last : {false, true}) hurried.script.segments.push_back(micro_batch(last));
   }
-  const scenario::Run waits = rank.play(plain), goes_on = rank.play(hurried);
+  const scenario::Run waits = play(rank, plain), goes_on = play(rank, hurried);
   check_no_race(rank, waits);
   check_no_race(rank, goes_on);
   const std::vector<MicroBatches> hurrying = micro_batches(goes_on);
@@ -145,7 +146,7 @@ RANKED_TEST_CASE("overlap/dropped_micro_batch", clauses("OVL-10", "OVL-17"), ran
   std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
   for (std::size_t first = 0; first < segments.size(); first += 2)
     segments[first].body.push_back({ActionKind::zero_grad});
-  check_values(rank, rank.play(scenario));
+  check_values(rank, play(rank, scenario));
 }
 
 }  // namespace shardproof::overlap

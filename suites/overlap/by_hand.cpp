@@ -1,6 +1,7 @@
 // Gathering and resharding by hand: the same values, and no gather more than needed.
 #include <map>
 
+#include "harness/player/play.hpp"
 #include "harness/trace/timeline.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/last_module.hpp"
@@ -79,7 +80,7 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
                                         {.kind = ActionKind::evaluate, .module = "sleep"},
                                         {.kind = ActionKind::forward},
                                         {.kind = ActionKind::backward}}}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::chrono::nanoseconds time(trace::between(run.trace(),

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -47,7 +48,7 @@ double norm_of(Rank& rank, const scenario::Capture& captured, double type) {
 RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(1, 2, 3, 4),
                  each("norm", "1", "2", "3", "inf"), needs(Feature::timeline, Feature::clip_grad_norm)) {
   const double type = norm_type(rank), max_norm = 2;
-  const scenario::Run run = rank.play(clipping(max_norm, type));
+  const scenario::Run run = play(rank, clipping(max_norm, type));
   // The norm is a sum of many rounded terms: a few units in the last place of the gradient.
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
   check_sound(rank, run);
@@ -67,7 +68,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL
                  needs(Feature::timeline, Feature::clip_grad_norm, Feature::replicated_mesh)) {
   scenario::Scenario scenario = clipping(2, norm_type(rank));
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -81,13 +82,13 @@ RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ran
                  needs(Feature::clip_grad_norm, Feature::ignored_parameters)) {
   scenario::Scenario scenario = clipping(2, 2);
   fully_shard(scenario.plan).ignored_parameters = {"l0.bias"};
-  check_training(rank, rank.play(scenario), oracles::Arithmetic::f64,
+  check_training(rank, play(rank, scenario), oracles::Arithmetic::f64,
                  {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
 }
 
 RANKED_TEST_CASE("overlap/small_gradients_stay", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4),
                  each("norm", "1", "2", "3", "inf"), needs(Feature::clip_grad_norm)) {
-  check_training(rank, rank.play(clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32,
+  check_training(rank, play(rank, clipping(1e6, norm_type(rank))), oracles::Arithmetic::f32,
                  exact_unless_mean_rounds(rank));
 }
 

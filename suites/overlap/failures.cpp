@@ -1,6 +1,7 @@
 // Plans that an engine must refuse, on every rank alike, and a forward that fails in the middle.
 #include <functional>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/foreign_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/memory.hpp"
@@ -273,7 +274,7 @@ RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-1
   fully_shard(scenario.plan).wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

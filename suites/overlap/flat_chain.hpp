@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fixtures/oracles/flat_layout.hpp"
+#include "harness/player/run.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/shardproof.hpp"
 

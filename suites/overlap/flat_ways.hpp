@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"

@@ -1,6 +1,7 @@
 // A mesh of two dimensions: sharded within a group, replicated across groups.
 #include <algorithm>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -55,7 +56,7 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
 void play_mesh(Rank& rank) {
   const int replicas = rank.param<int>("replicas");
   const scenario::Run run =
-      rank.play(on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
+      play(rank, on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, replicas);
@@ -86,7 +87,7 @@ void play_partial(Rank& rank, bool dropped) {
                                                  {ActionKind::capture},
                                                  {ActionKind::zero_grad}}};
   scenario.script.segments = {partial, whole, partial, whole, partial, whole};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_groups(rank, run, replicas);
@@ -143,7 +144,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
                                         {ActionKind::forward},
                                         {ActionKind::backward},
                                         {ActionKind::step}}}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -166,7 +167,7 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
                                    .size = rank.param<int>("reshard")};
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, 2);

@@ -2,6 +2,7 @@
 // parameters that are frozen, ignored or shared.
 #include <algorithm>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/last_module.hpp"
@@ -167,7 +168,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
                  needs(Feature::timeline, Feature::module_groups)) {
   // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
   const scenario::Run run =
-      rank.play(with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
+      play(rank, with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const auto padded = [world](std::uint64_t rows) { return (rows + world - 1) / world * world; };
@@ -185,7 +186,7 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
                  needs(Feature::timeline, Feature::ignored_parameters)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   fully_shard(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   for (const scenario::Iteration& iteration : steady_iterations(run))
@@ -201,7 +202,7 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   fully_shard(scenario.plan).shard_dims["l0.bias"] = 0;
   if (world != 3) fully_shard(scenario.plan).shard_dims["l0.weight"] = 1;
   scenario.plan.optimizer.rate = 0.25;
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   const auto judged = rank.under("OVL-18");
@@ -224,7 +225,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
       with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
            {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
   fully_shard(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first);
   check_sound(rank, run);
   check_plan_is_communicated(rank, run);
@@ -263,7 +264,7 @@ RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2
                  needs(FullyShardFeature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
   fully_shard(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
-  check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
+  check_training(rank, play(rank, scenario), oracles::Arithmetic::f32, {});
 }
 
 }  // namespace shardproof::overlap

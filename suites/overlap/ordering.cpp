@@ -1,6 +1,7 @@
 // Is every read ordered after the write that it needs, and is memory held exactly as long as it must be?
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/last_module.hpp"
 #include "suites/checks/refusal.hpp"
@@ -17,7 +18,7 @@ void play_without_race(Rank& rank, bool event) {
   scenario::Scenario scenario =
       small_mlp({.kind = scenario::OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
   if (event) scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   // Several streams, or there is nothing to order.
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
@@ -109,7 +110,7 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
   scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
   later.iterations = 2;
   scenario.script.segments.push_back(later);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
 }
@@ -134,7 +135,7 @@ RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(
 RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline), tags("reference")) {
   const bool reshard = rank.param<bool>("reshard");
-  const scenario::Run run = rank.play(small_mlp({}, reshard, 3));
+  const scenario::Run run = play(rank, small_mlp({}, reshard, 3));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Two groups.
@@ -148,7 +149,7 @@ RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "O
                  each("layers", 1, 3, 6), each("reshard", false, true), needs(Feature::timeline)) {
   const int layers = rank.param<int>("layers");
   const bool reshard = rank.param<bool>("reshard");
-  const scenario::Run run = rank.play(even_stack(layers, reshard));
+  const scenario::Run run = play(rank, even_stack(layers, reshard));
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_live_buffers(rank, iteration, static_cast<std::uint64_t>(layers), reshard);

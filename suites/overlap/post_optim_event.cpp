@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "harness/player/play.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/times.hpp"
 #include "suites/overlap/scenarios.hpp"
@@ -44,7 +45,7 @@ void check_bounds_of_iterations(Rank& rank, const scenario::Run& run, const Post
 
 void play_within_bounds(Rank& rank, bool event) {
   const PostOptim how{.event = event};
-  const scenario::Run run = rank.play(post_optim(how));
+  const scenario::Run run = play(rank, post_optim(how));
   check_no_race(rank, run);
   rank.measure_ns("five_iterations_ns", run.total());
   check_plan_is_communicated(rank, run);
@@ -55,7 +56,7 @@ void play_within_bounds(Rank& rank, bool event) {
 }
 
 void check_post_optim_times(Rank& rank, const PostOptim& how) {
-  const scenario::Run run = rank.play(post_optim(how));
+  const scenario::Run run = play(rank, post_optim(how));
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-22");
@@ -68,7 +69,7 @@ void check_post_optim_times(Rank& rank, const PostOptim& how) {
 }
 
 void play_seed_times(Rank& rank, bool event) {
-  const scenario::Run run = rank.play(post_optim({.event = event}));
+  const scenario::Run run = play(rank, post_optim({.event = event}));
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-22");
@@ -135,7 +136,7 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
   first.body.insert(first.body.begin(), {scenario::ActionKind::post_optim_event});
   scenario.script.segments.front().iterations = how.iterations - 1;
   scenario.script.segments.insert(scenario.script.segments.begin(), first);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_no_race(rank, run);
   check_bounds_of_iterations(rank, run, how, Exposed::none);
   CHECK(std::chrono::nanoseconds(run.total()) <= how.iterations * (how.sleep_forward + how.sleep_backward) + 4ms);

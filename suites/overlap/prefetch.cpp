@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/soundness.hpp"
@@ -75,7 +76,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
     wrap[1].forward_prefetch = {"l1", "l0"};
     wrap[0].backward_prefetch = {"l0", "l1"};
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_three_iterations(rank, run);
   if (rank.world().size() == 1) return;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {
@@ -101,7 +102,7 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
   fully_shard(scenario.plan).wrap[0].forward_prefetch = {"aside"};
   fully_shard(scenario.plan).wrap[2].backward_prefetch = {"aside", "l0"};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
   if (rank.world().size() == 1) return;

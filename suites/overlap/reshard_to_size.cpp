@@ -1,6 +1,7 @@
 // Between forward and backward larger shards, over fewer ranks.
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/last_module.hpp"
@@ -56,7 +57,7 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Full
       {.modules = {"l0"}},
       {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
       {.modules = {""}}};
-  check_training(rank, rank.play(scenario), oracles::Arithmetic::f32, {});
+  check_training(rank, play(rank, scenario), oracles::Arithmetic::f32, {});
 }
 
 RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-18"), ranks(4),
@@ -71,7 +72,7 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
       .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
   fully_shard(scenario.plan).wrap.back().reshard_after_forward = {};
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   const auto judged = rank.under("OVL-18");
@@ -90,7 +91,7 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_three_iterations(rank, run);
   const auto judged = rank.under("OVL-18");
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

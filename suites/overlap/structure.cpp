@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fixtures/oracles/golden.hpp"
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/trace/order.hpp"
 #include "suites/checks/last_module.hpp"
@@ -146,32 +147,32 @@ RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), eac
                  needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
-  const scenario::Run run = rank.play(traced_blocks({reshard}, false));
+  const scenario::Run run = play(rank, traced_blocks({reshard}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ranks(2), each("reshard", "None", "True"),
                  needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
-  const scenario::Run run = rank.play(with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
+  const scenario::Run run = play(rank, with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
   check_same(rank, oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, FullyShardFeature::prefetch_lists), tags("reference")) {
-  const scenario::Run run = rank.play(with_lists());
+  const scenario::Run run = play(rank, with_lists());
   check_same(rank, oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
-  const scenario::Run run = rank.play(with_accumulation());
+  const scenario::Run run = play(rank, with_accumulation());
   check_same(rank, oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
 }
 
 RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4),
                  needs(Feature::timeline, Feature::replicated_mesh), tags("reference")) {
-  const scenario::Run run = rank.play(on_mesh());
+  const scenario::Run run = play(rank, on_mesh());
   check_same(rank, oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
@@ -183,13 +184,13 @@ RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), also_
 
 RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline),
                  tags("reference")) {
-  const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, false));
+  const scenario::Run run = play(rank, traced_blocks({Reshard::yes}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
-  const scenario::Run run = rank.play(traced_blocks({Reshard::yes}, true));
+  const scenario::Run run = play(rank, traced_blocks({Reshard::yes}, true));
   check_same(rank, oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
 }
 
@@ -199,19 +200,19 @@ RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), need
   for (scenario::Module& block : scenario.model.root.children)
     block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_same(rank, with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run,
              is_linear_or_last_update);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", false),
                  needs(Feature::timeline), tags("reference")) {
-  check_post_optim(rank, rank.play(post_optim({.event = false})), "post_optim_stream");
+  check_post_optim(rank, play(rank, post_optim({.event = false})), "post_optim_stream");
 }
 
 RANKED_TEST_CASE("overlap/structure_of_post_optim", clauses("OVL-23"), ranks(2), each("event", true),
                  needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
-  check_post_optim(rank, rank.play(post_optim({.event = true})), "post_optim_event");
+  check_post_optim(rank, play(rank, post_optim({.event = true})), "post_optim_event");
 }
 
 }  // namespace shardproof::overlap

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "harness/player/play.hpp"
 #include "harness/trace/pieces.hpp"
 #include "harness/trace/timeline.hpp"
 #include "suites/checks/soundness.hpp"
@@ -110,7 +111,7 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
   std::vector<Trace> overlapped, serial;
   for (const bool is_serial : {false, true, true, false, false, true, true, false}) {
     scenario::SleepingStack stack = seed_stack_of(rank);
-    const scenario::Run run = rank.play(is_serial ? stack.serial() : stack);
+    const scenario::Run run = play(rank, is_serial ? stack.serial() : stack);
     if (overlapped.empty() && !is_serial) check_no_race(rank, run);
     resource = run.resource();
     (is_serial ? serial : overlapped).push_back(run.recording().clocked());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fixtures/oracles/overlap_times.hpp"
+#include "harness/player/play.hpp"
 #include "suites/checks/race_parts.hpp"
 #include "suites/checks/soundness.hpp"
 #include "suites/checks/times.hpp"
@@ -109,11 +110,11 @@ void measure(Rank& rank, const scenario::Run& run) {
 
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"),
                  ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
-  const scenario::Run run = rank.play(seed_stack());
+  const scenario::Run run = play(rank, seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);
 
-  const scenario::Run serial = rank.play(seed_stack().serial());
+  const scenario::Run serial = play(rank, seed_stack().serial());
   rank.measure_ns("serial_forward_ns", longest(serial, &scenario::Iteration::forward));
   rank.measure_ns("serial_forward_backward_ns", longest(serial, &scenario::Iteration::forward_backward));
   if (rank.world().size() == 1) return;
@@ -135,7 +136,7 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
 RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::serial), tags("reference")) {
   const bool alone = rank.world().size() == 1;
-  const scenario::Run run = rank.play(seed_stack());
+  const scenario::Run run = play(rank, seed_stack());
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-20");
@@ -146,7 +147,7 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
     check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, alone ? 0ms : 20ms);
   }
 
-  const scenario::Run serial = rank.play(seed_stack().serial());
+  const scenario::Run serial = play(rank, seed_stack().serial());
   for (const scenario::Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 105ms);
@@ -157,7 +158,7 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
 RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4),
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline)) {
   std::mt19937_64 random(rank.seed());
-  const scenario::Run run = rank.play(random_stack_that_hides(random));
+  const scenario::Run run = play(rank, random_stack_that_hides(random));
   measure(rank, run);
   check_within_bounds(rank, run);
 }
@@ -168,7 +169,7 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));
-  const scenario::Run run = rank.play(stack);
+  const scenario::Run run = play(rank, stack);
   check_no_race(rank, run);
   const oracles::Stack layers = oracles::stack_of(run.scenario(), rank.world().size());
   const oracles::StackTimes expected = oracles::overlap_times(layers);
@@ -194,12 +195,12 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
   // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a
   // gather.
   const auto all_gather = duration(random, 20, 40), packing = duration(random, 5, 15);
-  const scenario::Run run = rank.play(scenario::sleeping_stack(between(random, 3, 6))
-                                          .forward(duration(random, 1, 10))
-                                          .backward(duration(random, 1, 10))
-                                          .all_gather(all_gather)
-                                          .copy_in(packing)
-                                          .iterations(3));
+  const scenario::Run run = play(rank, scenario::sleeping_stack(between(random, 3, 6))
+                                           .forward(duration(random, 1, 10))
+                                           .backward(duration(random, 1, 10))
+                                           .all_gather(all_gather)
+                                           .copy_in(packing)
+                                           .iterations(3));
   oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());
   if (std::ranges::none_of(run.trace().facts, [](const Fact& fact) { return is_work(fact, WorkKind::copy_in); }))
     stack.packing = 0;  // it gathers shards from where they lie
@@ -217,7 +218,7 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack scenario = random_stack(random);
-  const scenario::Run run = rank.play(scenario);
+  const scenario::Run run = play(rank, scenario);
   check_no_race(rank, run);
   const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));
   measure(rank, run);
@@ -231,7 +232,7 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
     check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, expected.exposed);
   }
 
-  const scenario::Run serial = rank.play(scenario.serial());
+  const scenario::Run serial = play(rank, scenario.serial());
   for (const scenario::Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.serial_forward);

@@ -1,6 +1,7 @@
 // Does an engine that overlaps still compute the right thing?
 #include <utility>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "suites/checks/comparison.hpp"
 #include "suites/checks/last_module.hpp"
@@ -34,7 +35,7 @@ scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true)) {
   // A single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
   const int iterations = mean_rounds(rank) ? 1 : 3;
-  const scenario::Run run = rank.play(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
+  const scenario::Run run = play(rank, small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
 
@@ -43,7 +44,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   // far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
-  const scenario::Run run = rank.play(dense_mlp(adamw, rank.param<bool>("reshard"), 5));
+  const scenario::Run run = play(rank, dense_mlp(adamw, rank.param<bool>("reshard"), 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 
@@ -51,7 +52,7 @@ RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4)) {
   // As above; the decay goes into the gradient here, and so into both moments.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adam{.kind = scenario::OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
-  const scenario::Run run = rank.play(dense_mlp(adam, true, 5));
+  const scenario::Run run = play(rank, dense_mlp(adam, true, 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/player/run.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/shardproof.hpp"
 

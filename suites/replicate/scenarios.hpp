@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fixtures/oracles/buckets.hpp"
+#include "harness/player/run.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/shardproof.hpp"
 #include "suites/checks/comparison.hpp"

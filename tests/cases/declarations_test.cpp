@@ -313,14 +313,14 @@ TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
 TEST_CASE("A clause has one definition") {
   Program program;
   program.clause_tables = {"| OVL-1 | required | one |", "| OVL-1 | required | two |"};
-  CHECK_THROWS_AS(make_listing(program, {}), std::invalid_argument);
+  CHECK_THROWS_AS(make_listing(program, {}, {}, {}), std::invalid_argument);
 }
 
 TEST_CASE("Profiles are an array, each with a name of its own and nothing misspelt") {
   const auto listed = [](std::string_view profiles) {
     Program program;
     program.profiles = profiles;
-    return make_listing(program, {}).profiles;
+    return make_listing(program, {}, {}, {}).profiles;
   };
   constexpr std::string_view core =
       R"({"name": "core", "text": "t", "least_ranks": 1, "most_ranks": null, "tags": [], "without_tags": ["x"], "required_only": true})";

@@ -2,14 +2,14 @@
 #include <memory>
 #include <vector>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 #include "tests/player/compiling_subject.hpp"
 #include "tests/protocol/sample_step.hpp"
 
 using namespace shardproof;
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.subjects.emplace_back([] {
     return std::make_unique<testing::CompilingSubject>([](int backward, std::vector<StepGraph>& out) {
       out = {testing::sample_backward()};
@@ -17,5 +17,5 @@ int main(int argc, char** argv) {
       return Reply();
     });
   });
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 using namespace shardproof;
 
@@ -39,7 +39,7 @@ RANKED_TEST_CASE("blind/looks_away", ranks(1), clauses("BLD-1")) { CHECK(true); 
 RANKED_TEST_CASE("plain/has_no_clause", ranks(1)) { CHECK(true); }
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.subjects = {[] { return std::make_unique<Nothing>(); }};
   program.faults = {{{"noticed", {"SEE-1"}, "one that is seen"}, broken},
                     {{"overlooked", {"BLD-1"}, "one that nobody sees"}, broken},
@@ -48,5 +48,5 @@ int main(int argc, char** argv) {
     program.faults.push_back({{"unguarded_" + std::to_string(number), {"NOT-1"}, "one more"}, broken});
   program.clause_tables = {
       "| SEE-1 | required | is seen |\n| BLD-1 | required | is not |\n| NOT-1 | required | has no case |"};
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 using namespace shardproof;
 
@@ -45,11 +45,11 @@ class Fickle final : public Refusing {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.subjects.emplace_back([] {
     if (std::getenv("FICKLE_THROWS") != nullptr) throw 5;
     return std::make_unique<Refusing>("steady");
   });
   program.subjects.emplace_back([] { return std::make_unique<Fickle>("fickle"); });
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 using namespace shardproof;
 
@@ -54,10 +54,10 @@ RANKED_TEST_CASE("kind/plays", ranks(1), on_engines("fully_shard"), clauses("SUB
 RANKED_TEST_CASE("subject/fails", ranks(1), clauses("SUB-2")) { CHECK(rank.world().size() == 2); }
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   for (const char* name : {"first", "second", "pytorch", "warm", "misspelt"})
     program.subjects.push_back([name] { return std::make_unique<Named>(name); });
   program.faults = {{{"broken", {"SUB-1"}, "one that is seen"}, broken}};
   program.clause_tables = {"| SUB-1 | required | works |\n| SUB-2 | required | fails |"};
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

@@ -74,8 +74,8 @@ std::unique_ptr<Subject> watched(std::unique_ptr<Subject> subject) {
                                           }});
 }
 
-Program mutant_program() {
-  Program program = worker_program();
+PlayProgram mutant_program() {
+  PlayProgram program = worker_program();
   for (auto& make : program.subjects) make = [make] { return watched(make()); };
   return program;
 }
@@ -84,4 +84,4 @@ Program mutant_program() {
 
 }  // namespace shardproof
 
-int main(int argc, char** argv) { return shardproof::rank_main(argc, argv, shardproof::mutant_program()); }
+int main(int argc, char** argv) { return shardproof::play_main(argc, argv, shardproof::mutant_program()); }

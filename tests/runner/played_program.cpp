@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/player/play.hpp"
+#include "harness/runner/play/play_main.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
@@ -63,7 +64,7 @@ const scenario::EngineKindRegistration first({.name = "first", .read = read_noth
 }  // namespace
 
 RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
-  const auto run = rank.play(scenario::sleeping_stack(1));
+  const auto run = play(rank, scenario::sleeping_stack(1));
   CHECK(run.iterations().front().forward() == 0);
 }
 
@@ -72,31 +73,31 @@ RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::
 }
 
 RANKED_TEST_CASE("play/of_its_kind", ranks(2), on_engines("fully_shard")) {
-  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/of_another_kind", ranks(2), on_engines("fully_shard")) {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FlatShardPlan>());
   scenario::flat_shard(scenario.plan).wrap = {""};
-  rank.play(scenario);
+  play(rank, scenario);
   CHECK(rank.index() >= 0);
 }
 
 RANKED_TEST_CASE("play/of_no_kind", ranks(2), on_engines("fully_shard")) {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
-  CHECK(rank.play(scenario).races().empty());
+  CHECK(play(rank, scenario).races().empty());
 }
 
 ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "PLY-2", .freed_memory = "PLY-1", .in_scopes = {"PLY-3"});
 
 RANKED_TEST_CASE("play/judged", ranks(2), on_engines("fully_shard"), clauses("PLY-3", "PLY-4")) {
-  CHECK(rank.play(scenario::sleeping_stack(1)).left_alive() == 0);
+  CHECK(play(rank, scenario::sleeping_stack(1)).left_alive() == 0);
 }
 
 RANKED_TEST_CASE("play/leaking", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
-  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/unlike", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
@@ -117,16 +118,16 @@ RANKED_TEST_CASE("kinds/nothing", ranks(2)) { CHECK(rank.engine() == "first"); }
 RANKED_TEST_CASE("play/no_kind", ranks(2)) { CHECK_THROWS_AS(rank.engine(), std::logic_error); }
 
 RANKED_TEST_CASE("play/in_order", ranks(2)) {
-  for (int i = 0; i < 4; ++i) CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
+  for (int i = 0; i < 4; ++i) CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/twice", ranks(2)) {
-  CHECK(rank.play(scenario::sleeping_stack(1)).races().empty());
-  CHECK(rank.play(scenario::sleeping_stack(2)).races().empty());
+  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
+  CHECK(play(rank, scenario::sleeping_stack(2)).races().empty());
 }
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.suite_version = "3";
   program.subjects = {[] {
                         return std::make_unique<IdleSubject>("idle",
@@ -141,5 +142,5 @@ int main(int argc, char** argv) {
                        return std::make_unique<IdleSubject>("idle with a leak", subject->claims(), true);
                      }}};
   program.clause_tables = {"| PLY-1 | required | releases its memory |"};
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

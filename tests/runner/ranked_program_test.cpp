@@ -347,7 +347,8 @@ TEST_CASE("A plan that this program cannot follow is refused before the ranks me
   refused([](WorldPlan& plan) { plan.cases = {"ends/nothing[W=2]"}; }, 2,
           "ends/nothing[W=2], which this program does not declare");
   refused([](WorldPlan& plan) { plan.cases = {"ends/passed[W=3]"}; }, 2, "does not belong in a world of 2 ranks");
-  refused([](WorldPlan& plan) { plan.subject = "torch"; }, 2, "there is no subject 'torch'; there is: none");
+  refused([](WorldPlan& plan) { plan.subject = "torch"; }, 2,
+          "this program has no subject 'torch': link it to shardproof::play");
   refused([](WorldPlan& plan) { plan.fabric = "pigeon"; }, 3,
           "there is no fabric 'pigeon' for ranks that are processes on the device 'sim'; there is: shm");
   refused([](WorldPlan& plan) { plan.device = "abacus"; }, 3, "there is no device 'abacus'; there are: sim, cuda");

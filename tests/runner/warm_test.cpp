@@ -20,7 +20,7 @@
 
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
-#include "harness/runner/warm.hpp"
+#include "harness/runner/play/warm.hpp"
 
 namespace shardproof {
 namespace {

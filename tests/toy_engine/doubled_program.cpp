@@ -1,7 +1,7 @@
 // A program with wrong engine kinds, and with cases that no subject could ever play: no case of it may run.
 #include <shardproof.hpp>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 
@@ -32,4 +32,4 @@ RANKED_TEST_CASE("doubled/misspelt", ranks(1), on_engines("fully_shard", "twim")
 
 RANKED_TEST_CASE("doubled/nothing", ranks(1)) { CHECK(rank.index() == 0); }
 
-int main(int argc, char** argv) { return rank_main(argc, argv); }
+int main(int argc, char** argv) { return play_main(argc, argv); }

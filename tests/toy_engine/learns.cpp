@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/player/play.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/trace/order.hpp"
 #include "tests/toy_engine/plan.hpp"
@@ -60,7 +61,7 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, ToyFeature::named_bucket)) {
   REQUIRE(rank.engine() == ToyPlan::name);
   const int size = rank.world().size();
-  const scenario::Run run = rank.play(one_layer());
+  const scenario::Run run = play(rank, one_layer());
   REQUIRE(run.captures().size() == steps);
   Tensor weight = formula::tensor(1, {out, in}, 8);
   for (int step = 0; step < steps; ++step) {

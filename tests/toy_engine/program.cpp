@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "fixtures/engines/reference.hpp"
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 #include "tests/toy_engine/engine.hpp"
 
 using namespace shardproof;
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.suite_version = "1";
   program.subjects = {[] {
     std::vector<engines::Engine> engines = engines::shipped_engines();
@@ -20,5 +20,5 @@ int main(int argc, char** argv) {
   program.clause_tables = {
       "| TOY-1 | required | gradients are the mean over all ranks, and steps follow them |\n"
       "| TOY-2 | required | each backward makes one all-reduce |"};
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

@@ -70,7 +70,7 @@ void expect(bool held, const std::string& what) {
   if (!held) throw std::logic_error("expected: " + what);
 }
 
-Membership member() { return {.suite_version = "1", .build = "b", .cases = "c", .subject = nullptr}; }
+Membership member() { return {.suite_version = "1", .build = "b", .cases = "c"}; }
 
 CaseInfo info(const std::string& id) {
   CaseInfo info;
@@ -127,7 +127,7 @@ TEST_CASE("Ranks of different kinds do not become a world; every rank says who d
   const auto errors = ground.run([&](int rank) {
     Membership mine = member();
     if (rank == 2) mine.build = "other";
-    World world(ground.plan, rank, mine);
+    World world(ground.plan, rank, std::move(mine));
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("build: rank 0 has \"b\", rank 2 has \"other\""));

@@ -1,4 +1,5 @@
 // What communicators do on a device: results, order, groups.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ Tensor reduced(DType dtype, int ranks, ReduceOp op, double factor, std::int64_t 
 RANKED_TEST_CASE("contract/collectives_move_what_they_should", ranks(2, 3, 4),
                  each("dtype", "f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8")) {
   const DType dtype = dtype_named(rank.param("dtype"));
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
@@ -73,7 +74,7 @@ RANKED_TEST_CASE("contract/collectives_move_what_they_should", ranks(2, 3, 4),
 RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4),
                  each("dtype", "f64", "f32", "bf16", "f16", "i64", "i32", "i8", "u8")) {
   const DType dtype = dtype_named(rank.param("dtype"));
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
@@ -97,7 +98,7 @@ RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4),
 /// Of 2 and 4 ranks: a division that is exact in every float.
 RANKED_TEST_CASE("contract/averages", ranks(2, 4), each("dtype", "f64", "f32", "bf16", "f16")) {
   const DType dtype = dtype_named(rank.param("dtype"));
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const int size = platform->world().size();
   const Tensor mine = put(device, Device::compute, operand(dtype, rank.index(), part)),
@@ -109,7 +110,7 @@ RANKED_TEST_CASE("contract/averages", ranks(2, 4), each("dtype", "f64", "f32", "
 }
 
 RANKED_TEST_CASE("contract/operands_in_place", ranks(2, 3)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
@@ -124,7 +125,7 @@ RANKED_TEST_CASE("contract/operands_in_place", ranks(2, 3)) {
 
 /// A group's collectives run one at a time, in the order of their issue, on whatever streams they are.
 RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const Stream one = device.create_stream(StreamRole::other, "one"),
@@ -157,7 +158,7 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
 /// Each moves what it would move by itself, and all of a call share its number and its times.
 RANKED_TEST_CASE("contract/coalesced_collectives", ranks(2, 3, 4), each("dtype", "f64", "f32", "bf16", "f16", "i32")) {
   const DType dtype = dtype_named(rank.param("dtype"));
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const Stream stream = device.create_stream(StreamRole::all_reduce, "all-reduce");
@@ -199,7 +200,7 @@ RANKED_TEST_CASE("contract/coalesced_collectives", ranks(2, 3, 4), each("dtype",
 }
 
 RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const int size = platform->world().size(), me = platform->world().rank();
   // Even ranks, in reverse order; odd ones; the last rank joins nobody.
@@ -231,7 +232,7 @@ RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {
 }
 
 RANKED_TEST_CASE("contract/what_no_group_can_do_is_refused", ranks(2)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
   const Tensor mine = put(device, Device::compute, operand(DType::f32, rank.index(), part)),
@@ -257,7 +258,7 @@ RANKED_TEST_CASE("contract/what_no_group_can_do_is_refused", ranks(2)) {
 /// Same bits on every rank and in every run, where that is promised: operands of which each order of additions gives
 /// another sum.
 RANKED_TEST_CASE("contract/rank_order_is_kept_where_promised", ranks(3, 4)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   if (!platform->world().capabilities().rank_ordered) rank.skip("the fabric does not promise it");
   constexpr std::array<float, 4> operands{1e8F, 1.0F, -1e8F, 3.0F};
@@ -272,7 +273,7 @@ RANKED_TEST_CASE("contract/rank_order_is_kept_where_promised", ranks(3, 4)) {
 
 /// As docs/gpu.md has it.
 RANKED_TEST_CASE("contract/sum", ranks(2, 4)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor mine = iota(static_cast<float>(rank.index()), 3);
   const Tensor there = device.empty(Device::compute, mine.dtype(), mine.shape(), MemoryClass::other, "operand");

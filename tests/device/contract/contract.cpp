@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 namespace contract {
 
@@ -54,4 +54,4 @@ Tensor get(Device& device, const Tensor& tensor) {
 
 }  // namespace contract
 
-int main(int argc, char** argv) { return shardproof::rank_main(argc, argv, {}); }
+int main(int argc, char** argv) { return shardproof::play_main(argc, argv); }

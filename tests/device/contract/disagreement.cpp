@@ -1,4 +1,5 @@
 // Ranks that ask for different things hear of it, all of them alike, and can go on afterwards.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <array>
@@ -56,7 +57,7 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4),
   const bool is_other = rank.index() == rank.world().size() - 1;
   std::string text;
   {
-    const auto platform = rank.platform();
+    const auto platform = make_platform(rank);
     Device& device = platform->device();
     const std::int64_t count = about == "count" && is_other ? 5 : 4;
     const DType dtype = about == "dtype" && is_other ? DType::i32 : DType::f32;
@@ -76,7 +77,7 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4),
   CHECK(text.find(fmt::format("rank {} for", rank.world().size() - 1)) != std::string::npos);
   CHECK(is_alike_everywhere(rank, text));
 
-  const auto again = rank.platform();
+  const auto again = make_platform(rank);
   Device& device = again->device();
   if (!again->world().capabilities().survives_abort) rank.skip("the fabric does not promise to survive it");
   const Tensor sum = put(device, Device::compute, iota(static_cast<float>(rank.index()), 1));
@@ -90,7 +91,7 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4),
 RANKED_TEST_CASE("contract/coalesced_disagreement", ranks(2, 3, 4), each("about", "call", "operand", "number")) {
   const std::string& about = rank.param("about");
   const bool is_other = rank.index() == rank.world().size() - 1;
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   std::vector<Collective> collectives;
   for (const std::int64_t count : {4, about == "operand" && is_other ? 7 : 6}) {

@@ -1,4 +1,5 @@
 // What can run before what, proven by holding it back: no time decides.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 using namespace contract;
@@ -16,7 +17,7 @@ std::unique_ptr<StreamGate> closed_gate(Rank& rank, Platform& platform) {
 
 /// Spin work stands for communication, so that one GPU is enough.
 RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream beside = device.create_stream(StreamRole::other, "beside");
   const Tensor held = put(device, Device::compute, iota(0, part)), free = put(device, beside, iota(0, part));
@@ -34,7 +35,7 @@ RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/work_behind_a_gate_waits_for_it", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream reader = device.create_stream(StreamRole::other, "reader");
   const Tensor value = put(device, Device::compute, iota(0, part)), seen = put(device, reader, iota(0, part));
@@ -51,7 +52,7 @@ RANKED_TEST_CASE("contract/work_behind_a_gate_waits_for_it", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream beside = device.create_stream(StreamRole::all_gather, "all-gather");
   const Tensor held = put(device, Device::compute, iota(0, part)),
@@ -71,7 +72,7 @@ RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3
 }
 
 RANKED_TEST_CASE("contract/compute_passes_a_collective_that_is_held", ranks(2, 3)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream beside = device.create_stream(StreamRole::all_gather, "all-gather");
   const Tensor computed = put(device, Device::compute, iota(0, part)), sum = put(device, beside, iota(1, 1));

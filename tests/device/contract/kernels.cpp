@@ -1,4 +1,5 @@
 // What kernels in low precision owe, where any order of their sums gives the same bits.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <vector>
@@ -18,7 +19,7 @@ Tensor numbers(DType dtype, Shape shape, const std::vector<double>& values) {
 /// Sums are of f32, and what they are added to is too: they are rounded once, at the end.
 RANKED_TEST_CASE("contract/kernels_in_low_precision", ranks(1), each("dtype", "bf16", "f16")) {
   const DType dtype = dtype_named(rank.param("dtype"));
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const auto there = [&](Shape shape, const std::vector<double>& values) {
     return put(device, Device::compute, numbers(dtype, std::move(shape), values));

@@ -1,4 +1,5 @@
 // Memory comes and goes in the order of streams.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ using namespace contract;
 
 /// What was allocated is no result of anybody's.
 RANKED_TEST_CASE("contract/fresh_memory_is_poisoned", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor fresh = get(device, device.empty(Device::compute, DType::f32, {100}, MemoryClass::other, "fresh"));
   CHECK(std::ranges::all_of(fresh.values<float>(), [](float value) { return std::isnan(value); }));
@@ -18,7 +19,7 @@ RANKED_TEST_CASE("contract/fresh_memory_is_poisoned", ranks(1)) {
 
 /// The second buffer may be where the first one was; what the stream did with the first was before.
 RANKED_TEST_CASE("contract/release_is_in_the_order_of_its_stream", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor kept = room(device, stream, iota(0, 4096));
@@ -35,7 +36,7 @@ RANKED_TEST_CASE("contract/release_is_in_the_order_of_its_stream", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/live_bytes_are_counted", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   CHECK(platform->live_bytes() == 0);
   {
@@ -50,7 +51,7 @@ RANKED_TEST_CASE("contract/live_bytes_are_counted", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/what_cannot_be_released_is_refused", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor once = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "once");
   device.release(Device::compute, once.storage());
@@ -61,7 +62,7 @@ RANKED_TEST_CASE("contract/what_cannot_be_released_is_refused", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/nothing_is_allocated_and_moved", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor empty = put(device, Device::compute, Tensor::host(DType::f32, {0, 3}));
   fill(device, Device::compute, empty, 1);
@@ -69,7 +70,7 @@ RANKED_TEST_CASE("contract/nothing_is_allocated_and_moved", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/every_dtype_goes_there_and_back", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   for (const DType dtype :
        {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8}) {
@@ -82,7 +83,7 @@ RANKED_TEST_CASE("contract/every_dtype_goes_there_and_back", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor held = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "unknown");
   device.describe(held.storage(), MemoryClass::gathered, "layers.1");
@@ -99,7 +100,7 @@ RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
 
 /// A GPU's memory is its own; the simulated device's is whoever's it is.
 RANKED_TEST_CASE("contract/memory_of_the_host_is_adopted_or_refused", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const bool is_host = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "room").storage()->space() ==
                        MemorySpace::host;

@@ -1,4 +1,5 @@
 // Order within and between streams, and events.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <stdexcept>
@@ -6,7 +7,7 @@
 using namespace contract;
 
 RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor value = put(device, stream, iota(1, 1000));
@@ -24,7 +25,7 @@ RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream writer = device.create_stream(StreamRole::other, "writer"),
                reader = device.create_stream(StreamRole::other, "reader");
@@ -40,7 +41,7 @@ RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
 
 /// What is issued after an event belongs to it as little as to any other stream.
 RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream writer = device.create_stream(StreamRole::other, "writer"),
                reader = device.create_stream(StreamRole::other, "reader");
@@ -68,7 +69,7 @@ RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/an_event_of_another_moment_is_another_event", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Event before = device.record(Device::compute), after = device.record(Device::compute);
   CHECK(before != after);
@@ -78,7 +79,7 @@ RANKED_TEST_CASE("contract/an_event_of_another_moment_is_another_event", ranks(1
 }
 
 RANKED_TEST_CASE("contract/an_unrecorded_event_is_refused", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   CHECK_THROWS_AS(device.wait(Device::compute, Event{}), std::invalid_argument);
   CHECK_THROWS_AS(device.synchronize(Event{}), std::invalid_argument);
@@ -88,7 +89,7 @@ RANKED_TEST_CASE("contract/an_unrecorded_event_is_refused", ranks(1)) {
 }
 
 RANKED_TEST_CASE("contract/a_stream_of_another_device_is_refused", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream last = device.create_stream(StreamRole::other, "last"), none{last.id + 1, StreamRole::other};
   CHECK_THROWS_AS(device.submit(none, work("nothing", {}, {}, {})), std::invalid_argument);
@@ -100,7 +101,7 @@ RANKED_TEST_CASE("contract/a_stream_of_another_device_is_refused", ranks(1)) {
 RANKED_TEST_CASE("contract/work_takes_at_least_its_cost", ranks(1)) {
   CostModel costs;
   costs.work[WorkKind::forward] = slow;
-  const auto platform = rank.platform(costs);
+  const auto platform = make_platform(rank, costs);
   Device& device = platform->device();
   device.mark("begin");
   device.submit(Device::compute, {.kind = WorkKind::forward, .label = "module", .cost = slow});

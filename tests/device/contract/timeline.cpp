@@ -1,5 +1,6 @@
 // Times that the device itself recorded of each piece (`--times cupti`): in order, each piece's own, and within the
 // time between its events.
+#include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ std::vector<fact::Work> works(const Trace& trace) {
 }  // namespace
 
 RANKED_TEST_CASE("contract/timeline_is_in_order", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const std::array streams{Device::compute, device.create_stream(StreamRole::other, "beside")};
   const Tensor value = room(device, Device::compute, iota(0, 64));
@@ -57,7 +58,7 @@ RANKED_TEST_CASE("contract/timeline_is_in_order", ranks(1)) {
 
 /// Every piece takes another time: records that were another piece's would make one of them shorter than it can be.
 RANKED_TEST_CASE("contract/timeline_is_of_the_pieces_themselves", ranks(1)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const std::array streams{Device::compute, device.create_stream(StreamRole::other, "beside")};
   std::map<std::string, Nanoseconds> costs;
@@ -81,7 +82,7 @@ RANKED_TEST_CASE("contract/timeline_is_of_the_pieces_themselves", ranks(1)) {
 
 /// By two clocks that know nothing of each other.
 RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Stream beside = device.create_stream(StreamRole::all_reduce, "all-reduce");
   const Tensor value = put(device, Device::compute, iota(1, 1000)), operand = put(device, beside, iota(1, 1000));

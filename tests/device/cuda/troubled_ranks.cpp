@@ -6,7 +6,8 @@
 #include <csignal>
 #include <thread>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/player/play.hpp"
+#include "harness/runner/play/play_main.hpp"
 
 using namespace shardproof;
 
@@ -14,7 +15,7 @@ namespace {
 
 /// Adds ones over the world, as far as this rank takes part.
 void sum(Rank& rank, bool takes_part) {
-  const auto platform = rank.platform();
+  const auto platform = make_platform(rank);
   Device& device = platform->device();
   const Tensor one = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "one");
   device.submit(Device::compute,
@@ -34,7 +35,7 @@ void sum(Rank& rank, bool takes_part) {
 
 RANKED_TEST_CASE("gpu/dies", ranks(2)) {
   if (rank.index() == 1) {
-    rank.platform();
+    make_platform(rank);
     ::raise(SIGKILL);
   }
   sum(rank, true);
@@ -42,7 +43,7 @@ RANKED_TEST_CASE("gpu/dies", ranks(2)) {
 
 RANKED_TEST_CASE("gpu/fails", ranks(2)) {
   if (rank.index() == 1) {
-    const auto platform = rank.platform();
+    const auto platform = make_platform(rank);
     REQUIRE(platform == nullptr);
   }
   sum(rank, true);
@@ -52,11 +53,11 @@ RANKED_TEST_CASE("gpu/stays_away", ranks(2)) { sum(rank, rank.index() == 0); }
 
 /// For ever, where nobody waits for it.
 RANKED_TEST_CASE("gpu/hangs", ranks(2)) {
-  const auto begun = rank.index() == 1 ? rank.platform() : nullptr;
+  const auto begun = rank.index() == 1 ? make_platform(rank) : nullptr;
   while (begun != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   sum(rank, true);
 }
 
 RANKED_TEST_CASE("gpu/works", ranks(2)) { sum(rank, true); }
 
-int main(int argc, char** argv) { return shardproof::rank_main(argc, argv, {}); }
+int main(int argc, char** argv) { return shardproof::play_main(argc, argv); }

@@ -16,7 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/runner/rank_main.hpp"
+#include "harness/player/play.hpp"
+#include "harness/runner/play/play_main.hpp"
 #include "harness/scenario/builder.hpp"
 #include "harness/subject/subject.hpp"
 #include "tests/launcher/trouble/trouble.hpp"
@@ -136,12 +137,12 @@ class WarmHoarder final : public Hoarder {
 pid_t trouble::original() { return prepared_in; }
 
 RANKED_TEST_CASE("fails/is_not_quiet_at_its_end", ranks(2)) {
-  rank.play(scenario::sleeping_stack(1));
+  play(rank, scenario::sleeping_stack(1));
   CHECK(true);
 }
 
 int main(int argc, char** argv) {
-  Program program;
+  PlayProgram program;
   program.subjects = {[] { return std::make_unique<Hoarder>(); }, [] { return std::make_unique<WarmHoarder>(); }};
-  return rank_main(argc, argv, program);
+  return play_main(argc, argv, program);
 }

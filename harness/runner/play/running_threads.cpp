@@ -1,4 +1,4 @@
-#include "harness/runner/running_threads.hpp"
+#include "harness/runner/play/running_threads.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "harness/runner/warm.hpp"
+#include "harness/runner/play/warm.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
-#include "harness/runner/running_threads.hpp"
+#include "harness/runner/play/running_threads.hpp"
 #include "harness/world/process_end.hpp"
 
 namespace shardproof {

@@ -1,4 +1,4 @@
-#include "harness/runner/play_case.hpp"
+#include "harness/runner/play/play_case.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "harness/base/json_text.hpp"
+#include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
 #include "harness/player/run.hpp"
 #include "harness/protocol/play_result.hpp"
@@ -157,7 +158,7 @@ PlayTimes times(const scenario::Script& script, const Trace& trace) {
 }
 
 // A file with the final name is always complete, whenever this process ends.
-void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
+void write_result(const PlayResult& result, const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path());
   const std::filesystem::path fresh = file.string() + ".new";
   std::ofstream out(fresh, std::ios::trunc);
@@ -170,7 +171,7 @@ void leave_behind(const PlayResult& result, const std::filesystem::path& file) {
 // The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
 scenario::Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
   try {
-    return rank.play(scenario);
+    return play(rank, scenario);
   } catch (const scenario::SubjectError& error) {
     FAIL(error.on_any_rank());
     throw;  // never: FAIL has thrown
@@ -190,7 +191,7 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
   info.world_size = plan.size;
   info.params = {{"W", std::to_string(plan.size)}};
   info.file = document.string();
-  const auto play = [id, scenario = read_scenario(document), directory = WorldDirectory{plan.directory}](Rank& rank) {
+  const auto body = [id, scenario = read_scenario(document), directory = WorldDirectory{plan.directory}](Rank& rank) {
     const scenario::Run run = play_or_fail(rank, scenario);
     const scenario::Script& script = run.scenario().script;
     PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
@@ -201,10 +202,10 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const scenario::Capture& capture) { return played(capture); });
-    leave_behind(result, directory.play_result(id, rank.index()));
+    write_result(result, directory.play_result(id, rank.index()));
     check_races(run, rank.index());
   };
-  return {.info = std::move(info), .body = play, .seeds = {}};
+  return {.info = std::move(info), .body = body, .seeds = {}};
 }
 
 }  // namespace

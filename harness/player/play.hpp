@@ -1,0 +1,32 @@
+// Plays scenarios from bodies of cases: `const scenario::Run run = play(rank, scenario);`. The program must have a
+// PlayService on each rank, which `play_main` adds.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "harness/device/platform.hpp"
+#include "harness/player/holding.hpp"
+#include "harness/player/run.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof {
+
+// All throw std::logic_error if the program plays no scenarios.
+
+/// Plays the scenario on the subject under test. If the subject leaves memory allocated, the case fails at its end.
+scenario::Run play(Rank& rank, const scenario::Scenario& scenario);
+/// Plays it, and once more for each hold. In each of these plays, one piece is held back, to see whether another piece
+/// passes it. Throws std::out_of_range with the name of a piece that is not in the scenario.
+scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
+
+/// A fresh device with the world's collectives, of the kind that this run asked for: simulated, or this rank's GPU.
+/// Collective over the world. Skips the case if the device cannot run scenarios with these costs.
+std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs = {});
+
+/// The document that the case must play instead of a drawn scenario. Empty: the case draws.
+std::filesystem::path given_scenario(const Rank& rank);
+
+}  // namespace shardproof

@@ -1,0 +1,217 @@
+#include "harness/player/play_service.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/json_text.hpp"
+#include "harness/device/cuda/cuda_world.hpp"
+#include "harness/device/cuda/vendor_module.hpp"
+#include "harness/device/sim/sim_platform.hpp"
+#include "harness/player/play.hpp"
+#include "harness/player/player.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/protocol/trace_json.hpp"
+#include "harness/scenario/scenario_json.hpp"
+#include "harness/trace/memory.hpp"
+#include "harness/world/world.hpp"
+
+namespace shardproof {
+
+namespace {
+
+// The text shows a misspelt kind.
+std::string claimed_kinds(const Subject& subject) {
+  const Claims claims = subject.claims();
+  std::string names;
+  for (const Claims::Kind& kind : claims.kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind.name);
+  return names.empty() ? "no engine kind" : names;
+}
+
+void write_document(const nlohmann::ordered_json& json, const std::filesystem::path& file) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream out(file, std::ios::trunc);
+  out << dump_line(json) << '\n';
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", file.string()));
+}
+
+// Without this check, the case would pass on another engine than its id says. An unknown kind passes here, because the
+// engine itself must refuse it.
+void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
+  if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
+  throw std::logic_error(
+      fmt::format("play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
+                  "section for {1}, or name the kind {2} in the case (on_engines, SUITE_ENGINE)",
+                  info.id, info.engine, kind));
+}
+
+std::unique_ptr<Platforms> make_platforms(World& world) {
+  const WorldPlan& plan = world.plan();
+  if (plan.device == sim_device) return std::make_unique<SimPlatforms>(world.group(), world.rank());
+  return std::make_unique<cuda::CudaWorld>(
+      cuda::load_vendor(plan.backend),
+      cuda::GpuContext{.rank = world.rank(),
+                       .check = [&world] { world.check_case(); },
+                       .give_up_at = [&world](Deadline now) { return world.give_up_at(now); },
+                       .flight = &world.flight(),
+                       .epoch = [&world] { return world.epoch(); },
+                       .keeps_records = plan.times == cupti_times},
+      world.group(), world.make_shared_memory());
+}
+
+}  // namespace
+
+PlayService::PlayService(std::unique_ptr<Subject> subject) : subject_(std::move(subject)) {}
+
+PlayService::~PlayService() = default;
+
+PlayService& PlayService::of(const Rank& rank) {
+  auto* const service = dynamic_cast<PlayService*>(&rank.membership().service());
+  if (service == nullptr)
+    throw std::logic_error(
+        "this program plays no scenarios: link it to shardproof::play, and call play_main if it has its own main");
+  return *service;
+}
+
+std::string PlayService::subject() const {
+  return subject_ ? fmt::format("{} {}", subject_->name(), subject_->version()) : CaseService::subject();
+}
+
+void PlayService::join(World& world) {
+  world_ = &world;
+  platforms_ = make_platforms(world);
+}
+
+std::string PlayService::missing(const CaseInfo& info) const {
+  if (subject_ == nullptr || (info.engine.empty() && info.needs.empty())) return CaseService::missing(info);
+  std::vector<std::string> needs = info.needs;
+  if (world_->plan().fabric == thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
+  const std::string lacking = subject_->claims().lacking(info.engine, needs);
+  if (lacking.empty()) return {};
+  std::string reason = fmt::format("subject {} does not claim {}", subject_->name(), lacking);
+  if (!info.engine.empty() && !subject_->claims().plays(info.engine))
+    reason += "; it claims " + claimed_kinds(*subject_);
+  return reason;
+}
+
+void PlayService::begin_case() {
+  played_.clear();
+  live_bytes_ = 0;
+  live_buffers_.clear();
+}
+
+CaseLeftovers PlayService::take_leftovers() {
+  CaseLeftovers left;
+  if (const Reply reply = subject_ ? subject_->take_teardown_failure() : Reply{}; !reply.ok())
+    left.engine_failure = reply.error();
+  if (live_bytes_ > 0)
+    left.live_memory = fmt::format("the subject left {} bytes of device memory alive, in {}", live_bytes_,
+                                   trace::describe(live_buffers_));
+  left.device_failure = platforms_->complaint();
+  return left;
+}
+
+std::string PlayService::defect() const { return platforms_->defect(); }
+
+void PlayService::write_trace(const Trace& trace) const {
+  // Later plays of one case get their own documents: their streams and clocks begin anew.
+  const std::string name = case_file_name(world_->notes().info->id, static_cast<int>(played_.size()));
+  write_document(
+      trace, WorldDirectory{world_->plan().directory}.traces() / fmt::format("{}.rank-{}.json", name, world_->rank()));
+}
+
+void PlayService::keep_evidence() {
+  if (!world_->plan().scenarios.empty()) return;  // the user has the document already
+  const WorldDirectory directory{world_->plan().directory};
+  for (std::size_t i = 0; i < played_.size(); ++i) {
+    if (i > 0 && played_[i] == played_[i - 1]) continue;  // played again
+    const auto file = directory.scenario(world_->notes().info->id, static_cast<int>(i) + 1);
+    const auto mine = std::filesystem::path(file) += fmt::format(".rank-{}", world_->rank());
+    try {
+      write_document(played_[i], mine);
+      std::filesystem::rename(mine, file);  // every rank writes the same document: the last one stays
+    } catch (const std::system_error&) {
+      std::error_code ignored;  // a full disk, for example, is not a second failure of the case
+      std::filesystem::remove(mine, ignored);
+    }
+  }
+}
+
+std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel& costs) {
+  if (const std::string why = platforms_->objection(costs); !why.empty()) rank.skip(why);
+  return platforms_->make(costs);
+}
+
+scenario::Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario) {
+  scenario::Run run = scenario::play(scenario, *subject_, platform, world_->rank());
+  live_bytes_ += run.left_alive();
+  if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));
+  if (world_->plan().trace) write_trace(run.recording().clocked());
+  return run;
+}
+
+std::unique_ptr<Platform> PlayService::stage(Rank& rank, const scenario::Scenario& scenario) {
+  if (!subject_) throw std::logic_error("play: this program has no subject to play the scenario on");
+  require_kind_of_case(*world_->notes().info, scenario.plan.engine.kind());
+  played_.push_back(scenario);
+  return make_platform(rank, scenario.costs);
+}
+
+scenario::Run PlayService::play(Rank& rank, const scenario::Scenario& scenario) {
+  return play_on(*stage(rank, scenario), scenario);
+}
+
+scenario::HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario,
+                                    const std::vector<scenario::Hold>& holds) {
+  // First play once without a gate. Work that is loaded or set up at its first use would otherwise wait for the held
+  // piece, and block the piece that should pass.
+  scenario::HeldRun played{.run = play(rank, scenario), .passages = {}};
+  std::vector<std::int64_t> free;
+  for (const scenario::Hold& hold : holds) {
+    const bool is_free = trace::can_pass(played.run.trace(), hold.held, hold.passes, played.run.resource());
+    played.passages.push_back({.is_free = is_free, .has_passed = {}});
+    free.push_back(is_free ? 1 : 0);
+  }
+  // Skip a hold whose second piece is ordered after the held piece: it would wait until the gate gives up. All ranks go
+  // on, or no rank does.
+  const Tensor all =
+      rank.world().all_reduce(Tensor::of<std::int64_t>({std::ssize(free)}, free), ReduceOp::min, "may pass");
+  for (std::size_t i = 0; i < holds.size(); ++i) {
+    if (all.values<std::int64_t>()[i] == 0) continue;
+    const std::unique_ptr<Platform> platform = stage(rank, scenario);
+    scenario::HeldPlatform held(*platform, holds[i]);
+    if (!held.has_gate()) break;
+    play_on(held, scenario);
+    played.passages[i].has_passed = held.has_passed();
+  }
+  return played;
+}
+
+scenario::Run play(Rank& rank, const scenario::Scenario& scenario) {
+  return PlayService::of(rank).play(rank, scenario);
+}
+
+scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds) {
+  return PlayService::of(rank).play(rank, scenario, holds);
+}
+
+std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs) {
+  return PlayService::of(rank).make_platform(rank, costs);
+}
+
+std::filesystem::path given_scenario(const Rank& rank) {
+  const World& world = rank.membership();
+  const std::vector<std::filesystem::path>& given = world.plan().given;
+  return given.empty() ? std::filesystem::path() : given.at(world.position());
+}
+
+}  // namespace shardproof

@@ -1,0 +1,57 @@
+// PlayService adds the engine under test and its devices to a rank. It knows what a case played, and what the engine
+// left.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/device/platform.hpp"
+#include "harness/player/holding.hpp"
+#include "harness/player/run.hpp"
+#include "harness/protocol/trace.hpp"
+#include "harness/scenario/scenario.hpp"
+#include "harness/subject/subject.hpp"
+#include "harness/world/case_service.hpp"
+#include "harness/world/rank.hpp"
+
+namespace shardproof {
+
+class PlayService final : public CaseService {
+ public:
+  /// nullptr: the program has no subject. Then cases can use devices, but play nothing.
+  explicit PlayService(std::unique_ptr<Subject> subject);
+  ~PlayService() override;
+
+  /// The service of this rank's program. Throws std::logic_error if it has none.
+  static PlayService& of(const Rank& rank);
+
+  std::string subject() const override;
+  void join(World& world) override;
+  std::string missing(const CaseInfo& info) const override;
+  void begin_case() override;
+  CaseLeftovers take_leftovers() override;
+  std::string defect() const override;
+  /// Writes the played scenarios.
+  void keep_evidence() override;
+
+  std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs);
+  scenario::Run play(Rank& rank, const scenario::Scenario& scenario);
+  scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
+
+ private:
+  std::unique_ptr<Platform> stage(Rank& rank, const scenario::Scenario& scenario);
+  scenario::Run play_on(Platform& platform, const scenario::Scenario& scenario);
+  void write_trace(const Trace& trace) const;
+
+  std::unique_ptr<Subject> subject_;
+  World* world_ = nullptr;
+  std::unique_ptr<Platforms> platforms_;
+  // Of the current case:
+  std::vector<scenario::Scenario> played_;
+  std::size_t live_bytes_ = 0;                   ///< Bytes that played scenarios left allocated.
+  std::vector<fact::Allocated> live_buffers_;  ///< The buffers of those bytes.
+};
+
+}  // namespace shardproof

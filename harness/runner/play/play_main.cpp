@@ -1,0 +1,129 @@
+#include "harness/runner/play/play_main.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "harness/cases/ranked_test_case.hpp"
+#include "harness/player/play_service.hpp"
+#include "harness/runner/play/play_case.hpp"
+#include "harness/runner/play/scenario_answers.hpp"
+#include "harness/runner/play/subject_choice.hpp"
+#include "harness/runner/play/warm.hpp"
+#include "harness/runner/rank_main.hpp"
+#include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/plan/engine_section.hpp"
+
+namespace shardproof {
+
+namespace {
+
+Combinable combinable(std::string_view kind) {
+  Combinable info{.engine = std::string(kind)};
+  const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::full_palette(kind));
+  for (const scenario::Trait one : traits) {
+    info.features.emplace_back(one);
+    for (const scenario::Trait other : traits) {
+      if (one < other && scenario::exclude_each_other(kind, one, other)) info.excluded.emplace_back(one, other);
+    }
+  }
+  return info;
+}
+
+std::vector<KnownKind> known_kinds() {
+  std::vector<KnownKind> kinds;
+  for (const scenario::EngineKind& kind : scenario::engine_kinds())
+    kinds.push_back({.name = kind.name, .features = kind.feature_names()});
+  return kinds;
+}
+
+const Fault& fault_named(const std::vector<Fault>& faults, const std::string& name) {
+  const auto fault =
+      std::ranges::find(faults, name, [](const Fault& each) -> const std::string& { return each.info.name; });
+  if (fault != faults.end()) return *fault;
+  std::vector<std::string> names;
+  for (const Fault& known : faults) names.push_back(known.info.name);
+  throw UsageError(fmt::format("there is no fault '{}'; there is: {}", name,
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+class PlayExtension final : public ProgramExtension {
+ public:
+  explicit PlayExtension(const PlayProgram& program) : program_(program) {}
+
+  void add_to(Listing& listing, const std::filesystem::path& library) const override {
+    const std::vector<SubjectMaker> subjects = subjects_of(program_.subjects, library);
+    for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
+    for (const std::string_view kind : scenario::drawn_kinds()) {
+      listing.drawn_kinds.emplace_back(kind);
+      listing.combinable.push_back(combinable(kind));
+    }
+    for (const auto& make : subjects) {
+      const auto subject = make();
+      SubjectInfo& info = listing.subjects.emplace_back();
+      info.name = subject->name();
+      info.version = subject->version();
+      info.warm = subject->wants_preparation();
+      const Claims claims = subject->claims();
+      for (const Claims::Kind& kind : claims.kinds()) {
+        ClaimInfo& claim = info.claims.emplace_back(ClaimInfo{.engine = kind.name, .features = {}});
+        for (const Feature feature : kind.features) claim.features.emplace_back(feature.name());
+      }
+    }
+    for (const Fault& fault : program_.faults) listing.faults.push_back(fault.info);
+  }
+
+  std::vector<std::string> problems(std::span<const BoundCase> cases) const override {
+    std::vector<std::string> all = scenario::problems_of_engine_kinds();
+    std::ranges::move(problems_of_needs(cases, declared_suite_engines(), known_kinds()), std::back_inserter(all));
+    return all;
+  }
+
+  int answer(const CommandLine& line) const override {
+    switch (line.mode) {
+      case CommandLine::Mode::list_gpus: return answer_with_gpus(line.backend);
+      case CommandLine::Mode::make_scenario: return answer_with_scenarios(line.asked);
+      case CommandLine::Mode::shrink_scenario: return answer_with_smaller(line.scenario, line.asked.ranks.front());
+      default:
+        return answer_about(line.scenario,
+                            line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
+    }
+  }
+
+  std::vector<BoundCase> play_cases(const WorldPlan& plan) const override { return shardproof::play_cases(plan); }
+
+  ServiceMaker services(const WorldPlan& plan) const override {
+    const std::vector<SubjectMaker> subjects = subjects_of(program_.subjects, plan.subject_library);
+    return [this, plan, subjects] { return std::make_unique<PlayService>(make_subject(plan, subjects)); };
+  }
+
+  std::optional<int> stay_warm(const CommandLine& line) const override {
+    return shardproof::stay_warm(
+        *subject_named(subjects_of(program_.subjects, line.subject_library), line.subject, line.subject_library));
+  }
+
+ private:
+  // The subject that the plan asks for, with the plan's fault applied. nullptr if the plan names neither a subject nor
+  // a fault.
+  std::unique_ptr<Subject> make_subject(const WorldPlan& plan, const std::vector<SubjectMaker>& subjects) const {
+    if (plan.subject.empty() && plan.fault.empty()) return nullptr;
+    std::unique_ptr<Subject> subject = subject_named(subjects, plan.subject, plan.subject_library);
+    return plan.fault.empty() ? std::move(subject) : fault_named(program_.faults, plan.fault).apply(std::move(subject));
+  }
+
+  const PlayProgram& program_;
+};
+
+}  // namespace
+
+int play_main(int argc, char** argv, const PlayProgram& program) {
+  return rank_main(
+      argc, argv,
+      {.suite_version = program.suite_version, .profiles = program.profiles, .clause_tables = program.clause_tables},
+      PlayExtension(program));
+}
+
+}  // namespace shardproof

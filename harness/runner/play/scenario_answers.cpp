@@ -1,0 +1,92 @@
+#include "harness/runner/play/scenario_answers.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "harness/base/json_text.hpp"
+#include "harness/device/cuda/gpu_listing.hpp"
+#include "harness/device/cuda/vendor_module.hpp"
+#include "harness/protocol/ending.hpp"
+#include "harness/runner/complaint.hpp"
+#include "harness/runner/play/play_case.hpp"
+#include "harness/scenario/generator/generator.hpp"
+#include "harness/scenario/generator/shrinker.hpp"
+#include "harness/scenario/scenario_json.hpp"
+#include "harness/scenario/validate_script.hpp"
+
+namespace shardproof {
+
+namespace {
+
+void make_scenarios(const ScenariosAsked& asked) {
+  const std::string_view kind = asked.engine.empty() ? scenario::drawn_kinds().front() : std::string_view(asked.engine);
+  const scenario::Palette palette = scenario::palette(kind, asked.features, asked.left_out);
+  for (std::uint64_t i = 0; i < asked.count; ++i) {
+    const std::uint64_t seed = asked.first_seed + i;
+    const scenario::Staged made = scenario::generate(kind, seed, asked.ranks, palette);
+    fmt::print("{}\n", dump_line({{"seed", seed}, {"ranks", made.ranks}, {"scenario", made.scenario}}));
+  }
+}
+
+void shrink_scenario(const std::filesystem::path& document, int ranks) {
+  for (const scenario::Staged& smaller : scenario::smaller({.scenario = read_scenario(document), .ranks = ranks}))
+    fmt::print("{}\n", dump_line({{"ranks", smaller.ranks}, {"scenario", smaller.scenario}}));
+}
+
+GpuListing gpus_of(const std::filesystem::path& backend) {
+  try {
+    return cuda::list_gpus(cuda::load_vendor(backend));
+  } catch (const std::exception& error) {
+    return {.why_none = error.what()};
+  }
+}
+
+void require_script_in_world(const std::filesystem::path& document, const scenario::Scenario& scenario, int ranks) {
+  try {
+    scenario::validate_script_in_world(scenario, ranks);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
+  }
+}
+
+}  // namespace
+
+int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks) {
+  try {
+    const scenario::Scenario read = read_scenario(scenario, ranks);
+    if (ranks) require_script_in_world(scenario, read, *ranks);
+    return rank_left;
+  } catch (const std::invalid_argument& error) {
+    complain(error.what());
+    return rank_usage;
+  }
+}
+
+int answer_with_gpus(const std::filesystem::path& backend) {
+  fmt::print("{}\n", dump_line(gpus_of(backend)));
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
+int answer_with_scenarios(const ScenariosAsked& asked) {
+  try {
+    make_scenarios(asked);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
+int answer_with_smaller(const std::filesystem::path& scenario, int ranks) {
+  try {
+    shrink_scenario(scenario, ranks);
+  } catch (const std::invalid_argument& error) {
+    complain(error.what());
+    return rank_usage;
+  }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,36 @@
+#include "harness/runner/play/subject_choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/runner/command_line.hpp"
+#include "harness/subject/abi/table_subject.hpp"
+
+namespace shardproof {
+
+std::vector<SubjectMaker> subjects_of(const std::vector<SubjectMaker>& own, const std::filesystem::path& library) {
+  if (library.empty()) return own;
+  const std::string where = fmt::format("subject {}", library.string());
+  try {
+    const shardproof_subject* const table = load_subject_table(library);  // each rank makes a subject from it
+    table_subject(table, where);  // reports errors of the table before anything is made or waited for
+    return {[=] { return table_subject(table, where); }};
+  } catch (const SubjectRefused& refused) {
+    throw UsageError(refused.what());
+  }
+}
+
+std::unique_ptr<Subject> subject_named(const std::vector<SubjectMaker>& subjects, const std::string& name,
+                                       const std::filesystem::path& library) {
+  std::vector<std::string> names;
+  for (const SubjectMaker& make : subjects) {
+    auto candidate = make();
+    if (name.empty() || candidate->name() == name) return candidate;
+    names.emplace_back(candidate->name());
+  }
+  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
+                               library.empty() ? std::string() : " in " + library.string(),
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+}  // namespace shardproof
