@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "harness/cases/ranked_test_case.hpp"
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof {
@@ -89,9 +89,9 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   }
   if (declaration.ranks.empty()) return fmt::format("case \"{}\" has ranks() without a world size", declaration.name);
   for (const int size : sizes_of(declaration)) {
-    if (size < 1 || size > ControlPage::max_world_size) {
+    if (size < 1 || size > ControlPlane::max_world_size) {
       return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size,
-                         ControlPage::max_world_size);
+                         ControlPlane::max_world_size);
     }
     if (declaration.on_threads && size > max_threads)
       return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name,

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "harness/base/page_words.hpp"
+#include "harness/control/abort_word.hpp"
 #include "harness/control/doorbell.hpp"
 #include "harness/control/flight_ring.hpp"
-#include "harness/protocol/failure_text.hpp"
 
 namespace shardproof::page {
 
@@ -61,15 +61,11 @@ struct alignas(64) RankArea {
   std::array<Text<256>, 2> ballot_texts;
 };
 
-using AbortText = Text<abort_text_limit>;
-
 /// Offsets in a page for `world_size` ranks.
 struct Layout {
   explicit constexpr Layout(int world_size)
       : ranks(static_cast<std::size_t>(world_size)),
-        // A rank that finds no abort writes its text before it tries to be the first. At most every rank and the
-        // launcher do so, and the text in use is never overwritten.
-        abort_slots(ranks + 2),
+        abort_slots(AbortWord::slots_for(ranks)),
         state(align(sizeof(Header))),
         areas(align(state + sizeof(State))),
         votes(align(areas + ranks * sizeof(RankArea))),

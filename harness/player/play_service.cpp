@@ -16,6 +16,7 @@
 #include "harness/device/cuda/cuda_world.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/device/sim/sim_platform.hpp"
+#include "harness/fabric/shm/region.hpp"
 #include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
 #include "harness/protocol/run_directory.hpp"
@@ -65,7 +66,7 @@ std::unique_ptr<Platforms> make_platforms(World& world) {
                        .flight = &world.flight(),
                        .epoch = [&world] { return world.epoch(); },
                        .keeps_records = plan.times == cupti_times},
-      world.group(), world.make_shared_memory());
+      world.group(), shm::make_file_memory(plan.rendezvous, world.rank()));
 }
 
 }  // namespace

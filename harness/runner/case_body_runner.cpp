@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/failure_text.hpp"
 #include "harness/world/event_stream.hpp"

@@ -29,13 +29,13 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 
 }  // namespace
 
-ControlPage::Ballot to_ballot(const BodyEnd& end) {
+Ballot to_ballot(const BodyEnd& end) {
   const std::uint64_t flag = end.defect.empty() ? 0 : defective;
   return {.value = end.world_calls << (outcome_bits + 1) | flag | static_cast<std::uint64_t>(end.own),
           .text = end.defect.empty() ? end.reason : end.defect};
 }
 
-BodyEnd from_ballot(const ControlPage::Ballot& ballot) {
+BodyEnd from_ballot(const Ballot& ballot) {
   return {.own = static_cast<Outcome>(ballot.value & ((1U << outcome_bits) - 1)),
           .reason = ballot.text,
           .world_calls = ballot.value >> (outcome_bits + 1),

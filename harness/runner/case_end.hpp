@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/events.hpp"
 
 namespace shardproof {
@@ -23,8 +23,8 @@ struct BodyEnd {
 };
 
 /// An end with a defect has the defect as the ballot's text: no rank goes on after it.
-ControlPage::Ballot to_ballot(const BodyEnd& end);
-BodyEnd from_ballot(const ControlPage::Ballot& ballot);
+Ballot to_ballot(const BodyEnd& end);
+BodyEnd from_ballot(const Ballot& ballot);
 
 struct CaseEnd {
   Outcome outcome = Outcome::passed;

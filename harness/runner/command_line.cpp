@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/subject_name.hpp"
 
 namespace shardproof {
@@ -50,8 +50,8 @@ std::vector<int> ranks_of(std::string_view text) {
   std::vector<int> ranks;
   for (const std::string& part : listed(text)) {
     const std::uint64_t number = number_of("--ranks", part, "how many ranks play a scenario");
-    if (number < 1 || number > ControlPage::max_world_size)
-      throw UsageError(fmt::format("--ranks {}: a world has 1 to {} ranks", part, ControlPage::max_world_size));
+    if (number < 1 || number > ControlPlane::max_world_size)
+      throw UsageError(fmt::format("--ranks {}: a world has 1 to {} ranks", part, ControlPlane::max_world_size));
     ranks.push_back(static_cast<int>(number));
   }
   return ranks;

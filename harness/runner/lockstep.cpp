@@ -245,7 +245,7 @@ class Lockstep {
 
   // Why the case is not run. Empty: run it.
   std::string agree_to_start(const CaseInfo& info, std::uint64_t position) {
-    const ControlPage::Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
+    const Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
     const auto ballots = world_.agree(mine);
     std::string skip;
     for (std::size_t rank = 0; rank < ballots.size(); ++rank) {

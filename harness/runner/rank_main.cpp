@@ -90,7 +90,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
                const ProgramExtension::ServiceMaker& make_service) {
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
   check_plan(plan, cases);
-  World world(plan, rank, membership(program, cases, make_service));
+  World world(plan, rank, membership(program, cases, make_service), connect_process);
   wait_for_debugger_if_asked();
   CatchRun runner(catch_seed(plan));
   const std::string cut_short = run_to_the_end(world, cases, runner);
@@ -110,12 +110,13 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
   for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, cases, make_service));
-  const ThreadWorldShared world_shared = shared_by_threads(plan);
+  const Connection shared = connect_threads(plan);
   wait_for_debugger_if_asked();
   ThreadRuns runs(catch_seed(plan));
-  run_rank_threads(plan, world_shared, [&](int rank) {
+  run_rank_threads(plan, shared, [&](int rank) {
     const auto runner = runs.for_rank();
-    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]), 2 * joining_limit, world_shared);
+    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]),
+                [&](const WorldPlan&) { return shared; });
     run_to_the_end(world, cases, *runner);
   });
 }

@@ -47,7 +47,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 
 }  // namespace
 
-void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared,
+void run_rank_threads(const WorldPlan& plan, const Connection& connection,
                       const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
@@ -58,14 +58,14 @@ void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shar
       const auto take_turns = [&, rank] {
         all_are_there.arrive_and_wait();
         const auto index = static_cast<std::size_t>(rank);
-        const Turns turns(world_shared.scheduler.get(), rank);
+        const Turns turns(connection.scheduler.get(), rank);
         try {
           take_part(rank);
         } catch (const Released&) {
           ends.releases[index] = std::current_exception();
         } catch (const std::exception& error) {
           // No other part reports this to the other ranks: the process lives on with them.
-          world_shared.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
+          connection.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
           ends.errors[index] = std::current_exception();
         }
       };

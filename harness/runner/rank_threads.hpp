@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "harness/protocol/world_plan.hpp"
-#include "harness/world/thread_world_shared.hpp"
+#include "harness/world/connection.hpp"
 
 namespace shardproof {
 
@@ -13,7 +13,7 @@ namespace shardproof {
 ///
 /// A rank that throws any error but Released dooms the world. Rethrows the error of the first rank that threw one, in
 /// order of rank. Without such a rank, rethrows the first Released.
-void run_rank_threads(const WorldPlan& plan, const ThreadWorldShared& world_shared,
+void run_rank_threads(const WorldPlan& plan, const Connection& connection,
                       const std::function<void(int rank)>& take_part);
 
 }  // namespace shardproof

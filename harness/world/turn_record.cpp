@@ -10,7 +10,7 @@
 
 namespace shardproof {
 
-TurnRecord::TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPage> control)
+TurnRecord::TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPlane> control)
     : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)),
       control_(std::move(control)) {
   if (!file_)

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "harness/base/file_descriptor.hpp"
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof {
@@ -17,7 +17,7 @@ class TurnRecord final : public TurnObserver {
  public:
   /// Makes the file (WorldDirectory::turns). Its first line has the turns before the first case; each case adds a line.
   /// Throws std::system_error with the file's name if it cannot be made or exists already.
-  TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPage> control);
+  TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPlane> control);
 
   void began(std::string_view name) override;
   void given(std::optional<int> rank) override;
@@ -27,7 +27,7 @@ class TurnRecord final : public TurnObserver {
   void write(std::string_view text) const;
 
   FileDescriptor file_;
-  std::shared_ptr<ControlPage> control_;
+  std::shared_ptr<ControlPlane> control_;
 };
 
 }  // namespace shardproof

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 
 namespace shardproof {
 

@@ -17,8 +17,6 @@
 #include "harness/base/json_text.hpp"
 #include "harness/base/random.hpp"
 #include "harness/control/flight_ring.hpp"
-#include "harness/fabric/shm/region.hpp"
-#include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
@@ -40,13 +38,6 @@ void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Me
                                   .suite_version = membership.suite_version,
                                   .build = membership.build,
                                   .protocol = Listing::current_protocol});
-}
-
-// A rank that is a process maps the launcher's control page.
-ThreadWorldShared furnished(ThreadWorldShared world_shared, const WorldPlan& plan) {
-  if (!world_shared.control)
-    world_shared.control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce));
-  return world_shared;
 }
 
 /// The time that a launcher may need to examine hanging ranks, with a reserve.
@@ -85,14 +76,14 @@ std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
 
 }  // namespace
 
-World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milliseconds for_others_to_come,
-             ThreadWorldShared world_shared)
+World::World(WorldPlan plan, int rank, Membership membership, const Connector& connect,
+             std::chrono::milliseconds for_others_to_come)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(WorldDirectory{plan_.directory}.rank_stream(rank))),
-      world_shared_((begin_stream(*stream_, plan_, rank, membership_), furnished(std::move(world_shared), plan_))),
-      control_(*world_shared_.control),
+      connection_((begin_stream(*stream_, plan_, rank, membership_), connect(plan_))),
+      control_(*connection_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this),
       service_(std::move(membership_.service)) {
@@ -100,16 +91,15 @@ World::World(WorldPlan plan, int rank, Membership membership, std::chrono::milli
     throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size,
                                     control_.world_size()));
   }
-  check_kind(plan_, rank_, world_shared_.memory != nullptr);
+  check_kind(plan_, rank_, connection_.has_thread_ranks);
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
-  making_ = std::make_unique<ShmWorld>(ShmContext{.control = &control_,
-                                                  .store = &store_,
-                                                  .directory = plan_.rendezvous,
-                                                  .epoch = [this] { return epoch_; },
-                                                  .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                                                  .rank = rank_,
-                                                  .memory = world_shared_.memory});
+  making_ = connection_.make_fabric({.control = &control_,
+                                     .store = &store_,
+                                     .directory = plan_.rendezvous,
+                                     .epoch = [this] { return epoch_; },
+                                     .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                                     .rank = rank_});
   meet(for_others_to_come);
   group_ = watch_world(making_->join(), notes_.calls);
   service_->join(*this);
@@ -145,7 +135,7 @@ std::string World::missing(const CaseInfo& info) const {
   return service_->missing(info);
 }
 
-std::vector<ControlPage::Ballot> World::agree(const ControlPage::Ballot& mine) {
+std::vector<Ballot> World::agree(const Ballot& mine) {
   // Other ranks may still be in their bodies, and use up the case's time there. Then their launcher needs time to
   // examine them.
   const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.time_for(position()) + for_evidence;
@@ -164,7 +154,7 @@ void World::begin(const CaseInfo& info, std::uint64_t position) {
   notes_ = {.info = &info, .seed = seed_of(plan_.seed, info)};
   service_->begin_case();
   epoch_ = static_cast<std::uint32_t>(position + 1);
-  if (world_shared_.scheduler) world_shared_.scheduler->begin(epoch_, info.id, notes_.seed);
+  if (connection_.scheduler) connection_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
   control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());
@@ -193,10 +183,6 @@ void World::check_case() {
     notes_.calls.released = true;
     throw;
   }
-}
-
-std::shared_ptr<shm::SharedMemory> World::make_shared_memory() const {
-  return world_shared_.memory ? world_shared_.memory : shm::make_file_memory(plan_.rendezvous, rank_);
 }
 
 void World::abort(AbortReason reason, std::string_view text) {

@@ -1,7 +1,7 @@
 // One rank's membership in its world. The rank joins once and leaves once. Between the two it starts and ends cases
 // together with its peers.
 //
-// This folder knows the control page, the file store and the fabric. It does not know Catch2, nor how cases are declared
+// A World knows the interfaces of control plane and fabric, and the file store. It does not know Catch2, nor how cases are declared
 // (harness/cases), nor engines and devices: a program adds those by a CaseService. It knows launchers only by their
 // plan.
 #pragma once
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -16,20 +17,19 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/world/case_service.hpp"
+#include "harness/world/connection.hpp"
 #include "harness/world/rank.hpp"
-#include "harness/world/thread_world_shared.hpp"
 #include "harness/world/watched_group.hpp"
 
 namespace shardproof {
 
 class EventStream;
 class FlightRing;
-class ShmWorld;
 
 /// The ranks of a world are of different kinds, or the plan asks for something that this program does not have. The
 /// text names both ranks and both values.
@@ -65,15 +65,17 @@ struct CaseNotes {
 
 class World {
  public:
+  using Connector = std::function<Connection(const WorldPlan&)>;
+
   /// Joins the world. Returns when all ranks of the plan are there and of one kind. The rank's event stream begins
-  /// before that. `world_shared`: for ranks that are threads of one process, the same object for all of them.
+  /// before that, and so before the call of `connect`, which reaches the other ranks.
   ///
   /// Throws
   /// - WorldMismatch if the ranks differ,
   /// - Released if the world was doomed meanwhile,
   /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
-  World(WorldPlan plan, int rank, Membership membership,
-        std::chrono::milliseconds for_others_to_come = 2 * joining_limit, ThreadWorldShared world_shared = {});
+  World(WorldPlan plan, int rank, Membership membership, const Connector& connect,
+        std::chrono::milliseconds for_others_to_come = 2 * joining_limit);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -90,7 +92,7 @@ class World {
 
   /// All ranks must call it equally often. Throws Released if the world is doomed. A rank that does not come in time
   /// dooms the world.
-  std::vector<ControlPage::Ballot> agree(const ControlPage::Ballot& mine);
+  std::vector<Ballot> agree(const Ballot& mine);
 
   /// Starts the case at this position of the plan. Later waits belong to its epoch, and the launcher's clock for the
   /// case runs.
@@ -124,8 +126,6 @@ class World {
   /// which is every rank's own error. Returns if no error ends the case.
   void check_case();
   FlightRing& flight() const { return control_.flight(rank_); }
-  /// Memory that this rank can share with its peers.
-  std::shared_ptr<shm::SharedMemory> make_shared_memory() const;
 
  private:
   void meet(std::chrono::milliseconds for_others_to_come);
@@ -134,13 +134,13 @@ class World {
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
-  ThreadWorldShared world_shared_;
-  ControlPage& control_;
+  Connection connection_;
+  ControlPlane& control_;
   FileStore store_;
   Progress progress_;
   std::uint32_t epoch_ = 0;
   CaseNotes notes_;
-  std::unique_ptr<ShmWorld> making_;  ///< until all ranks have joined their group
+  std::unique_ptr<Fabric> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;
   Rank self_;
   std::unique_ptr<CaseService> service_;  ///< destroyed before the group that it uses

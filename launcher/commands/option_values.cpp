@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -64,9 +64,9 @@ std::vector<int> ranks(std::string_view option, std::span<const std::string> tex
   for (const std::string& text : texts) {
     for (const std::string_view part : parts(text)) {
       const auto rank = number<int>(part);
-      if (!rank || *rank < 0 || *rank >= ControlPage::max_world_size)
+      if (!rank || *rank < 0 || *rank >= ControlPlane::max_world_size)
         throw wrong(option, text,
-                    fmt::format("ranks from 0 to {}; several are given as 0,2", ControlPage::max_world_size - 1));
+                    fmt::format("ranks from 0 to {}; several are given as 0,2", ControlPlane::max_world_size - 1));
       found.push_back(*rank);
     }
   }
@@ -78,10 +78,10 @@ std::vector<int> world_sizes(std::span<const std::string> texts) {
   for (const std::string& text : texts) {
     for (const std::string_view part : parts(text)) {
       const auto size = number<int>(part);
-      if (!size || *size < 1 || *size > ControlPage::max_world_size)
+      if (!size || *size < 1 || *size > ControlPlane::max_world_size)
         throw wrong(
             "--ranks", text,
-            fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPage::max_world_size));
+            fmt::format("a world has 1 to {} ranks; several sizes are given as 2,4", ControlPlane::max_world_size));
       sizes.push_back(*size);
     }
   }

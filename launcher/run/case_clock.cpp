@@ -10,7 +10,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0);
 }
 
-CaseClock::CaseClock(const WorldPlan& plan, const ControlPage& page, std::chrono::milliseconds joining)
+CaseClock::CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chrono::milliseconds joining)
     : plan_(plan),
       page_(page),
       joining_(joining),

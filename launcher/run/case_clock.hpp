@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof::launcher {
@@ -17,7 +17,7 @@ namespace shardproof::launcher {
 class CaseClock {
  public:
   /// `joining`: the time limit for a rank to begin its first case. `plan` and `page` outlive the clock.
-  CaseClock(const WorldPlan& plan, const ControlPage& page, std::chrono::milliseconds joining);
+  CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chrono::milliseconds joining);
 
   /// The caller calls this when all ranks have been started.
   void start(Deadline now);
@@ -43,7 +43,7 @@ class CaseClock {
   Deadline due(int rank, const Progress& progress, Deadline now);
 
   const WorldPlan& plan_;
-  const ControlPage& page_;
+  const ControlPlane& page_;
   std::chrono::milliseconds joining_;
   std::chrono::milliseconds shortest_;  ///< the shortest time limit of the plan's cases
   std::vector<Seen> seen_;

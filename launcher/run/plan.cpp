@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "harness/base/closest.hpp"
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/worker_client/subject.hpp"
@@ -54,9 +54,9 @@ void require_fault(const std::vector<FaultInfo>& faults, const std::string& aske
 
 void require_in_range(const PlanOptions& options) {
   for (const int size : options.ranks) {
-    if (size < 1 || size > ControlPage::max_world_size) {
+    if (size < 1 || size > ControlPlane::max_world_size) {
       throw CommandError(usage,
-                         fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPage::max_world_size));
+                         fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPlane::max_world_size));
     }
   }
   if (options.repeat < 1) throw CommandError(usage, fmt::format("--repeat {}: at least once", options.repeat));

@@ -14,7 +14,7 @@
 #include "harness/base/input_file.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "launcher/run/output.hpp"
 #include "reports/explain/nccl_calls.hpp"
 
@@ -75,8 +75,8 @@ std::filesystem::path listing_file(const RunDirectory& run) { return run.root / 
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
     WorldPlan plan = parse_json(read_input(directory.plan())).get<WorldPlan>();
-    if (plan.size > ControlPage::max_world_size)
-      throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPage::max_world_size));
+    if (plan.size > ControlPlane::max_world_size)
+      throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPlane::max_world_size));
     return plan;
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("the plan of {}, {}: {}", directory.root.string(),

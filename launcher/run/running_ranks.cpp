@@ -7,7 +7,7 @@
 
 namespace shardproof::launcher {
 
-std::vector<int> running_ranks(const ControlPage& page) {
+std::vector<int> running_ranks(const ControlPlane& page) {
   if (const std::optional<int> turn = page.turn()) return {*turn};
   const std::vector<FlightRecord> records = page.flight_records();
   const std::vector<PeerWait> waits = shardproof::waits(records);

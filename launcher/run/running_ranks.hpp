@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 
 namespace shardproof::launcher {
 
 /// The rank that has the turn. If ranks do not take turns: all ranks that do not wait for others. Empty: every rank
 /// waits.
-std::vector<int> running_ranks(const ControlPage& page);
+std::vector<int> running_ranks(const ControlPlane& page);
 
 }  // namespace shardproof::launcher

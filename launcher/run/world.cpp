@@ -15,6 +15,7 @@
 
 #include "harness/base/json_text.hpp"
 #include "harness/base/rank_list.hpp"
+#include "harness/control/control_page.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"

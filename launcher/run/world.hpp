@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
@@ -37,7 +37,7 @@ struct WorldLaunch {
 /// Shows a world's progress, at most once per `interval`.
 struct LiveView {
   std::chrono::milliseconds interval{100};
-  std::function<void(const ControlPage&)> show;
+  std::function<void(const ControlPlane&)> show;
 };
 
 struct WorldOutcome {

@@ -72,7 +72,7 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
   return line.substr(0, width);
 }
 
-const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPage& page) {
+const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPlane& page) {
   Seen& world = worlds_[&plan];
   world = Seen{.ended = plan.cases.size()};
   std::int64_t position = -1;
@@ -158,7 +158,7 @@ std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan
   // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
   const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
   return LiveView{.interval = interval,
-                  .show = [this, &tracker, &plan](const ControlPage& page) { show(tracker.look(plan, page)); }};
+                  .show = [this, &tracker, &plan](const ControlPlane& page) { show(tracker.look(plan, page)); }};
 }
 
 void Terminal::show(const RunProgress& progress) {

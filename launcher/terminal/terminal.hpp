@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
@@ -47,7 +47,7 @@ class ProgressTracker {
   explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) {
     progress_.total = total;
   }
-  const RunProgress& look(const WorldPlan& plan, const ControlPage& page);
+  const RunProgress& look(const WorldPlan& plan, const ControlPlane& page);
   void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 
  private:

@@ -93,7 +93,7 @@ TEST_CASE("a page is found by those of its world only") {
   CHECK_THROWS_MATCHES(ControlPage::create(scratch.file(), 3, "mine"), std::system_error,
                        MessageMatches(ContainsSubstring(scratch.file().string())));
   CHECK_THROWS_AS(ControlPage::create(scratch.file(), 0, "mine"), std::invalid_argument);
-  CHECK_THROWS_AS(ControlPage::create(scratch.file(), ControlPage::max_world_size + 1, "mine"), std::invalid_argument);
+  CHECK_THROWS_AS(ControlPage::create(scratch.file(), ControlPlane::max_world_size + 1, "mine"), std::invalid_argument);
   CHECK_THROWS_AS(ControlPage::create(scratch.file().string() + "2", 2, std::string(97, 'n')), std::invalid_argument);
 }
 

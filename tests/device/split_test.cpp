@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 

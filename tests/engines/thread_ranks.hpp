@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 
 namespace shardproof {

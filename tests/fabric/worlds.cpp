@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 
 namespace shardproof::testing {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "fixtures/engines/reference.hpp"
+#include "harness/control/control_page.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"

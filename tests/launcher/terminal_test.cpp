@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "harness/control/control_page.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "tests/launcher/temporary.hpp"
 

@@ -30,7 +30,7 @@ Watched watch(const TemporaryDirectory& directory, std::vector<std::string> case
   watched.plan.cases = std::move(cases);
   watched.plan.case_timeout = 1000s;
   const LiveView view{.interval = 10ms,
-                      .show = [&](const ControlPage& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
+                      .show = [&](const ControlPlane& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
   watched.outcome = run_world(watched.plan, {directory / "world"}, launch, view);
   return watched;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/faults/wrappers.hpp"
 #include "harness/scenario/builder.hpp"

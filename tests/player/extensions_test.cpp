@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/builder.hpp"
 #include "tests/player/simulated.hpp"

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/player/player.hpp"

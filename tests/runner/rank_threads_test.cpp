@@ -1,6 +1,8 @@
 // Ranks as threads of this process: what becomes of the others when one of them cannot go on?
 #include "harness/runner/rank_threads.hpp"
 
+#include "harness/control/control_page.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <chrono>
@@ -27,8 +29,8 @@ class Nobody final : public TurnObserver {
 
 const Deadline far = std::chrono::steady_clock::now() + std::chrono::hours(1);
 
-ThreadWorldShared world_shared(int ranks, std::shared_ptr<SeededScheduler> scheduler) {
-  ThreadWorldShared shared;
+Connection connection_of(int ranks, std::shared_ptr<SeededScheduler> scheduler) {
+  Connection shared;
   shared.control = std::make_shared<ControlPage>(ControlPage::anonymous(ranks));
   shared.scheduler = std::move(scheduler);
   if (shared.scheduler) shared.control->wait_by(shared.scheduler);
@@ -47,7 +49,7 @@ TEST_CASE("every rank has a thread of its own") {
   std::mutex mutex;
   std::set<int> ranks;
   std::set<std::thread::id> threads;
-  run_rank_threads(plan_for(5), world_shared(5, nullptr), [&](int rank) {
+  run_rank_threads(plan_for(5), connection_of(5, nullptr), [&](int rank) {
     const std::lock_guard lock(mutex);
     ranks.insert(rank);
     threads.insert(std::this_thread::get_id());
@@ -61,8 +63,7 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
   Nobody nobody;
   for (const bool by_turns : {false, true}) {
     INFO("by turns: " << by_turns);
-    const ThreadWorldShared shared =
-        world_shared(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
+    const Connection shared = connection_of(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
     int released = 0;
     std::mutex mutex;
     const auto take_part = [&](int rank) {
@@ -83,7 +84,7 @@ TEST_CASE("a rank that cannot go on dooms the world of the others, and is the on
 }
 
 TEST_CASE("where all ranks were released, that is what is said") {
-  const ThreadWorldShared shared = world_shared(2, nullptr);
+  const Connection shared = connection_of(2, nullptr);
   shared.control->doom({-1, AbortReason::interrupted, "by hand"});
   CHECK_THROWS_AS(run_rank_threads(plan_for(2), shared, [&](int rank) { shared.control->agree(rank, {}, far); }),
                   Released);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "harness/control/control_page.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/scenario/builder.hpp"

@@ -13,10 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/protocol/run_directory.hpp"
+#include "harness/world/connection.hpp"
 #include "harness/world/event_stream.hpp"
 #include "harness/world/seeded_scheduler.hpp"
-#include "harness/world/thread_world_shared.hpp"
 #include "harness/world/world.hpp"
 
 using namespace shardproof;
@@ -89,7 +90,7 @@ TEST_CASE("Ranks join, talk, and leave in order") {
   std::vector<std::uint64_t> seeds(6);
   const auto errors = ground.run([&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    World world(ground.plan, rank, member());
+    World world(ground.plan, rank, member(), connect_process);
     world.begin(first, 0);
     sums[at] = world.self().world().all_reduce(iota(static_cast<float>(rank), 1)).to_doubles().at(0);
     expect(world.self().index() == rank, "its own index");
@@ -127,7 +128,7 @@ TEST_CASE("Ranks of different kinds do not become a world; every rank says who d
   const auto errors = ground.run([&](int rank) {
     Membership mine = member();
     if (rank == 2) mine.build = "other";
-    World world(ground.plan, rank, std::move(mine));
+    World world(ground.plan, rank, std::move(mine), connect_process);
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("build: rank 0 has \"b\", rank 2 has \"other\""));
@@ -139,7 +140,7 @@ TEST_CASE("A plan for another number of ranks than the control page is refused")
   const Ground ground(1);
   WorldPlan plan = ground.plan;
   plan.size = 2;
-  CHECK_THROWS_AS(World(plan, 0, member()), WorldMismatch);
+  CHECK_THROWS_AS(World(plan, 0, member(), connect_process), WorldMismatch);
 }
 
 TEST_CASE("A rank that is a process does not take the fabric of threads, nor the other way round") {
@@ -147,11 +148,11 @@ TEST_CASE("A rank that is a process does not take the fabric of threads, nor the
   WorldPlan plan = ground.plan;
   plan.fabric = thread_fabric;
   CHECK_THROWS_WITH(
-      World(plan, 0, member()),
+      World(plan, 0, member(), connect_process),
       ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; there is: shm"));
   const Ground other(1);
   std::filesystem::create_directories(other.plan.directory);
-  CHECK_THROWS_AS(World(other.plan, 0, member(), 1s, shared_by_threads(other.plan)), WorldMismatch);
+  CHECK_THROWS_AS(World(other.plan, 0, member(), connect_threads, 1s), WorldMismatch);
 }
 
 TEST_CASE("Ranks that are threads share their page and take turns, and leave a record of them") {
@@ -161,24 +162,24 @@ TEST_CASE("Ranks that are threads share their page and take turns, and leave a r
   std::filesystem::create_directories(plan.directory);
   const CaseInfo only = info("s/only[W=3]");
   {
-    const ThreadWorldShared world_shared = shared_by_threads(plan);
+    const Connection shared = connect_threads(plan);
     const auto errors = ground.run([&](int rank) {
-      world_shared.scheduler->enter(rank);
+      shared.scheduler->enter(rank);
       {
-        World world(plan, rank, member(), 60s, world_shared);
+        World world(plan, rank, member(), [&](const WorldPlan&) { return shared; }, 60s);
         world.begin(only, 0);
-        expect(world_shared.control->turn() == rank, "its own turn");
+        expect(shared.control->turn() == rank, "its own turn");
         world.self().world().barrier();
         world.body_ended();
         world.agree({});
         world.leave();
       }
-      world_shared.scheduler->leave();
+      shared.scheduler->leave();
     });
     CHECK(errors == std::vector<std::string>(3));
-    CHECK(world_shared.control->progress(2).left);
-    CHECK_FALSE(world_shared.control->turn());
-    CHECK_THROWS_WITH(shared_by_threads(plan), ContainsSubstring("record of turns"));
+    CHECK(shared.control->progress(2).left);
+    CHECK_FALSE(shared.control->turn());
+    CHECK_THROWS_WITH(connect_threads(plan), ContainsSubstring("record of turns"));
   }
   std::ifstream record(WorldDirectory{plan.directory}.turns());
   std::string joining, line;
@@ -191,7 +192,7 @@ TEST_CASE("Ranks that are threads share their page and take turns, and leave a r
 
 TEST_CASE("A rank that does not come is named when the time is up") {
   const Ground ground(2);
-  CHECK_THROWS_AS(World(ground.plan, 0, member(), std::chrono::milliseconds(20)), DeadlineExceeded);
+  CHECK_THROWS_AS(World(ground.plan, 0, member(), connect_process, std::chrono::milliseconds(20)), DeadlineExceeded);
 }
 
 TEST_CASE("An abort of the running case releases the others, and only from this case") {
@@ -199,7 +200,7 @@ TEST_CASE("An abort of the running case releases the others, and only from this 
   const CaseInfo first = info("s/first[W=2]");
   std::vector<int> culprits(2, -2);
   const auto errors = ground.run([&](int rank) {
-    World world(ground.plan, rank, member());
+    World world(ground.plan, rank, member(), connect_process);
     for (const std::uint64_t position : {0U, 1U}) {
       world.begin(first, position);
       if (position == 0 && rank == 1) {
@@ -227,7 +228,7 @@ TEST_CASE("An abort of the running case releases the others, and only from this 
 TEST_CASE("A doomed world lets nobody wait") {
   const Ground ground(2);
   const auto errors = ground.run([&](int rank) {
-    World world(ground.plan, rank, member());
+    World world(ground.plan, rank, member(), connect_process);
     world.agree({});
     if (rank == 1) world.doom(AbortReason::error, "cannot go on");
     world.agree({});
@@ -237,7 +238,7 @@ TEST_CASE("A doomed world lets nobody wait") {
 
 TEST_CASE("Parameters are read in the type asked for, and say what is wrong with them") {
   const Ground ground(1);
-  World world(ground.plan, 0, member());
+  World world(ground.plan, 0, member(), connect_process);
   CaseInfo mine = info("s/c[W=1,flag=true,n=-3,x=0.5]");
   mine.params = {{"W", "1"}, {"flag", "true"}, {"n", "-3"}, {"x", "0.5"}};
   world.begin(mine, 0);
@@ -253,7 +254,7 @@ TEST_CASE("Parameters are read in the type asked for, and say what is wrong with
 
 TEST_CASE("A case that needs a subject cannot run where there is none") {
   const Ground ground(1);
-  const World world(ground.plan, 0, member());
+  const World world(ground.plan, 0, member(), connect_process);
   CaseInfo mine = info("s/c[W=1]");
   CHECK(world.missing(mine).empty());
   mine.needs = {"timeline", "serial"};

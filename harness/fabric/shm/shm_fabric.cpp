@@ -44,14 +44,15 @@ std::vector<int> all_ranks(int world_size) {
 
 }  // namespace
 
-ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std::make_shared<shm::RankContext>()) {
+ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMemory> memory)
+    : store_(context.store), rank_(std::make_shared<shm::RankContext>()) {
   const int size = context.control->world_size();
   rank_->control = context.control;
   rank_->epoch = context.epoch;
   rank_->give_up_at = context.give_up_at ? context.give_up_at : after(context.timeout * ranks_per_core(size));
   rank_->rank = context.rank;
   rank_->detect_deadlock = context.detect_deadlock;
-  rank_->memory = context.memory ? context.memory : shm::make_file_memory(context.directory, context.rank);
+  rank_->memory = memory ? std::move(memory) : shm::make_file_memory(context.directory, context.rank);
   rank_->slot_bytes = slot_bytes_for(size);
   if (context.rank != 0 || size == 1) return;
   try {
@@ -65,11 +66,11 @@ ShmWorld::ShmWorld(const ShmContext& context) : store_(context.store), rank_(std
   }
 }
 
-ShmWorld::~ShmWorld() {
+ShmFabric::~ShmFabric() {
   if (region_) region_->drop_name();
 }
 
-std::shared_ptr<Group> ShmWorld::join() const {
+std::shared_ptr<Group> ShmFabric::join() {
   const int size = rank_->control->world_size();
   std::shared_ptr<shm::Region> region = region_;
   if (rank_->rank != 0) {
@@ -79,8 +80,8 @@ std::shared_ptr<Group> ShmWorld::join() const {
   return std::make_shared<shm::ShmGroup>(rank_, "world", world_id, all_ranks(size), std::move(region));
 }
 
-std::shared_ptr<Group> make_shm_world(const ShmContext& context) {
-  const ShmWorld making(context);
+std::shared_ptr<Group> make_shm_world(const FabricContext& context) {
+  ShmFabric making(context);
   auto world = making.join();
   world->barrier("join");
   return world;

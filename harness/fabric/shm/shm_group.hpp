@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/fabric/group.hpp"
 #include "harness/fabric/shm/meeting.hpp"
 #include "harness/fabric/shm/region.hpp"
@@ -21,7 +21,7 @@ namespace shardproof::shm {
 
 /// One rank's side of a world. All groups of the rank share it.
 struct RankContext {
-  ControlPage* control = nullptr;
+  ControlPlane* control = nullptr;
   std::function<std::uint32_t()> epoch;
   std::function<Deadline(Deadline now)> give_up_at;  ///< the time at which a wait that begins now gives up
   int rank = 0;                      ///< in the world

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
 

@@ -1,0 +1,32 @@
+// Connection is how one rank reaches the other ranks of its world: the control plane, the fabric, and the scheduler of
+// turns. The rank's World gets it from the code that starts the rank.
+#pragma once
+
+#include <memory>
+
+#include "harness/control/control_plane.hpp"
+#include "harness/fabric/fabric.hpp"
+
+namespace shardproof {
+
+class SeededScheduler;
+class TurnRecord;
+struct WorldPlan;
+
+struct Connection {
+  std::shared_ptr<ControlPlane> control;
+  FabricMaker make_fabric;
+  bool has_thread_ranks = false;  ///< The ranks of the world are threads of one process.
+  std::shared_ptr<TurnRecord> turns = nullptr;           ///< nullptr: ranks do not take turns
+  std::shared_ptr<SeededScheduler> scheduler = nullptr;  ///< nullptr: ranks do not take turns
+};
+
+// Both throw std::system_error or std::runtime_error with the name of the file that cannot be opened or made.
+
+/// For a rank that is a process: it maps the files of its launcher and its peers.
+Connection connect_process(const WorldPlan& plan);
+/// For ranks that are threads of one process, in a plan whose fabric is `thread`. All ranks share the connection: one
+/// mapping of all shared memory, at the same addresses.
+Connection connect_threads(const WorldPlan& plan);
+
+}  // namespace shardproof
