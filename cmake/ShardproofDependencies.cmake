@@ -51,7 +51,8 @@ find_package(dlpack CONFIG QUIET)
 if(dlpack_FOUND)
   message(STATUS "dlpack: ${dlpack_DIR}")
 else()
-  message(FATAL_ERROR "The header of DLPack is not installed, in which subjects in C get their tensors. On Debian it is the package "
+  message(FATAL_ERROR
+    "The header of DLPack is not installed, in which subjects in C get their tensors. On Debian it is the package "
     "libdlpack-dev; else install https://github.com/dmlc/dlpack with its CMake and put where it is into CMAKE_PREFIX_PATH.")
 endif()
 
@@ -82,7 +83,8 @@ include(Catch)  # catch_discover_tests
 find_package(CUDAToolkit 12 QUIET)  # CUDA 12 is the first version whose nvcc compiles C++20
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_ENVIRONMENT_PATH)
+find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS}
+  NO_CMAKE_ENVIRONMENT_PATH)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY CUPTI_INCLUDE_DIR)
 set(SHARDPROOF_CUDA OFF)
 if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY AND NOT SHARDPROOF_SANITIZE)  # for host code only

@@ -25,7 +25,8 @@ add_dependencies(shardproof_package ${programs} shardproof_main shardproof_play_
 
 # A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
 if(SHARDPROOF_DOWNLOADED)
-  install(CODE "message(FATAL_ERROR \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, and build again.\")")
+  install(CODE
+    "message(FATAL_ERROR \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, and build again.\")")
   return()
 endif()
 
@@ -69,11 +70,14 @@ if(TARGET shardproof_cuda)
 endif()
 
 # Example engines, and the package that the Python engines use.
-install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof" USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python" FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof"
+  USE_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python"
+  FILES_MATCHING PATTERN "*.py")
 
 install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
-configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in" "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
   INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/shardproof-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_DIR}/shardproof-config-version.cmake"

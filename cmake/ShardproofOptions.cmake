@@ -15,7 +15,8 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this sloppiness ccache caches no file that reads a precompiled header. Ours contain no __DATE__, and macros
   # are in the command line. CCACHE_DEPEND uses the dependencies that the compiler writes anyway. So ccache does not run
   # the preprocessor for each file that is not in the cache.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
@@ -83,7 +84,8 @@ endif()
 # rooms, once with Catch2 for targets with cases, and once more for tests, which have other options
 # (tests/CMakeLists.txt). Files must compile without them, because users who embed this tree may have
 # CMAKE_DISABLE_PRECOMPILE_HEADERS. The presets `tidy` and `bench` have it, too.
-set(SHARDPROOF_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <optional> <span> <stdexcept> <string> <vector> <fmt/format.h>)
+set(SHARDPROOF_HEADERS <algorithm> <array> <chrono> <filesystem> <functional> <map> <optional> <span> <stdexcept>
+  <string> <vector> <fmt/format.h>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # Not for GCC: loading the larger precompiled header would take it longer than reading the rest.
   list(APPEND SHARDPROOF_HEADERS <nlohmann/json.hpp>)
@@ -92,13 +94,15 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/headers.cpp" CONTENT "// Nothing bu
 function(shardproof_precompile name)
   cmake_parse_arguments(PRECOMPILE "" "" "HEADERS;LINK" ${ARGN})
   add_library(${name} OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/headers.cpp")
-  target_link_libraries(${name} PRIVATE shardproof_options nlohmann_json::nlohmann_json shardproof_fmt ${PRECOMPILE_LINK})
+  target_link_libraries(${name} PRIVATE shardproof_options nlohmann_json::nlohmann_json shardproof_fmt
+    ${PRECOMPILE_LINK})
   target_precompile_headers(${name} PRIVATE ${SHARDPROOF_HEADERS} ${PRECOMPILE_HEADERS})
 endfunction()
 shardproof_precompile(shardproof_headers)
 function(shardproof_precompile_cases name)
   shardproof_precompile(${name}
-    HEADERS <catch2/catch_test_macros.hpp> <catch2/generators/catch_generators.hpp> <catch2/matchers/catch_matchers_string.hpp>
+    HEADERS <catch2/catch_test_macros.hpp> <catch2/generators/catch_generators.hpp>
+    <catch2/matchers/catch_matchers_string.hpp>
     LINK Catch2::Catch2)
 endfunction()
 shardproof_precompile_cases(shardproof_case_headers)

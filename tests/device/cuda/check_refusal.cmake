@@ -1,7 +1,8 @@
 # A backend that cannot be used ends a run as infrastructure that failed: with its reason, whole, on one line, and no
 # crash. cmake -D SHARDPROOF=… -D WORKER=… -D MODULE=… -D SCRATCH=… -D "REASON=…" -P check_refusal.cmake
 file(REMOVE_RECURSE "${SCRATCH}")
-execute_process(COMMAND "${SHARDPROOF}" run overlap --ranks 2 --worker "${WORKER}" --device cuda --backend "${MODULE}" --out "${SCRATCH}"
+execute_process(COMMAND "${SHARDPROOF}" run overlap --ranks 2 --worker "${WORKER}" --device cuda --backend "${MODULE}"
+  --out "${SCRATCH}"
   RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 3)
   message(FATAL_ERROR "expected exit code 3, got ${code}:\n${said}")
