@@ -37,10 +37,10 @@ inline std::string in_time(double ns) {
   return fmt::format("{:.3g} ns", ns);
 }
 
-/// Prints `| what | goal | measured | beside it | goal met |`. `beside` is the measurement for comparison.
-inline void print_row(std::string_view what, std::string_view goal, std::string_view measured, std::string_view beside,
-                      bool met) {
-  fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, beside, met ? "yes" : "**no**");
+/// Prints `| what | goal | measured | compared with | goal met |`.
+inline void print_row(std::string_view what, std::string_view goal, std::string_view measured,
+                      std::string_view compared_with, bool met) {
+  fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, compared_with, met ? "yes" : "**no**");
   std::fflush(stdout);
 }
 

@@ -14,11 +14,12 @@ package_group() {
   case $1 in
     # Only tests need Python, but CMake looks for it when it configures them.
     build)
-      printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev libdlpack-dev \
-        libmimalloc-dev python3-minimal
+      printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev \
+        libdlpack-dev libmimalloc-dev python3-minimal
       ;;
     check)
-      printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 python3-jsonschema libcjson-dev
+      printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 \
+        python3-jsonschema libcjson-dev
       ;;
     pytorch) printf '%s\n' python3 python3-venv ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;
@@ -35,7 +36,9 @@ missing_packages() {
   done <<<"$have"
   for package in "$@"; do
     version=${installed[$package]:-}
-    if [[ ! $version ]] || { [[ $package == catch2 ]] && dpkg --compare-versions "$version" lt 3.4; }; then printf '%s\n' "$package"; fi
+    if [[ ! $version ]] || { [[ $package == catch2 ]] && dpkg --compare-versions "$version" lt 3.4; }; then
+      printf '%s\n' "$package"
+    fi
   done
 }
 
@@ -79,8 +82,9 @@ ensure_packages() {
     for tool in g++ cmake ninja; do command -v "$tool" >/dev/null || absent+=("$tool"); done
     ((${#absent[@]} > 0)) || return 0 # CMake will report missing libraries
     say "shardproof: this system has no apt-get, and lacks: ${absent[*]}"
-    say "Install with its own package manager, then call again: a C++20 compiler (g++ 12 or later), CMake 3.25, Ninja, Catch2 3.4, CLI11 2,"
-    say "nlohmann_json 3.9, fmt 9, Eigen 3.4, each of this version or later, and DLPack (docs/building.md)."
+    say "Install these with the system's package manager, in these versions or later, then call the script again:"
+    say "a C++20 compiler (g++ 12), CMake 3.25, Ninja, Catch2 3.4, CLI11 2, nlohmann_json 3.9, fmt 9, Eigen 3.4," \
+      "DLPack (docs/building.md)."
     exit "$setup_failed"
   fi
 
@@ -91,29 +95,32 @@ ensure_packages() {
   local become_root=() obstacle=''
   if ((EUID != 0)); then
     become_root=(sudo -n)
-    sudo -n true 2>/dev/null || obstacle='that takes the rights of root, which are not to be had here without a password'
+    sudo -n true 2>/dev/null || obstacle='sudo asks for a password'
   fi
   [[ $allowed == yes ]] || obstacle='--no-install forbids it'
   if [[ $obstacle ]]; then
-    say "shardproof: ${#missing[@]} Debian packages have to be installed first, and $obstacle. As root, run:"
+    say "shardproof: ${#missing[@]} Debian packages are missing." \
+      "This script cannot install them: $obstacle. As root, run:"
     say ""
     say "$commands"
     exit "$setup_failed"
   fi
 
-  say "shardproof: installing ${#missing[@]} Debian packages that are missing. As root, this runs:"
+  say "shardproof: installing ${#missing[@]} missing Debian packages. As root, this script runs:"
   say "$commands"
   mkdir -p "$root/build"
   local log=$root/build/install.log
-  # Installation must not ask questions: it has no terminal to read from, and no dialogs of debconf or needrestart.
-  if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l bash -ec "$commands" </dev/null >"$log" 2>&1; then
+  # Installation has no terminal to read from, so debconf and needrestart must not ask questions.
+  if ! "${become_root[@]}" env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l \
+    bash -ec "$commands" </dev/null >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    say "shardproof: installing failed; everything that was said is in $log"
+    say "shardproof: installing failed; all output is in $log"
     exit "$setup_failed"
   fi
   mapfile -t missing < <(missing_packages "${wanted[@]}")
   ((${#missing[@]} == 0)) ||
-    say "shardproof: this system's release of ${missing[*]} is too old; CMake will look elsewhere (docs/building.md)"
+    say "shardproof: this system's release of ${missing[*]} is too old;" \
+      "CMake will search other folders (docs/building.md)"
 }
 
 # The number of compilers to run at once: the number of cores, but at most the number of free GiB of memory. The largest
@@ -170,23 +177,23 @@ configure_and_build() {
       say "shardproof: configuring ${folder##*/}"
       if ! (cd "$root" && cmake --preset "$preset") >"$folder/configure.log" 2>&1; then
         cat "$folder/configure.log" >&2
-        say "shardproof: configuring failed"
+        say "shardproof: configuring ${folder##*/} failed; CMake's output is above"
         exit "$setup_failed"
       fi
       touch "$folder/build.ninja"
     fi
     if ! NINJA_STATUS='[%f/%t] ' ninja -C "$folder" -j "$(build_jobs)" "$@" 2>&1 | show_build "${folder##*/}"; then
-      say "shardproof: building failed"
+      say "shardproof: building ${folder##*/} failed; the compiler's output is above"
       exit "$setup_failed"
     fi
   ) 9>"$folder/.lock"
 }
 
-# -- PyTorch, on request: in its own environment, and nowhere else on the machine.
+# -- PyTorch, on request, in its own environment.
 
 readonly pytorch_home=$root/build/pytorch pytorch_package=$root/fixtures/pytorch
 # Measured for 2.15.0: the size of the wheel, and the installed size with all dependencies.
-readonly pytorch_sizes='its wheel is 0.54 GB, and with what it depends on it takes 5.4 GB there'
+readonly pytorch_sizes='its wheel is 0.54 GB, and with its dependencies it takes 5.4 GB'
 
 # PYTHONPATH and PYTHONHOME would take precedence over the environment's own packages.
 readonly without_python_path=(env -u PYTHONPATH -u PYTHONHOME)
@@ -205,7 +212,8 @@ is_pytorch_ready() {
   installed=$("${without_python_path[@]}" "$pytorch_home/bin/python" -c "$versions" 2>/dev/null) || return 1
   [[ $installed == "$version"[+\ ]* ]] && has_pytorch || return 1
   cmp -s "$pytorch_package/pyproject.toml" "$pytorch_home/package/pyproject.toml" &&
-    diff -rq --exclude=__pycache__ --exclude='*.egg-info' "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
+    diff -rq --exclude=__pycache__ --exclude='*.egg-info' \
+      "$pytorch_package/src" "$pytorch_home/package/src" >/dev/null 2>&1
 }
 
 # The environment's Python may be gone. Its pip may be missing if its creation was interrupted.
@@ -223,7 +231,8 @@ pytorch_commands() {
     printf 'python3 -m venv %s\n' "$home"
   fi
   printf 'cp -r %q %s/new\n' "$pytorch_package" "$home"
-  printf "${without_python_path[*]} %s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" "$home" "$home"
+  printf "${without_python_path[*]} %s/bin/pip install --no-input --disable-pip-version-check %s/new'[pytorch]'\n" \
+    "$home" "$home"
   printf 'rm -rf %s/package\n' "$home"
   printf 'mv %s/new %s/package\n' "$home" "$home"
 }
@@ -232,17 +241,17 @@ pytorch_commands() {
 announce_pytorch() {
   local allowed=$1 commands=$2 what
   if has_pytorch; then
-    what='the private environment of PyTorch is not that of this tree'
+    what="PyTorch's private environment does not match this tree"
   else
-    what="PyTorch $(pytorch_version) is to be installed into a private environment; $pytorch_sizes"
+    what="PyTorch $(pytorch_version) is not installed in build/pytorch; $pytorch_sizes"
   fi
   if [[ $allowed != yes ]]; then
-    say "shardproof: $what. --no-install forbids that; run:"
+    say "shardproof: $what. --no-install forbids this script to install it; run:"
     say ""
     say "$commands"
     exit "$setup_failed"
   fi
-  say "shardproof: $what. This runs:"
+  say "shardproof: $what. This script runs:"
   say "$commands"
 }
 
@@ -254,11 +263,11 @@ ensure_pytorch() {
   mkdir -p "$root/build"
   (
     flock 9 # two calls at once in one checkout take turns
-    if is_pytorch_ready; then exit 0; fi # the other one has made it, and its ranks may run from it
+    if is_pytorch_ready; then exit 0; fi # another call has installed it, and its ranks may use it
     if ! has_environment && ! can_make_environments; then
       ensure_packages "$allowed" pytorch
       if ! can_make_environments; then
-        say "shardproof: PyTorch's environment takes Python 3.11 or later with its module venv;" \
+        say "shardproof: PyTorch's environment needs Python 3.11 or later with its module venv;" \
           "python3 is $(python3 --version 2>&1 || true)"
         exit "$setup_failed"
       fi
@@ -267,7 +276,7 @@ ensure_pytorch() {
     announce_pytorch "$allowed" "$commands"
     if ! bash -ec "$commands" </dev/null >"$log" 2>&1 || ! is_pytorch_ready; then
       tail -n 20 "$log" >&2
-      say "shardproof: installing PyTorch failed; everything that was said is in $log"
+      say "shardproof: installing PyTorch failed; all output is in $log"
       exit "$setup_failed"
     fi
   ) 9>"$root/build/.pytorch.lock"

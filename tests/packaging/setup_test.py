@@ -1,4 +1,5 @@
-"""Tests of the common set-up of ./run and ./test: the commands that it would give to root, on different machines."""
+"""Tests of cmake/setup.sh, the common functions of ./run and ./test: for example, the commands that root would run on
+different machines."""
 
 import json
 import os
@@ -41,7 +42,7 @@ Signed-By:
 
 
 def backports_source(**files):
-    """The lines that the script makes of these APT source files."""
+    """The lines that the script writes for these APT source files."""
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for name, text in files.items():
@@ -74,18 +75,19 @@ class BackportsSource(unittest.TestCase):
             ],
         )
 
-    def test_keeps_a_key_that_stands_in_the_source(self):
+    def test_keeps_a_key_in_the_text_of_the_source(self):
         self.assertIn(" abc", backports_source(debian_sources=INLINE_KEY))
 
     def test_reads_one_line_sources(self):
         self.assertEqual(
             backports_source(
-                sources_list="# deb http://old.example/debian bookworm main\ndeb [arch=amd64] http://mirror.example/debian bookworm main\n"
+                sources_list="# deb http://old.example/debian bookworm main\n"
+                "deb [arch=amd64] http://mirror.example/debian bookworm main\n"
             ),
             ["bookworm-backports.list", "deb [arch=amd64] http://mirror.example/debian bookworm-backports main"],
         )
 
-    def test_adds_nothing_where_there_is_one(self):
+    def test_adds_nothing_to_a_machine_with_backports(self):
         for name, text in {
             "a_list": "deb http://mirror.example/debian bookworm-backports main\n",
             "b_sources": DEB822.replace("bookworm bookworm-updates", "bookworm-backports"),
@@ -104,7 +106,8 @@ class BackportsSource(unittest.TestCase):
 class Install(unittest.TestCase):
     def test_takes_only_catch2_from_the_backports(self):
         made = bash(
-            "on_bookworm() { true; }; backports_source() { printf 'x.list\\ndeb some where\\n'; }; install_commands g++ catch2"
+            "on_bookworm() { true; }; backports_source() { printf 'x.list\\ndeb some where\\n'; };"
+            "install_commands g++ catch2"
         )
         self.assertEqual(
             made.stdout.splitlines(),
@@ -135,10 +138,10 @@ class Install(unittest.TestCase):
                     bash(f"found={version}; {installed} missing_packages catch2 g++ cmake").stdout, missing
                 )
 
-    def test_no_install_names_the_commands_and_runs_none(self):
+    def test_no_install_prints_the_commands_and_runs_none(self):
         refused = bash(
-            "missing_packages() { echo some-package; }; apt-get() { echo 'apt-get was called'; }; dpkg-query() { true; };"
-            "ensure_packages no build; echo went on"
+            "missing_packages() { echo some-package; }; apt-get() { echo 'apt-get was called'; };"
+            "dpkg-query() { true; }; ensure_packages no build; echo went on"
         )
         self.assertEqual(refused.returncode, 3)
         self.assertEqual(refused.stdout, "")
@@ -152,13 +155,16 @@ class Install(unittest.TestCase):
         self.assertEqual((ready.returncode, ready.stdout, ready.stderr), (0, "went on\n", ""))
 
 
-# A Python that makes environments in no time: their pip "installs" by noting what it was asked for.
+# A Python that makes environments at once. Their pip only notes its arguments in the file `asked`.
 PYTHON = r"""#!/bin/sh
 case "$*" in
   "-m venv "*)
     mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
-    printf '#!/bin/sh\necho "pip $*" >>"%s/asked"\n[ -z "$PIP_FAILS" ] || { echo no wheel; exit 1; }\n' "$3" >"$3/bin/pip"
-    printf 'echo "$TORCH 0.1.0" >"%s/installed"; : >"%s/bin/shardproof-pytorch-worker"; chmod +x "%s"/bin/*\n' "$3" "$3" "$3" >>"$3/bin/pip"
+    {
+      printf '#!/bin/sh\necho "pip $*" >>"%s/asked"\n[ -z "$PIP_FAILS" ] || { echo no wheel; exit 1; }\n' "$3"
+      printf 'echo "$TORCH 0.1.0" >"%s/installed"; : >"%s/bin/shardproof-pytorch-worker"\n' "$3" "$3"
+      printf 'chmod +x "%s"/bin/*\n' "$3"
+    } >"$3/bin/pip"
     chmod +x "$3/bin/pip" ;;
   "-m pip --version") [ -x "$(dirname "$0")/pip" ] ;;
   *importlib.metadata*) cat "$(dirname "$0")/../installed" ;;
@@ -185,7 +191,10 @@ class PyTorch(unittest.TestCase):
 
     def ensure(self, allowed="yes", **environment):
         values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0", **environment}
-        script = "set -euo pipefail; source cmake/setup.sh; ensure_packages() { echo packages \"$@\"; }; ensure_pytorch \"$0\"; echo went on"
+        script = (
+            "set -euo pipefail; source cmake/setup.sh; ensure_packages() { echo packages \"$@\"; };"
+            "ensure_pytorch \"$0\"; echo went on"
+        )
         return subprocess.run(
             ["bash", "-c", script, allowed], cwd=self.tree, env=values, text=True, capture_output=True
         )
@@ -193,32 +202,32 @@ class PyTorch(unittest.TestCase):
     def asked(self):
         return (self.home / "asked").read_text().splitlines()
 
-    def test_says_how_much_it_installs_and_is_silent_when_it_is_there(self):
+    def test_prints_the_size_and_is_silent_once_it_is_installed(self):
         made = self.ensure()
         self.assertEqual((made.returncode, made.stdout), (0, "went on\n"), made.stderr)
-        self.assertIn("PyTorch 2.15.0 is to be installed into a private environment; its wheel is 0.54 GB", made.stderr)
+        self.assertIn("PyTorch 2.15.0 is not installed in build/pytorch; its wheel is 0.54 GB", made.stderr)
         self.assertEqual(self.asked(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"])
         again = self.ensure()
         self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "went on\n", ""))
         self.assertEqual(self.ensure("no").stderr, "")
 
-    def test_no_install_names_the_commands_and_runs_none(self):
+    def test_no_install_prints_the_commands_and_runs_none(self):
         refused = self.ensure("no")
         self.assertEqual((refused.returncode, refused.stdout), (3, ""))
         self.assertFalse(self.home.exists())
-        self.assertIn("--no-install forbids that", refused.stderr)
+        self.assertIn("--no-install forbids this script to install it", refused.stderr)
         commands = refused.stderr.split("run:\n\n")[1]
         subprocess.run(
             ["bash", "-ec", commands], check=True, env={"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"}
         )
         self.assertEqual(self.ensure("no").stderr, "")
 
-    def test_a_package_that_has_changed_is_installed_anew(self):
+    def test_a_changed_package_is_installed_again(self):
         self.ensure()
         self.source.write_text("second\n")
         refused = self.ensure("no")
         self.assertEqual(refused.returncode, 3)
-        self.assertIn("is not that of this tree", refused.stderr)
+        self.assertIn("does not match this tree", refused.stderr)
         self.assertEqual(self.ensure().returncode, 0)
         self.assertEqual(len(self.asked()), 2)
         self.assertEqual(self.ensure().stderr, "")
@@ -229,13 +238,13 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(self.ensure(TORCH="2.15.0+cpu").returncode, 0)
         self.assertEqual(self.ensure("no").stderr, "")
 
-    def test_what_failed_says_why_and_is_tried_again(self):
+    def test_a_failed_installation_prints_why_and_is_tried_again(self):
         failed = self.ensure(PIP_FAILS="yes")
         self.assertEqual((failed.returncode, failed.stdout), (3, ""))
         self.assertIn("no wheel\nshardproof: installing PyTorch failed", failed.stderr)
         self.assertEqual(self.ensure().returncode, 0)
 
-    def test_an_environment_without_its_python_is_made_anew(self):
+    def test_an_environment_without_its_python_is_replaced(self):
         self.ensure()
         (self.home / "bin/python").unlink()
         self.assertEqual(self.ensure("no").returncode, 3)
@@ -243,26 +252,26 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(self.ensure().returncode, 0)
         self.assertEqual(len(self.asked()), 1)
 
-    def test_a_python_without_environments_is_a_package_that_is_missing(self):
+    def test_a_python_without_venv_is_a_missing_package(self):
         refused = self.ensure(NO_VENV="yes")
         self.assertEqual((refused.returncode, refused.stdout), (3, "packages yes pytorch\n"))
-        self.assertIn("takes Python 3.11 or later", refused.stderr)
+        self.assertIn("needs Python 3.11 or later", refused.stderr)
 
-    def test_what_another_call_has_made_meanwhile_is_left_as_it_is(self):
-        """It comes first to the lock, when this one has looked already."""
+    def test_an_environment_that_another_call_has_made_meanwhile_is_kept(self):
+        """The other call gets the lock after this call has found no environment."""
         other = (
             "flock() { unset -f flock; bash -c 'source cmake/setup.sh; ensure_pytorch yes' 2>other; flock \"$@\"; };"
         )
         script = f"set -euo pipefail; source cmake/setup.sh; {other} ensure_pytorch yes"
         values = {"PATH": f"{self.tree}:/usr/bin:/bin", "TORCH": "2.15.0"}
-        for change, installed in (("first\n", 1), ("second\n", 2)):  # there was none; there was an older one
+        for change, installed in (("first\n", 1), ("second\n", 2)):  # first without, then with an older environment
             self.source.write_text(change)
             late = subprocess.run(["bash", "-c", script], cwd=self.tree, env=values, text=True, capture_output=True)
             self.assertEqual((late.returncode, late.stderr), (0, ""))
-            self.assertIn("This runs:", (self.tree / "other").read_text())
+            self.assertIn("This script runs:", (self.tree / "other").read_text())
             self.assertEqual(len(self.asked()), installed)
 
-    def test_an_environment_of_the_users_own_is_left_alone(self):
+    def test_the_users_own_environment_is_not_changed(self):
         left = self.ensure(SHARDPROOF_PYTORCH="/nowhere")
         self.assertEqual((left.stdout, left.stderr), ("went on\n", ""))
         self.assertFalse(self.home.exists())
@@ -303,7 +312,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         done = subprocess.run([self.tree / script, *arguments], text=True, capture_output=True, check=True)
         return done.stdout.splitlines()
 
-    def test_pytorch_is_for_those_who_ask_for_it(self):
+    def test_only_the_subject_pytorch_installs_pytorch(self):
         for arguments in (
             (),
             ("overlap", "--ranks", "2"),
@@ -335,7 +344,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         (self.tree / "build/bin/shardproof").unlink()
         self.assertIn("after the first build", self.said("run", "--help")[-1])
 
-    def test_what_comes_after_two_dashes_is_a_filter(self):
+    def test_words_after_two_dashes_are_filters(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
         for arguments in (
             ("--", "--no-install"),
@@ -353,10 +362,11 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.assertIn("pytorch yes", said)
                 self.assertEqual(
                     said[-1],
-                    f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager -- {' '.join(arguments)}",
+                    f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager "
+                    f"-- {' '.join(arguments)}",
                 )
 
-    def test_known_deviations_are_waived_where_nothing_else_is_said(self):
+    def test_known_deviations_are_waived_by_default(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
         waived = f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager"
         self.assertEqual(self.said("run", "--subject", "pytorch")[-1], waived)
@@ -364,13 +374,13 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                           ("--waivers=mine", "--profile", "core", "--subject", "pytorch")):
             self.assertEqual(self.said("run", *arguments)[-1], " ".join(("shardproof run", *arguments)))
 
-    def test_tests_of_pytorch_are_one_line_where_it_is_not_installed(self):
+    def test_without_pytorch_its_tests_print_one_line(self):
         done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertIn("PyTorch is not tested", done.stderr)
 
-    def test_tests_of_pytorch_are_its_package_and_the_suites(self):
+    def test_tests_of_pytorch_run_its_package_and_the_suites(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put("docs/pytorch.md", "")
@@ -389,7 +399,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.assertEqual(failed.returncode, 1)
         self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet --profile eager")
 
-    def test_deviations_are_played_as_their_page_says(self):
+    def test_the_scenarios_of_the_deviations_page_are_played(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put(
@@ -411,9 +421,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.assertEqual(
                     sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played
                 )
-                self.assertEqual("a.json is played as" in done.stderr, ended == 1)
+                self.assertEqual("a.json shows no deviation" in done.stderr, ended == 1)
 
-    def test_scenarios_that_capture_values_are_played_alike(self):
+    def test_scenarios_that_capture_values_are_compared(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put("docs/pytorch.md", "")
@@ -425,7 +435,8 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 asked.unlink(missing_ok=True)
                 self.put(
                     "build/bin/shardproof",
-                    f'#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n',
+                    f'#!/bin/sh\necho "$@" >>"$0.asked"\n'
+                    f'case "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n',
                 )
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
@@ -433,9 +444,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.assertEqual(
                     played, [f"play {self.tree}/docs/scenarios/values.json --ranks 4 --subject reference,pytorch"]
                 )
-                self.assertEqual("values.json is not played alike" in done.stderr, ended == 1)
+                self.assertEqual("values.json: the engines differ" in done.stderr, ended == 1)
 
-    def test_arguments_that_nobody_knows_are_refused(self):
+    def test_unknown_arguments_are_refused(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
         for script in ("scripts/test-pytorch", "bench/pytorch"):
             for arguments in (("--no-instal",), ("--no-install", "overlap")):
@@ -444,14 +455,14 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                     self.assertEqual((refused.returncode, refused.stdout), (2, ""))
                     self.assertIn(f"{arguments[-1]}: {script} takes --no-install", refused.stderr)
 
-    def test_every_test_and_a_selection_of_tests_exclude_each_other(self):
+    def test_all_and_a_selection_of_tests_exclude_each_other(self):
         refused = subprocess.run([self.tree / "test", "--all", "-R", "fabric"], text=True, capture_output=True)
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
         self.assertEqual(
             refused.stderr, "shardproof: --all runs every test; leave it out to select tests with -R fabric\n"
         )
 
-    def test_a_selection_of_tests_is_options_of_ctest(self):
+    def test_options_that_select_tests_are_passed_to_ctest(self):
         self.put("bin/ctest", '#!/bin/sh\necho "ctest $*" >>"$0.asked"\n')
         values = {**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}"}
         asked = self.tree / "bin/ctest.asked"
@@ -469,11 +480,13 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         for arguments, said in (
             (
                 "fabric",
-                "./test takes options, not the word fabric; to run the tests with fabric in their names, write: ./test -R fabric",
+                "./test takes options, not the word fabric; "
+                "to run the tests with fabric in their names, write: ./test -R fabric",
             ),
             (
                 "-R fabric cases",
-                "./test takes options, not the word cases; to run the tests with cases in their names, write: ./test -R cases",
+                "./test takes options, not the word cases; "
+                "to run the tests with cases in their names, write: ./test -R cases",
             ),
             ("--al", "./test has no option --al; ./test --help lists its options"),
             ("--all=yes", "./test has no option --all=yes; ./test --help lists its options"),
@@ -487,7 +500,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                 self.assertEqual(refused.stderr, f"shardproof: {said}\n")
                 self.assertFalse(asked.exists())
 
-    def test_a_measurement_installs_nothing_where_that_is_forbidden(self):
+    def test_a_measurement_with_no_install_installs_nothing(self):
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.asked"\nexit 1\n')
         refused = subprocess.run([self.tree / "bench/pytorch", "--no-install"], text=True, capture_output=True)
         self.assertEqual(refused.returncode, 3)
@@ -525,7 +538,7 @@ class Progress(unittest.TestCase):
 
 
 class Interruption(unittest.TestCase):
-    def test_an_interrupted_build_is_no_failed_build(self):
+    def test_an_interrupted_build_does_not_report_a_failure(self):
         for command in ("cmake", "ninja"):
             with self.subTest(command), tempfile.TemporaryDirectory() as folder:
                 tree = pathlib.Path(folder)
@@ -534,16 +547,19 @@ class Interruption(unittest.TestCase):
                 (tree / "CMakePresets.json").touch()
                 (tree / "bin").mkdir()
                 (tree / "bin/cmake").write_text("#!/bin/sh\n")
-                # Ends as Ninja and CMake do when they are interrupted: with a code of their own, and not by the signal.
+                # Ends as an interrupted Ninja or CMake does: with an exit code, and not by the signal.
                 (tree / "bin" / command).write_text(
                     "#!/bin/bash\ntrap 'kill $!; exit 2' INT\nsleep 60 &\n: >started\nwait\n"
                 )
                 for program in (tree / "bin").iterdir():
                     program.chmod(0o755)
-                script = f"set -euo pipefail; cd '{tree}'; source cmake/setup.sh; configure_and_build default build; echo went on"
+                script = (
+                    f"set -euo pipefail; cd '{tree}'; source cmake/setup.sh;"
+                    "configure_and_build default build; echo went on"
+                )
                 values = {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
-                # A caller in the background may have left the signal ignored.
-                heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+                # A caller in the background may ignore the signal, and its children inherit that.
+                restore_signal = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
                 with subprocess.Popen(
                     ["bash", "-c", script],
                     env=values,
@@ -551,7 +567,7 @@ class Interruption(unittest.TestCase):
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
-                    preexec_fn=heed,
+                    preexec_fn=restore_signal,
                 ) as build:
                     while not (tree / "started").exists():
                         self.assertIsNone(build.poll())
@@ -569,10 +585,13 @@ class JunitCounts(unittest.TestCase):
         )
 
     def test_reads_what_ctest_writes(self):
-        suite = '<?xml version="1.0"?>\n<testsuite name="x"\n\ttests="12"\n\tfailures="2"\n\tdisabled="1"\n\tskipped="3"\n\ttime="4"\n>\n<testcase name="tests=&quot;9&quot;"/>'
+        suite = (
+            '<?xml version="1.0"?>\n<testsuite name="x"\n\ttests="12"\n\tfailures="2"\n\tdisabled="1"\n\tskipped="3"\n'
+            '\ttime="4"\n>\n<testcase name="tests=&quot;9&quot;"/>'
+        )
         self.assertEqual(self.counts(suite).stdout, "12 2 4\n")
 
-    def test_refuses_what_is_no_report(self):
+    def test_refuses_a_text_that_is_not_a_report(self):
         self.assertNotEqual(self.counts("").returncode, 0)
 
 
