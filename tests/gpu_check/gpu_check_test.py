@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Does ./gpu-check run every step, go on behind one that fails, find libraries, and say what it did? On the CPU in
-place of a GPU.
+"""Tests ./gpu-check with the CPU in place of a GPU: it runs every step, goes on after a failed step, finds libraries,
+and reports its results.
 
     gpu_check_test.py ROOT BUILD CC
 """
@@ -18,7 +18,7 @@ import unittest
 
 ROOT, BUILD, CC = (pathlib.Path(argument) for argument in sys.argv[1:4])
 PROGRAMS = ("shardproof", "shardproof-worker", "device_contract", "bench-gpu_limits")
-STAND_IN = "lib/libshardproof_cpu_vendor.so"
+CPU_BACKEND = "lib/libshardproof_cpu_vendor.so"
 BACKEND = "lib/shardproof/libshardproof_cuda.so"
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 STEPS = [
@@ -45,7 +45,7 @@ class GpuCheck(unittest.TestCase):
         (self.prebuilt / BACKEND).parent.mkdir(parents=True)
         for program in PROGRAMS:
             (self.prebuilt / "bin" / program).symlink_to(BUILD / "bin" / program)
-        (self.prebuilt / STAND_IN).symlink_to(BUILD / STAND_IN)
+        (self.prebuilt / CPU_BACKEND).symlink_to(BUILD / CPU_BACKEND)
         self.out = self.scratch / "out"
 
     def command(self, *options):
@@ -84,13 +84,13 @@ class GpuCheck(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([CC, "-x", "c", "-shared", "-fPIC", source, "-x", "none", "-o", path, *options], check=True)
 
-    def test_a_dry_run_runs_what_needs_no_gpu_and_packs_it(self):
+    def test_a_dry_run_runs_the_steps_that_need_no_gpu_and_packs_results(self):
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(self.results(), {step: "skipped" if step in SANITIZERS else "passed" for step in STEPS})
         summary = (self.out / "summary.md").read_text()
         self.assertIn("# gpu-check: 9 passed, 0 failed, 3 skipped", summary)
-        self.assertIn("Nothing here says anything of GPUs", summary)
+        self.assertIn("The results say nothing about a GPU", summary)
         for line in (
             "measured_forward_backward_us: 245000.0 us",
             "expected_forward_us: 85000.0 us",
@@ -117,7 +117,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(timeline["summary"]["passed"], timeline["summary"]["cases"])
         self.assertIn("meaningless", limits)
 
-    def test_steps_go_on_behind_one_that_fails(self):
+    def test_steps_go_on_after_a_failed_step(self):
         self.script(self.prebuilt / "bin/device_contract", "echo 'it is broken today' >&2; exit 1\n")
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 1, ended.stderr)
@@ -133,7 +133,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("3 failed", ended.stderr)
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
 
-    def test_ranks_that_share_a_gpu_are_nodes_of_their_own_to_nccl(self):
+    def test_ranks_that_share_a_gpu_are_separate_hosts_to_nccl(self):
         hosts = self.scratch / "hosts"
         self.script(self.prebuilt / "bin/device_contract", f"""
 if [[ ${{NCCL_HOSTID:-}} ]]; then echo "$NCCL_HOSTID" >>{hosts}; fi
@@ -141,21 +141,20 @@ exec {BUILD}/bin/device_contract "$@"
 """)
         self.assertEqual(self.gpu_check("--dry-run").returncode, 0)
         named = hosts.read_text().split()
-        self.assertEqual(
-            (len(named), len(set(named))), (4, 4)
-        )  # in two worlds of two, the contract's and the timeline's
+        # Two worlds have two ranks each: the contract's and the timeline's.
+        self.assertEqual((len(named), len(set(named))), (4, 4))
 
-    def test_who_stops_it_stops_the_step_and_keeps_what_was_done(self):
-        begun = self.scratch / "begun"
+    def test_a_signal_stops_the_step_and_keeps_earlier_results(self):
+        started = self.scratch / "started"
         self.script(self.prebuilt / "bin/device_contract", f"""
-if [[ ${{1:-}} == --list-json ]]; then echo $$ >{begun}; exec sleep 100; fi
+if [[ ${{1:-}} == --list-json ]]; then echo $$ >{started}; exec sleep 100; fi
 exec {BUILD}/bin/device_contract "$@"
 """)
         running = subprocess.Popen(
             self.command("--dry-run"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        while not begun.exists() or not begun.read_text().strip():
-            self.assertIsNone(running.poll(), "it ended before the step began")
+        while not started.exists() or not started.read_text().strip():
+            self.assertIsNone(running.poll(), "gpu-check ended before the step started")
             time.sleep(0.02)
         running.terminate()
         said = running.communicate(timeout=60)[1]
@@ -163,10 +162,10 @@ exec {BUILD}/bin/device_contract "$@"
         self.assertEqual(self.results()["stopped"], "failed")
         self.assertEqual(self.results()["doctor"], "passed")
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
-        self.assertFalse(pathlib.Path(f"/proc/{begun.read_text().strip()}").exists(), "the step goes on")
+        self.assertFalse(pathlib.Path(f"/proc/{started.read_text().strip()}").exists(), "the step still runs")
 
     def test_findings_of_the_sanitizer_are_failures(self):
-        (self.prebuilt / BACKEND).symlink_to(BUILD / STAND_IN)
+        (self.prebuilt / BACKEND).symlink_to(BUILD / CPU_BACKEND)
         tools = self.scratch / "tools"
         tools.mkdir()
         self.script(tools / "compute-sanitizer", """
@@ -185,15 +184,15 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         cublas, cupti = wheels / "cublas/lib/libcublas.so.99", wheels / "cuda_cupti/lib/libcupti.so.99"
         for library in (cublas, cupti):
             self.shared_object(library, "", f"-Wl,-soname,{library.name}")
-        stand_in = BUILD / STAND_IN
+        cpu_backend = BUILD / CPU_BACKEND
         self.shared_object(
-            self.prebuilt / BACKEND, "", "-Wl,--no-as-needed", stand_in, cublas, f"-Wl,-rpath,{stand_in.parent}"
+            self.prebuilt / BACKEND, "", "-Wl,--no-as-needed", cpu_backend, cublas, f"-Wl,-rpath,{cpu_backend.parent}"
         )
         self.script(self.prebuilt / "bin/device_contract", f"""
 [[ ${{1:-}} == --list-gpus && :$LD_LIBRARY_PATH: != *:{cupti.parent}:* ]] || exec {BUILD}/bin/device_contract "$@"
 {BUILD}/bin/device_contract "$@" | sed 's/}}$/,"why_no_records":"it is nowhere"}}/'
 """)
-        self.script(self.prebuilt / "bin/shardproof-worker", "exit 1\n")  # of no interest here
+        self.script(self.prebuilt / "bin/shardproof-worker", "exit 1\n")  # this test needs no suites
         self.gpu_check(VIRTUAL_ENV=str(self.scratch / "venv"))
         self.assertEqual(self.results()["timeline"], "passed")
         cupti.unlink()
@@ -208,8 +207,8 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         ended = self.gpu_check()
         self.assertEqual(ended.returncode, 3)
         self.assertIn("no GPU today", ended.stderr)
-        says_none = ended.stderr.startswith("shardproof: there is no GPU here")
-        self.assertNotEqual(says_none, bool(list(pathlib.Path("/dev").glob("nvidia[0-9]*"))))
+        reports_no_gpu = ended.stderr.startswith("shardproof: this machine seems to have no GPU")
+        self.assertNotEqual(reports_no_gpu, bool(list(pathlib.Path("/dev").glob("nvidia[0-9]*"))))
         self.assertFalse((self.out / "summary.md").exists())
 
     def test_libraries_are_found_in_the_wheels_of_a_python(self):
@@ -217,19 +216,22 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         self.shared_object(library, "int nowhere(void) { return 1; }", "-Wl,-soname,libnowhere.so.1")
         self.shared_object(self.prebuilt / BACKEND, """
             int nowhere(void);
-            const void* shardproof_vendor_tables(const char** why) { *why = nowhere() ? "it was found" : ""; return 0; }""", library)
+            const void* shardproof_vendor_tables(const char** why) {
+              *why = nowhere() ? "it was found" : "";
+              return 0;
+            }""", library)
         lacking = self.gpu_check()
         self.assertEqual(lacking.returncode, 3)
         self.assertIn("the backend needs libnowhere.so.1", lacking.stderr)
         self.assertIn("it was found", self.gpu_check(VIRTUAL_ENV=str(self.scratch / "venv")).stderr)
 
-    def test_what_is_missing_of_what_was_built_is_named(self):
+    def test_a_missing_program_is_named(self):
         (self.prebuilt / "bin/device_contract").unlink()
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 3)
         self.assertIn("lacks bin/device_contract: ./gpu-check --pack makes", ended.stderr)
 
-    def test_a_package_is_as_good_as_a_folder(self):
+    def test_a_package_works_like_a_folder(self):
         package = self.scratch / "package.tar.gz"
         with tarfile.open(package, "w:gz", dereference=True, compresslevel=1) as archive:
             archive.add(self.prebuilt, "shardproof-gpu-check")
