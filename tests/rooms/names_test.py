@@ -36,7 +36,9 @@ def types_of(text):
 class Names(unittest.TestCase):
     def test_types_in_namespaces_are_found(self):
         text = """
-            namespace shardproof::base { struct A { struct Inner {}; }; enum class B : int { a }; class C final : public A {}; struct D; }
+            namespace shardproof::base {
+              struct A { struct Inner {}; }; enum class B : int { a }; class C final : public A {}; struct D;
+            }
             namespace { struct Hidden {}; } // struct E {
             const char* text = "struct F {"; template <class T> struct G {};
         """
