@@ -1,6 +1,6 @@
-// ControlPlane is how the ranks of one world and their launcher agree, abort, report progress, and leave flight records.
-// Each operation states its guarantee, and code above relies on nothing else. ControlPage implements it for ranks on
-// one machine. Between machines, some guarantees are weaker; the comments name these.
+// ControlPlane is how the ranks of one world and their launcher agree, abort, report progress, and leave flight
+// records. Each operation states its guarantee, and code above relies on nothing else. ControlPage implements it for
+// ranks on one machine. Between machines, some guarantees are weaker; the comments name these.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class ControlPlane {
 
   virtual int world_size() const = 0;
 
-  // -- Abort ------------------------------------------------------------------------------------------------------------
+  // -- Abort ----------------------------------------------------------------------------------------------------------
 
   /// Ends the case of this epoch for every rank. Returns true only for the first caller, whose `abort` is the cause
   /// that is shown. Returns false also when a later epoch was aborted already. Guarantee: every rank that waits in the
@@ -57,7 +57,7 @@ class ControlPlane {
   virtual bool doom(const Abort& abort) = 0;
   virtual std::optional<Abort> doomed() const = 0;
 
-  // -- Waits ------------------------------------------------------------------------------------------------------------
+  // -- Waits ----------------------------------------------------------------------------------------------------------
 
   /// Wakes the threads that wait on this rank's doorbell. The publisher calls it, after the publication. Guarantee: a
   /// woken thread sees what the caller wrote to shared memory before. Between machines, a doorbell says nothing about
@@ -82,7 +82,7 @@ class ControlPlane {
   /// The rank is about to begin something that others can see: a call or an agreement.
   virtual void pause() const = 0;
 
-  // -- Turns ------------------------------------------------------------------------------------------------------------
+  // -- Turns ----------------------------------------------------------------------------------------------------------
   // If ranks are threads that take turns, the control plane holds the rank whose turn it is. After a crash, the
   // launcher reads there which rank ran.
 
@@ -90,7 +90,7 @@ class ControlPlane {
   /// nullopt: ranks do not take turns, or no rank has the turn.
   virtual std::optional<int> turn() const = 0;
 
-  // -- Agreement --------------------------------------------------------------------------------------------------------
+  // -- Agreement ------------------------------------------------------------------------------------------------------
 
   /// All ranks call it equally often. Returns all ballots in rank order. It ends early only when the world is doomed or
   /// the deadline passes; then the world is over for this rank. Guarantee: an agreement that is complete is returned on
@@ -98,7 +98,7 @@ class ControlPlane {
   /// the previous case when it votes. It costs one wake-up; between machines, a round trip.
   virtual std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline) = 0;
 
-  // -- Deadlock ---------------------------------------------------------------------------------------------------------
+  // -- Deadlock -------------------------------------------------------------------------------------------------------
   // A rank that waits can go on only by a call of another rank. Once all ranks of a world wait, in calls or in an
   // agreement, no rank can make that call. This is sound under two conditions:
   // - Each rank makes its calls from one thread.
@@ -112,7 +112,7 @@ class ControlPlane {
   /// A call is complete: `ranks` that entered a wait for it, or are about to enter it, will go on.
   virtual void leave_waits(int ranks) = 0;
 
-  // -- Progress and flight records ----------------------------------------------------------------------------------------
+  // -- Progress and flight records ------------------------------------------------------------------------------------
   // Guarantee: what a rank wrote here can be read after the rank was killed between any two stores. A reader never
   // waits for a writer. Reports of different ranks have no order.
 

@@ -167,27 +167,30 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
 
 std::string usage(std::string_view program) {
   return fmt::format(
-      R"(This program holds test cases that run on several ranks at once. It does not start ranks itself; a launcher does:
-
-  shardproof run --worker {0} [filter…]         run its cases, on this machine
-  shardproof list --worker {0}                  what cases there are
-
-Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs
-
-  {0} --run-dir DIR [filter…] [--seed N] [--subject NAME or ./LIBRARY.so]
-
-with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, an id, a glob over ids,
-or a [tag].
-
-  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers
-  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers
-  {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers
-  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: of --count seeds, for
-                                                the kind --engine, for subjects that claim these --features, --without some of
-                                                them, or other ingredients
-  {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise
-  {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers
-)",
+      "This program holds test cases that run on several ranks at once. It does not start "
+      "ranks itself; a launcher does:\n"
+      "\n"
+      "  shardproof run --worker {0} [filter…]         run its cases, on this machine\n"
+      "  shardproof list --worker {0}                  what cases there are\n"
+      "\n"
+      "Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs\n"
+      "\n"
+      "  {0} --run-dir DIR [filter…] [--seed N] [--subject NAME or ./LIBRARY.so]\n"
+      "\n"
+      "with one fresh DIR that all ranks see; then `shardproof merge DIR` writes DIR/report.json. A filter is a suite, "
+      "an id, a glob over ids,\n"
+      "or a [tag].\n"
+      "\n"
+      "  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers\n"
+      "  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers\n"
+      "  {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers\n"
+      "  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: "
+      "of --count seeds, for\n"
+      "                                                the kind --engine, for subjects that claim "
+      "these --features, --without some of\n"
+      "                                                them, or other ingredients\n"
+      "  {0} --shrink-scenario FILE --ranks N          smaller documents than one, likewise\n"
+      "  {0} --list-gpus BACKEND                       the GPUs that a backend reaches as JSON, for launchers\n",
       program);
 }
 

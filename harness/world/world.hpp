@@ -1,9 +1,9 @@
 // One rank's membership in its world. The rank joins once and leaves once. Between the two it starts and ends cases
 // together with its peers.
 //
-// A World knows the interfaces of control plane and fabric, and the file store. It does not know Catch2, nor how cases are declared
-// (harness/cases), nor engines and devices: a program adds those by a CaseService. It knows launchers only by their
-// plan.
+// A World knows the interfaces of control plane and fabric, and the file store. It does not know Catch2, nor how cases
+// are declared (harness/cases), nor engines and devices: a program adds those by a CaseService. It knows launchers only
+// by their plan.
 #pragma once
 
 #include <chrono>
@@ -114,7 +114,7 @@ class World {
   /// Empty: all cases ran.
   void leave(std::string cut_short = {});
 
-  // -- For services that wait outside of the fabric ---------------------------------------------------------------------
+  // -- For services that wait outside of the fabric -------------------------------------------------------------------
 
   /// Of the current case, in the plan.
   std::uint64_t position() const { return epoch_ == 0 ? 0 : epoch_ - 1; }

@@ -323,7 +323,8 @@ TEST_CASE("Profiles are an array, each with a name of its own and nothing misspe
     return make_listing(program, {}, {}, {}).profiles;
   };
   constexpr std::string_view core =
-      R"({"name": "core", "text": "t", "least_ranks": 1, "most_ranks": null, "tags": [], "without_tags": ["x"], "required_only": true})";
+      R"({"name": "core", "text": "t", "least_ranks": 1, "most_ranks": null, "tags": [], "without_tags": ["x"], )"
+      R"("required_only": true})";
   const auto array = [](const std::string& elements) { return "[" + elements + "]"; };
   CHECK(listed("").empty());
   REQUIRE(listed(array(std::string(core))).size() == 1);

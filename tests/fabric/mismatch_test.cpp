@@ -52,11 +52,14 @@ const Difference differences[] = {
        it = Roomy(CollectiveKind::reduce_scatter, DType::f32, 12, 3);
        it.call.descriptor.set_tag("head");
      },
-     R"(group world, call #1: rank 0 asks for all_gather of 12 f32 "layers.1", rank 2 for reduce_scatter of 12 f32 (sum) "head")"},
+     R"(group world, call #1: rank 0 asks for all_gather of 12 f32 "layers.1", )"
+     R"(rank 2 for reduce_scatter of 12 f32 (sum) "head")"},
     {"dtype", CollectiveKind::all_gather, [](Roomy& it) { it.call.descriptor.dtype = DType::i32; },
-     R"(group world, call #1: rank 0 asks for all_gather of 12 f32 "layers.1", rank 2 for all_gather of 12 i32 "layers.1")"},
+     R"(group world, call #1: rank 0 asks for all_gather of 12 f32 "layers.1", )"
+     R"(rank 2 for all_gather of 12 i32 "layers.1")"},
     {"count", CollectiveKind::all_reduce, [](Roomy& it) { it = Roomy(CollectiveKind::all_reduce, DType::f32, 11, 3); },
-     R"(group world, call #1: rank 0 asks for all_reduce of 12 f32 (sum) "layers.1", rank 2 for all_reduce of 11 f32 (sum))"},
+     R"(group world, call #1: rank 0 asks for all_reduce of 12 f32 (sum) "layers.1", )"
+     R"(rank 2 for all_reduce of 11 f32 (sum))"},
     {"operation", CollectiveKind::reduce_scatter, [](Roomy& it) { it.call.descriptor.op = ReduceOp::avg; },
      R"(group world, call #1: rank 0 asks for reduce_scatter of 12 f32 (sum) "layers.1", )"
      R"(rank 2 for reduce_scatter of 12 f32 (avg) "layers.1")"},

@@ -39,7 +39,10 @@ Json document() {
     "script": {"input": [2, 4], "segments": [{"iterations": 3, "body": ["forward", "backward", "step", "zero_grad"]}]},
     "costs": {
       "work": {"optimizer": "10ms", "forward": {"each": 7, "labelled": {"layer": "1.5us"}}},
-      "collectives": {"all_gather": "10 ms", "reduce_scatter": {"fixed": "1ms", "per_kib": "2us", "tagged": {"layer": "3ms"}}},
+      "collectives": {
+        "all_gather": "10 ms",
+        "reduce_scatter": {"fixed": "1ms", "per_kib": "2us", "tagged": {"layer": "3ms"}}
+      },
       "host_call": "1us"
     }
   })");
@@ -772,8 +775,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "imagined_ranks, single_stream, "
        "hide_undeclared_memory"},
       {"/model/root/kind", "conv",
-       R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", "attention", "residual", )"
-       R"("discard", "list", "choice", "use", found "conv")"},
+       R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", )"
+       R"("embedding", "layer_norm", "attention", "residual", "discard", "list", "choice", "use", found "conv")"},
       {"/model/root/children/0/in_features", 0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
@@ -788,7 +791,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[0].channels: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0",
        Json::object({{"name", "c"}, {"kind", "convolution"}, {"channels", 3}, {"in_features", 4}, {"out_features", 4}}),
-       R"(scenario: model.root.children[0] ("c"): 3 channels do not divide its 4 input features: choose a divisor of 4)"},
+       R"(scenario: model.root.children[0] ("c"): 3 channels do not divide its 4 input features: )"
+       R"(choose a divisor of 4)"},
       {"/model/root/children/0/bias", "no",
        "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
       {"/model/root/children/0/forward_sleep", "25 parsecs",
@@ -801,7 +805,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
       {"/model/root/children/1", Json::object({{"name", "relu"}}),
-       R"(scenario: model.root.children[1].kind: is missing; one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", )"
+       R"(scenario: model.root.children[1].kind: is missing; )"
+       R"(one of "sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", )"
        R"("attention", "residual", "discard", "list", "choice", "use")"},
       {"/plan/fully_shard/wrap/0/reshard_after_forward", 2.5,
        "scenario: plan.fully_shard.wrap[0].reshard_after_forward: expected true, false, a number of ranks or "

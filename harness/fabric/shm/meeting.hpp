@@ -3,9 +3,9 @@
 // more meetings. There is no lock and no owner: any rank may die anywhere.
 //
 // Counts belong to an epoch (the case). An epoch begins only after all ranks have left the previous one
-// (ControlPlane::agree). So no rank reads the leftovers of an aborted call. A rank has two slots and fills them in turn.
-// When it fills a slot again, all ranks have arrived at a meeting of the fill in between. No rank arrives there before
-// it has read everything that it needs from the fill before that.
+// (ControlPlane::agree). So no rank reads the leftovers of an aborted call. A rank has two slots and fills them in
+// turn. When it fills a slot again, all ranks have arrived at a meeting of the fill in between. No rank arrives there
+// before it has read everything that it needs from the fill before that.
 #pragma once
 
 #include <atomic>
