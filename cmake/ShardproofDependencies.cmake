@@ -52,8 +52,9 @@ if(dlpack_FOUND)
   message(STATUS "dlpack: ${dlpack_DIR}")
 else()
   message(FATAL_ERROR
-    "The header of DLPack is not installed, in which subjects in C get their tensors. On Debian it is the package "
-    "libdlpack-dev; else install https://github.com/dmlc/dlpack with its CMake and put where it is into CMAKE_PREFIX_PATH.")
+    "The header of DLPack is not installed. Subjects in C get their tensors in its types. "
+    "On Debian, install the package libdlpack-dev. Elsewhere, install "
+    "https://github.com/dmlc/dlpack with its CMake, and add its folder to CMAKE_PREFIX_PATH.")
 endif()
 
 # Optional: with mimalloc, a run of all suites takes a quarter less time.

@@ -26,7 +26,9 @@ add_dependencies(shardproof_package ${programs} shardproof_main shardproof_play_
 # A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
 if(SHARDPROOF_DOWNLOADED)
   install(CODE
-    "message(FATAL_ERROR \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, and build again.\")")
+    "message(FATAL_ERROR
+      \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, \"
+      \"and build again.\")")
   return()
 endif()
 

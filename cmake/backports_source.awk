@@ -38,6 +38,7 @@ $1 == "deb" {
 END {
   end_of_stanza()
   if (present) exit
-  if (model != "") printf "bookworm-backports.sources\nTypes: deb\n%sSuites: bookworm-backports\nComponents: main\n", model
+  if (model != "")
+    printf "bookworm-backports.sources\nTypes: deb\n%sSuites: bookworm-backports\nComponents: main\n", model
   else if (line != "") print "bookworm-backports.list\n" line
 }

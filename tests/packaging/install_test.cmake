@@ -1,12 +1,13 @@
-# Installs the build into a folder of its own, builds a project outside with it, and runs that project's cases with the
-# installed launcher. cmake -D BUILD=… -D SCRATCH=… -D GENERATOR=… -D COMPILER=… -P install_test.cmake
+# Installs the build into an empty folder, builds an outside project with it, and runs that project's cases with the
+# installed launcher.
+#     cmake -D BUILD=… -D SCRATCH=… -D GENERATOR=… -D COMPILER=… -P install_test.cmake
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
 file(REMOVE_RECURSE "${SCRATCH}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${SCRATCH}/prefix")
-# The first piece of code in the guide to GPUs is a program's.
+# The first C++ block of docs/gpu.md is a program.
 file(READ "${CMAKE_CURRENT_LIST_DIR}/../../docs/gpu.md" guide)
 string(REGEX MATCH "```cpp\n([^`]*)```" code "${guide}")
 file(WRITE "${SCRATCH}/on_gpus.cpp" "${CMAKE_MATCH_1}")
@@ -20,8 +21,8 @@ run("${SCRATCH}/prefix/bin/shardproof" run mine/sum --worker "${SCRATCH}/build/o
 run("${SCRATCH}/prefix/bin/shardproof" run --profile small --require MY-1 --worker "${SCRATCH}/build/my_own_main" --out
   "${SCRATCH}/own")
 
-# What the examples refused once, though it is no more than they claim. The one in C is like the reference engine in all
-# that is seen.
+# Scenarios that the examples once refused, although they claim all the features. The example in C must have the same
+# results as the reference engine.
 set(examples "${SCRATCH}/prefix/share/shardproof/examples")
 foreach(language c cpp)
   run("${CMAKE_COMMAND}" -S "${examples}/${language}" -B "${SCRATCH}/${language}" -G "${GENERATOR}"
@@ -41,14 +42,15 @@ string(JSON id GET "${report}" cases 0 id)
 string(JSON verdict GET "${report}" cases 0 verdict)
 if(NOT cases EQUAL 1 OR NOT id STREQUAL "mine/all_gather_keeps_rank_order[W=4]" OR NOT verdict STREQUAL "passed")
   message(FATAL_ERROR
-    "expected one case, mine/all_gather_keeps_rank_order[W=4], passed; the report has ${cases}, first ${id}, ${verdict}")
+    "expected one case, mine/all_gather_keeps_rank_order[W=4], passed; "
+    "the report has ${cases}, first ${id}, ${verdict}")
 endif()
 
-# The library's own warnings and its static libstdc++ are no business of the program that links it.
+# A program that links the library must not get the library's own warnings and its static libstdc++.
 file(READ "${SCRATCH}/build/build.ninja" rules)
 foreach(flag -Werror -static-libstdc++ -ffp-contract)
   string(FIND "${rules}" "${flag}" at)
   if(NOT at EQUAL -1)
-    message(FATAL_ERROR "the package gives ${flag} to the programs that link it")
+    message(FATAL_ERROR "programs that link the package get its option ${flag}")
   endif()
 endforeach()

@@ -1,5 +1,5 @@
-# A backend that cannot be used ends a run as infrastructure that failed: with its reason, whole, on one line, and no
-# crash. cmake -D SHARDPROOF=… -D WORKER=… -D MODULE=… -D SCRATCH=… -D "REASON=…" -P check_refusal.cmake
+# Checks that a run with an unusable backend ends with exit code 3, and with the whole reason on one line.
+#     cmake -D SHARDPROOF=… -D WORKER=… -D MODULE=… -D SCRATCH=… -D "REASON=…" -P check_refusal.cmake
 file(REMOVE_RECURSE "${SCRATCH}")
 execute_process(COMMAND "${SHARDPROOF}" run overlap --ranks 2 --worker "${WORKER}" --device cuda --backend "${MODULE}"
   --out "${SCRATCH}"
