@@ -14,13 +14,13 @@ from shardproof.subject import GradientHook, ParameterView, PlannedFailure, Subj
 
 
 class Peer:
-    """The harness's side, which remembers all reports."""
+    """The harness's side, which records all reports."""
 
     def __init__(self) -> None:
         self.failed: list[str] = []
-        self.warned: list[tuple[int | None, str]] = []  # with the reply that it was given to
+        self.warned: list[tuple[int | None, str]] = []  # each with its reply
         self.members = (ctypes.c_int * 2)(0, 1)
-        # ctypes makes no callback that returns a pointer to something.
+        # ctypes cannot make a callback that returns a typed pointer.
         self._members = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda group: ctypes.addressof(self.members))
         types = dict(abi.Harness._fields_)
         self.struct = abi.Harness(
@@ -36,9 +36,9 @@ class Peer:
         self.engine_context = abi.EngineContext(ctypes.pointer(self.struct), 1, 1, 1)
 
 
-class Unspeakable(Exception):
+class RaisingText(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("no words")
+        raise RuntimeError("this exception has no text")
 
 
 class Engine(Trainer):
@@ -54,11 +54,11 @@ class Engine(Trainer):
             self.warn("looked at it")
         elif action["call"] == "interrupt":
             raise KeyboardInterrupt
-        elif action["call"] == "half_a_character":
+        elif action["call"] == "lone_surrogate":
             self.warn("found \udc80")
             raise ValueError("what is \udc80?")
-        elif action["call"] == "unspeakable":
-            raise Unspeakable
+        elif action["call"] == "raising_text":
+            raise RaisingText
         elif action["call"] == "ended":
             raise ValueError("up to here\0and on")
         else:
@@ -75,7 +75,7 @@ class Engine(Trainer):
         self.closed = True
 
 
-class Bringer(Subject):
+class EngineSubject(Subject):
     name = "engine"
     version = "1"
     claims = {"fully_shard": ("timeline", "serial"), "other": ()}
@@ -94,7 +94,7 @@ class Bringer(Subject):
 class BoundaryTest(unittest.TestCase):
     def setUp(self) -> None:
         self.peer = Peer()
-        self.subject = Bringer()
+        self.subject = EngineSubject()
         self.table = Table(self.subject)
         self.c = self.table.struct
 
@@ -107,7 +107,7 @@ class BoundaryTest(unittest.TestCase):
         nothing = abi.Tensor()
         return self.c.perform(trainer, action, ctypes.byref(batch or nothing), ctypes.byref(nothing), reply)
 
-    def test_says_who_it_is(self) -> None:
+    def test_the_table_describes_the_subject(self) -> None:
         self.assertEqual((self.c.name, self.c.version, self.c.abi_version), (b"engine", b"1", abi.ABI_VERSION))
         self.assertEqual(self.c.claim_count, 2)
         self.assertEqual([self.c.claims[i].engine for i in range(2)], [b"fully_shard", b"other"])
@@ -115,35 +115,45 @@ class BoundaryTest(unittest.TestCase):
         self.assertIsNone(self.c.claims[1].features[0])
         self.assertEqual(self.c.size, ctypes.sizeof(abi.SubjectTable))
 
-    def test_what_it_says_of_itself_is_text(self) -> None:
-        for what, value, error, said in (
-            ("name", 5, TypeError, "Bringer.name: 5 is no str"),
-            ("name", "my\0engine", ValueError, "Bringer.name: 'my\\x00engine' has a NUL, which would end it"),
-            ("version", "1\udc80", ValueError, "Bringer.version: '1\\udc80' is no text: it has half a character"),
-            ("claims", {"other": ("timeline", b"serial")}, TypeError, "Bringer.claims['other']: b'serial' is no str"),
+    def test_names_versions_and_claims_must_be_texts(self) -> None:
+        for what, value, error, message in (
+            ("name", 5, TypeError, "EngineSubject.name: 5 is not a str"),
+            ("name", "my\0engine", ValueError, "EngineSubject.name: 'my\\x00engine' has a NUL; remove it"),
+            (
+                "version",
+                "1\udc80",
+                ValueError,
+                "EngineSubject.version: '1\\udc80' is not valid text: it has a lone surrogate",
+            ),
+            (
+                "claims",
+                {"other": ("timeline", b"serial")},
+                TypeError,
+                "EngineSubject.claims['other']: b'serial' is not a str",
+            ),
             (
                 "claims",
                 {"other": "timeline"},
                 TypeError,
-                "Bringer.claims['other']: 'timeline' is a text, not a sequence of features; write ('timeline',)",
+                "EngineSubject.claims['other']: 'timeline' is a text, not a sequence of features; write ('timeline',)",
             ),
-            ("claims", {"other": None}, TypeError, "Bringer.claims['other']: None is not a sequence of features"),
-            ("claims", {5: ()}, TypeError, "Bringer.claims: 5 is no str"),
+            ("claims", {"other": None}, TypeError, "EngineSubject.claims['other']: None is not a sequence of features"),
+            ("claims", {5: ()}, TypeError, "EngineSubject.claims: 5 is not a str"),
             (
                 "claims",
                 ("timeline",),
                 TypeError,
-                "Bringer.claims: ('timeline',) is not a mapping of engine kinds to their features",
+                "EngineSubject.claims: ('timeline',) is not a mapping of engine kinds to their features",
             ),
         ):
-            with self.subTest(said):
-                subject = Bringer()
+            with self.subTest(message):
+                subject = EngineSubject()
                 setattr(subject, what, value)
                 with self.assertRaises(error) as raised:
                     Table(subject)
-                self.assertEqual(str(raised.exception), said)
+                self.assertEqual(str(raised.exception), message)
 
-    def test_a_subject_without_claims_is_answered_with_what_to_write(self) -> None:
+    def test_the_error_for_missing_claims_shows_what_to_write(self) -> None:
         class MyEngine(Subject):
             name = "mine"
             version = "1"
@@ -197,7 +207,7 @@ class BoundaryTest(unittest.TestCase):
 
         types = dict(abi.GradientHook._fields_)
         reason = ctypes.create_string_buffer("café".encode())
-        # ctypes makes no callback that returns a pointer to something.
+        # ctypes cannot make a callback that returns a typed pointer.
         error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
             lambda context: ctypes.addressof(reason) if context == 3 else None
         )
@@ -256,43 +266,43 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(json.loads(text.value), plan)
         engine.compiled_plan = lambda: []
         self.assertEqual((ask(), text.value), (abi.OK, b"[]"))
-        for answer, said in (
-            ({"pass": "backward"}, "TypeError: compiled_plan has answered with a dict, where a list is expected"),
+        for answer, message in (
+            ({"pass": "backward"}, "TypeError: compiled_plan: expected a list, got a dict"),
             ([{"divisor": float("inf")}], "ValueError: Out of range float values are not JSON compliant"),
         ):
             engine.compiled_plan = lambda answer=answer: answer
             self.assertEqual(ask(), abi.FAILED)
-            self.assertTrue(self.peer.failed[-1].startswith(said), self.peer.failed[-1])
+            self.assertTrue(self.peer.failed[-1].startswith(message), self.peer.failed[-1])
 
-    def test_text_that_is_no_unicode(self) -> None:
-        """Text with lone surrogates, as Python reads it from a path or from bytes that are not UTF-8."""
+    def test_text_with_lone_surrogates(self) -> None:
+        """Python reads such text from a path or from bytes that are not UTF-8."""
         _, trainer = self.create()
-        self.assertEqual(self.perform(trainer, b'"half_a_character"', reply=5), 1)
+        self.assertEqual(self.perform(trainer, b'"lone_surrogate"', reply=5), 1)
         self.assertEqual(self.peer.warned[-1], (5, "found \\udc80"))
         self.assertTrue(
             self.peer.failed[-1].startswith("ValueError: what is \\udc80?\nTraceback"), self.peer.failed[-1]
         )
 
-    def test_an_error_that_cannot_even_be_told(self) -> None:
+    def test_an_error_whose_text_raises(self) -> None:
         _, trainer = self.create()
-        self.assertEqual(self.perform(trainer, b'"unspeakable"'), 1)
-        self.assertEqual(self.peer.failed[-1], "Unspeakable, whose text cannot be had")
+        self.assertEqual(self.perform(trainer, b'"raising_text"'), 1)
+        self.assertEqual(self.peer.failed[-1], "RaisingText (its text raises an exception)")
         self.assertEqual(self.perform(trainer, b'"ended"'), 1)
         self.assertTrue(
             self.peer.failed[-1].startswith("ValueError: up to here\\x00and on\nTraceback"), self.peer.failed[-1]
         )
 
-    def test_warnings_go_to_the_call_that_is_under_way(self) -> None:
+    def test_warnings_go_to_the_current_call(self) -> None:
         _, trainer = self.create(reply=3)
         self.assertEqual(self.peer.warned, [(3, "made anew")])
         values, shape = (ctypes.c_float * 4)(), (ctypes.c_int64 * 2)(2, 2)
         view = abi.DLTensor(data=ctypes.addressof(values), ndim=2, dtype=abi.DLDataType(2, 32, 1), shape=shape)
         self.assertEqual(self.perform(trainer, b'"forward"', abi.Tensor(view, 3), reply=4), 0)
         self.assertEqual(self.peer.warned[1:], [(4, "looked at it")])
-        with contextlib.redirect_stderr(io.StringIO()) as said:  # the reply is gone
-            self.subject.made[0].warn("on my own account")
+        with contextlib.redirect_stderr(io.StringIO()) as printed:  # the call has ended
+            self.subject.made[0].warn("outside of a call")
         self.assertEqual(len(self.peer.warned), 2)
-        self.assertEqual(said.getvalue(), "warning: on my own account\n")
+        self.assertEqual(printed.getvalue(), "warning: outside of a call\n")
 
     def test_a_warning_of_a_trainer_that_is_being_made(self) -> None:
         class Hasty(Engine):
@@ -303,9 +313,9 @@ class BoundaryTest(unittest.TestCase):
         self.subject.create = lambda model, plan, engine_context: Hasty()
         self.assertEqual(self.create(reply=5)[0], 0, self.peer.failed)
         self.assertEqual(self.peer.warned, [(5, "made in haste")])
-        with contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
             Hasty()
-        self.assertEqual(said.getvalue(), "warning: made in haste\n")
+        self.assertEqual(printed.getvalue(), "warning: made in haste\n")
         self.assertEqual(len(self.peer.warned), 1)
 
     def test_calls_after_a_trainer_was_closed_reach_no_harness(self) -> None:
@@ -345,11 +355,11 @@ class BoundaryTest(unittest.TestCase):
         with self.assertRaisesRegex(HarnessError, "^a gradient hook was called after the trainer was closed$"):
             hooks[0]("0", View(8, (1,), "f32", 1), None, 0)
         self.assertEqual(called, [])
-        with contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
             engine_context.warn("too late")
-        self.assertEqual(said.getvalue(), "warning: too late\n")
+        self.assertEqual(printed.getvalue(), "warning: too late\n")
 
-    def test_what_is_lent(self) -> None:
+    def test_results_stay_in_the_trainers_memory(self) -> None:
         _, trainer = self.create()
         loss = abi.Tensor()
         self.assertEqual(self.c.loss(trainer, ctypes.byref(loss), None), 0)
@@ -364,12 +374,12 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(View.of(first.gradient).buffer, 9)
         self.assertIsNone(View.of(second.shard))
 
-    def test_what_is_no_answer(self) -> None:
+    def test_a_result_of_a_wrong_type_is_an_error(self) -> None:
         self.subject.create = lambda model, plan, engine_context: None
         self.assertEqual(self.create()[0], 1)
         self.assertTrue(
             self.peer.failed[-1].startswith(
-                "TypeError: create has answered with None, where a Trainer is expected\nTraceback"
+                "TypeError: create: expected a Trainer, got None\nTraceback"
             )
         )
         del self.subject.create
@@ -377,30 +387,30 @@ class BoundaryTest(unittest.TestCase):
         engine = self.subject.made[-1]
         engine.loss = lambda: 3.5
         self.assertEqual(self.c.loss(trainer, ctypes.byref(abi.Tensor()), None), 1)
-        self.assertIn("loss has answered with a float, where a View is expected", self.peer.failed[-1])
-        for answer, said in (
-            ([None], "parameters, at [0], has answered with None, where a ParameterView is expected"),
+        self.assertIn("loss: expected a View, got a float", self.peer.failed[-1])
+        for answer, message in (
+            ([None], "parameters()[0]: expected a ParameterView, got None"),
             (
                 [ParameterView("a", (1,), 0, 0, 7)],
-                'parameter "a", shard: has answered with a int, where a View is expected',
+                'parameter "a", shard: expected a View, got a int',
             ),
             (
                 [ParameterView("a", (1,), 0, 0, View(8, (1,), "float32"))],
-                "'float32' is no dtype: there are f64, f32, f16, bf16, i64",
+                "'float32' is not a dtype; expected one of f64, f32, f16, bf16, i64",
             ),
         ):
             engine.parameters = lambda answer=answer: answer
             parameters, count = ctypes.POINTER(abi.Parameter)(), ctypes.c_size_t()
             self.assertEqual(self.c.parameters(trainer, ctypes.byref(parameters), ctypes.byref(count), None), 1)
-            self.assertIn(said, self.peer.failed[-1])
+            self.assertIn(message, self.peer.failed[-1])
 
-    def test_words_that_the_header_does_not_have(self) -> None:
+    def test_names_that_the_header_does_not_have(self) -> None:
         device = EngineContext(self.peer.engine_context).device
-        with self.assertRaisesRegex(TypeError, "'float32' is no dtype: there are f64, f32, "):
+        with self.assertRaisesRegex(TypeError, "'float32' is not a dtype; expected one of f64, f32, "):
             device.submit(0, "forward", "0", [Span(1, 0, 1, "float32")], [])
-        with self.assertRaisesRegex(TypeError, "'fwd' is no kind of work: there are forward, backward, "):
+        with self.assertRaisesRegex(TypeError, "'fwd' is not a kind of work; expected one of forward, backward, "):
             device.submit(0, "fwd", "0", [], [])
-        with self.assertRaisesRegex(TypeError, "'main' is no role of a stream: there are compute, "):
+        with self.assertRaisesRegex(TypeError, "'main' is not a role of a stream; expected one of compute, "):
             device.create_stream("main", "main")
 
     def test_a_dtype_that_nobody_knows(self) -> None:
@@ -415,7 +425,7 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(self.perform(trainer, b'"forward"'), 1)
         self.assertTrue(self.peer.failed[-1].startswith("KeyError"))
 
-    def test_what_goes_wrong_when_a_trainer_is_closed(self) -> None:
+    def test_an_error_while_a_trainer_is_closed(self) -> None:
         _, trainer = self.create()
         engine = self.subject.made[0]
 

@@ -1,4 +1,4 @@
-"""An engine in Python under the suites: the report names its defects in words that its author understands."""
+"""An engine in Python under the suites. The report must describe its defects in terms of Python."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class EngineTest(unittest.TestCase):
         self.folder = Path(self.scratch.name)
 
     def run_with(self, change: str, case: str = CASE) -> subprocess.CompletedProcess:
-        """The example with this between its classes and its start, on one case or on those that a pattern selects."""
+        """Runs the example with `change` between its classes and its start, on the cases that `case` selects."""
         example = Path(os.environ["EXAMPLE"]).read_text()
         shebang, engine = example.split("\n", 1)
         classes, start = engine.split('if __name__ == "__main__":')
@@ -38,11 +38,11 @@ class EngineTest(unittest.TestCase):
         (case,) = json.loads((self.folder / "out/report.json").read_text())["cases"]
         return case["verdict"], json.dumps(case)
 
-    def test_as_it_is(self) -> None:
+    def test_the_unchanged_example_passes(self) -> None:
         self.assertEqual(self.verdict_of("")[0], "passed")
 
     def test_a_trainer_that_cannot_be_closed(self) -> None:
-        verdict, said = self.verdict_of(
+        verdict, entry = self.verdict_of(
             """
             def close(self):
                 raise ValueError("half of it is left")
@@ -50,16 +50,16 @@ class EngineTest(unittest.TestCase):
             """
         )
         self.assertEqual(verdict, "error")
-        self.assertIn("not quiet at its end: the subject's destroy: ValueError: half of it is left\\nTraceback", said)
-        self.assertIn("engine.py", said)
+        self.assertIn("not quiet at its end: the subject's destroy: ValueError: half of it is left\\nTraceback", entry)
+        self.assertIn("engine.py", entry)
 
     def test_a_trainer_that_would_end_the_process(self) -> None:
-        verdict, said = self.verdict_of("MyTrainer.close = lambda self: sys.exit('enough')")
+        verdict, entry = self.verdict_of("MyTrainer.close = lambda self: sys.exit('enough')")
         self.assertEqual(verdict, "error")
-        self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", said)
+        self.assertIn("not quiet at its end: the subject's destroy: SystemExit: enough\\nTraceback", entry)
 
     def test_memory_that_a_reference_cycle_keeps(self) -> None:
-        """The memory's own `__del__` runs when the device has gone."""
+        """The memory's own `__del__` runs after the device was destroyed."""
         ended = self.run_with(
             """
             import gc
@@ -92,17 +92,17 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
     def test_a_span_of_another_dtype(self) -> None:
-        _, said = self.verdict_of(
+        _, entry = self.verdict_of(
             """
             def span(self, count=None):
                 return Span(self.buffer, 0, len(self.values) if count is None else count, "bf16")
             Floats.span = span
             """
         )
-        self.assertIn("it is said to be f32, and buffer ", said)
-        self.assertIn("was written as bf16: let both say what it holds", said)
+        self.assertIn("it is said to be f32, and buffer ", entry)
+        self.assertIn("was written as bf16: let both say what it holds", entry)
 
-    def test_a_name_that_means_another(self) -> None:
+    def test_a_name_that_is_reserved_or_unprintable(self) -> None:
         for name, why in (
             ("pytorch", "so --subject calls PyTorch as shardproof brings it"),
             ("my\x1b[31mengine", "does not show, U+001B"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shardproof import abi
 
-# Where Python calls them otherwise.
+# Names in C that differ from the names in Python.
 STRUCTS = {
     "SubjectTable": "shardproof_subject",
     "DLTensor": "DLTensor",
@@ -19,7 +19,7 @@ STRUCTS = {
     "DLDataType": "DLDataType",
 }
 FIELDS = {("Collective", "input"): "in"}
-# Each kind with what its enumerators begin with; their order in Python is their value.
+# Each kind with the prefix of its enumerators in C. Their order in Python gives their values.
 ENUMS = {
     "status": ("SHARDPROOF_", abi.STATUSES),
     "stream_role": ("SHARDPROOF_STREAM_", abi.STREAM_ROLES),

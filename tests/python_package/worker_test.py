@@ -14,7 +14,7 @@ WORKER = "from shardproof.worker import main; main()"
 
 
 def worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    """In an environment without site-packages: there is no PyTorch in it."""
+    """Runs the worker without site-packages, and so without PyTorch."""
     return subprocess.run(
         [sys.executable, "-B", "-S", "-c", WORKER, *arguments],
         env={**os.environ, **environment},
@@ -25,7 +25,7 @@ def worker(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 def torch_of(folder: str, version: str) -> str:
-    """A path to import from, where there seems to be a torch of this version: that is all that is asked for."""
+    """A PYTHONPATH with the metadata of this torch version, and without torch itself."""
     info = Path(folder, f"torch-{version}.dist-info")
     info.mkdir()
     Path(info, "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
@@ -37,7 +37,8 @@ class WorkerTest(unittest.TestCase):
         ended = worker("--list-json")
         self.assertEqual(ended.returncode, 3)
         self.assertEqual(
-            ended.stderr, "shardproof: there is no PyTorch in this environment: pip install torch==2.15.0\n"
+            ended.stderr,
+            "shardproof: PyTorch is not installed in this environment; run: pip install torch==2.15.0\n",
         )
 
     def test_without_pytorch_under_a_launcher(self) -> None:
@@ -49,7 +50,7 @@ class WorkerTest(unittest.TestCase):
                 [os.environ["SHARDPROOF"], "list", "--worker", str(program)], capture_output=True, text=True, timeout=60
             )
         self.assertEqual(ended.returncode, 3)
-        self.assertIn("there is no PyTorch in this environment", ended.stderr)
+        self.assertIn("PyTorch is not installed in this environment", ended.stderr)
 
     def test_without_the_library(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +76,8 @@ class WorkerTest(unittest.TestCase):
                     env={**os.environ, "PYTHONPATH": torch_of(folder, version)},
                 )
                 self.assertEqual(
-                    "this package is for torch 2.15.0, and here is 2.14.1: pip install torch==2.15.0" in ended.stderr,
+                    "this package needs torch 2.15.0, but torch 2.14.1 is installed; run: pip install torch==2.15.0"
+                    in ended.stderr,
                     refused,
                 )
                 self.assertEqual("No module named 'torch'" in ended.stderr, not refused)
@@ -97,7 +99,7 @@ class WorkerTest(unittest.TestCase):
                 env={**os.environ, "PYTHONPATH": os.pathsep.join((str(torch.parent), path))},
             )
         self.assertIn(
-            f"what is imported is torch 2.14.1 of {torch / '__init__.py'}: is it on PYTHONPATH?", ended.stderr
+            f"but Python imported torch 2.14.1 from {torch / '__init__.py'}; remove it from PYTHONPATH", ended.stderr
         )
 
     def test_its_project_names_the_same_version(self) -> None:
