@@ -20,7 +20,7 @@ def main(path):
     second = min((e["ts"] for e in events if e["ph"] == "i" and e["name"].startswith("iter 1 ")), default=float("inf"))
     slices = [e for e in events if e["ph"] == "X" and e["ts"] < second]
     if not slices:
-        sys.exit(f"{path}: nothing in this trace takes time")
+        sys.exit(f"{path}: no event of this trace has a duration; choose a trace with work or collectives")
     rows = sorted({(e["pid"], e["tid"]) for e in slices})
     end = max(e["ts"] + e["dur"] for e in slices)
     height = TOP + ROW * len(rows) + 24
@@ -44,7 +44,8 @@ def main(path):
             color = COLORS.get(kind, "#999999")
             print(
                 f'<rect x="{x:.1f}" y="{y}" width="{max(width - 0.8, 0.6):.1f}" height="{BAR}" fill="{color}">'
-                f'<title>{escape(event["name"])}: {event["ts"] / 1000:g} ms, {event["dur"] / 1000:g} ms long</title></rect>'
+                f'<title>{escape(event["name"])}: {event["ts"] / 1000:g} ms, {event["dur"] / 1000:g} ms long</title>'
+                "</rect>"
             )
             if width > 7 * len(label) + 4:
                 print(f'<text x="{x + 4:.1f}" y="{y + 13}" fill="#ffffff">{escape(label)}</text>')

@@ -1,9 +1,9 @@
-"""Are verdicts on PyTorch the same whatever kernels its libraries choose? Plays the suites under settings of MKL, ATen
-and OpenMP.
+"""Checks that verdicts on PyTorch do not depend on the kernels that its libraries choose. Plays the suites under
+settings of MKL, ATen and OpenMP.
 
 usage: pytorch_settings.py ROOT [--all]
 
-Without --all four settings are played, which have each value of each variable once. Prints a table; ends with 1 where
+Without --all, it plays four settings, which together have each value of each variable. Prints a table. Ends with 1 if
 verdicts differ.
 """
 
@@ -22,7 +22,7 @@ NAMES = ("MKL_CBWR", "ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS")
 UNSET = (None, None, None)
 COVER = (UNSET, ("COMPATIBLE", "default", "2"), ("AVX2", "avx2", "1"), ("AVX512", "avx512", "2"))
 
-# MKL asks this function whether the processor is Intel's, and has other kernels for all others.
+# MKL calls this function to find out whether the processor is from Intel. It has other kernels for other processors.
 AS_INTEL = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 
 PROBE = """
@@ -44,7 +44,7 @@ def environment(setting, preloaded=None):
 
 
 def effect(variables):
-    """Asks the libraries for MKL's mode and ATen's kernels; None where this processor cannot run them."""
+    """The mode of MKL and the kernels of ATen, from the libraries, or None if this processor cannot run them."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROBE],
         env=variables | {"MKL_VERBOSE": "1"},
@@ -63,7 +63,7 @@ def processor():
 
 
 def preload(folder):
-    """A library that lets MKL take the processor for Intel's; None where there is no compiler."""
+    """A library that makes MKL treat the processor as an Intel processor, or None without a compiler."""
     source, library = folder / "as_intel.c", folder / "as_intel.so"
     source.write_text(AS_INTEL, encoding="utf-8")
     try:
@@ -77,7 +77,7 @@ class Plays:
         self.root, self.folder, self.first, self.failed = root, folder, None, False
 
     def verdicts(self, variables):
-        """By case, and whether the run ended as it should. Two ranks: kernels do not depend on their number."""
+        """The verdict of each case, and the finished process. Two ranks suffice: more do not change kernels."""
         out = self.folder / "run"
         shutil.rmtree(out, ignore_errors=True)
         command = [
@@ -95,16 +95,16 @@ class Plays:
             "--out",
             out,
         ]
-        # There, lest the user's link shardproof-out/latest leads to a run that is deleted.
+        # In this folder, so that the user's link shardproof-out/latest does not point to a deleted run.
         done = subprocess.run(command, env=variables, cwd=self.folder, text=True, capture_output=True)
         if not (out / "report.json").exists():
-            sys.exit(f"pytorch_settings: no report; the run said:\n{done.stdout}{done.stderr}")
+            sys.exit(f"pytorch_settings: the run wrote no report; its output:\n{done.stdout}{done.stderr}")
         report = json.loads((out / "report.json").read_text(encoding="utf-8"))
         return {case["id"]: case["verdict"] for case in report["cases"]}, done
 
     def play(self, name, variables):
-        made = effect(variables)
-        if made is None:
+        found = effect(variables)
+        if found is None:
             print(f"{name:<66} not played: this processor or this PyTorch cannot run it", flush=True)
             return
         verdicts, done = self.verdicts(variables)
@@ -113,13 +113,13 @@ class Plays:
         others = sorted(
             case for case in self.first.keys() | verdicts.keys() if self.first.get(case) != verdicts.get(case)
         )
-        said = f"{len(verdicts)} cases, " + (f"{len(others)} verdicts differ" if others else "the same verdicts")
-        print(f"{name:<66} {made:<30} {said}", flush=True)
+        summary = f"{len(verdicts)} cases, " + (f"{len(others)} verdicts differ" if others else "the same verdicts")
+        print(f"{name:<66} {found:<30} {summary}", flush=True)
         for case in others:
             print(f"  {case}: {self.first.get(case)} before, {verdicts.get(case)} now")
         if others or done.returncode != 0:
             self.failed = True
-            print(f"the run ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+            print(f"the run ended with exit code {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
 
 
 def label(setting):
@@ -130,7 +130,7 @@ def main(root, is_all):
     settings = [UNSET, *itertools.product(MODES, CAPABILITIES, THREADS)] if is_all else COVER
     name, features = processor()
     print(f"{name}; it has {', '.join(features) or 'neither AVX2 nor AVX-512'}")
-    print("MKL AUTO: MKL has no such mode for this processor, and chooses by itself")
+    print("MKL AUTO: MKL does not have the mode for this processor, and chooses another one")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         plays = Plays(root, folder)

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-# The claims of each example, so that none passes by claiming less.
+# The claims of each example, so that no example passes by claiming less.
 ENGINES = {
     "c_engine": (("--subject", "C_EXAMPLE"), {"timeline", "serial", "hidden_memory", "thread_ranks"}),
     "my_engine": (("--worker", "CPP_EXAMPLE"), {"thread_ranks"}),
@@ -34,10 +34,10 @@ def wrong_verdicts(report: dict, claims: set[str]) -> list[str]:
         missing = [feature for feature in needs(case, report) if feature not in claims]
         begin = f"subject {report['subject']['name']} does not claim "
         if "generator" in case["params"] and not missing and case["verdict"] == "skipped":
-            # It knows what it needs when it has drawn its scenario.
+            # A generated case knows its needs only after it has drawn its scenario.
             missing = reasons[case["id"]].removeprefix(begin).split(", ")
             if claimed := claims.intersection(missing):
-                found.append(f"{case['id']}: skipped for {sorted(claimed)}, which is claimed")
+                found.append(f"{case['id']}: skipped for {sorted(claimed)}, which the engine claims")
         if case["engine"] != KIND:
             missing = [f"the engine kind {case['engine']}; it claims {KIND}"]
         if case["verdict"] != ("skipped" if missing else "passed"):
@@ -74,11 +74,11 @@ class ClaimsTest(unittest.TestCase):
         self.assertIn(KIND, {case["engine"] for case in report["cases"]})
         return report, set(subject["claims"][KIND])
 
-    def test_every_example_passes_all_cases_of_what_it_claims(self) -> None:
+    def test_every_example_passes_all_cases_of_its_claims(self) -> None:
         for name, ((option, variable), claims) in ENGINES.items():
             with self.subTest(name):
                 engine = os.environ[variable]
-                self.assertNotEqual(engine, "NOTFOUND", "it is not built: install libcjson-dev, and run CMake again")
+                self.assertNotEqual(engine, "NOTFOUND", "not built: install libcjson-dev, and run CMake again")
                 report, claimed = self.play(option, engine)
                 self.assertEqual(claimed, claims)
                 self.assertEqual(report["subject"]["name"], name)

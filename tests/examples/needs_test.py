@@ -1,8 +1,7 @@
 """A case declares every feature that its scenario uses: otherwise it fails on an engine that has not claimed the
 feature.
 
-The engine here claims everything and refuses every plan. So each case leaves the scenarios that it played as
-evidence."""
+The test's engine claims everything and refuses every plan. So each case leaves its scenarios as evidence."""
 
 import json
 import os
@@ -131,7 +130,7 @@ def of_call(call: dict) -> Iterator[str]:
 
 
 def features_of(scenario: dict) -> set[str]:
-    """As docs/plug-in-an-engine.md has them."""
+    """The features of a scenario, as docs/plug-in-an-engine.md describes them."""
     used = {*of_model(scenario["model"]), *of_plan(scenario["plan"])}
     for segment in scenario["script"]["segments"]:
         for call in segment["body"]:
@@ -155,7 +154,7 @@ class NeedsTest(unittest.TestCase):
     maxDiff = None
 
     def test_every_case_declares_what_its_scenarios_use(self) -> None:
-        # A generated case knows what it needs when it has drawn its scenario.
+        # A generated case knows its needs only after it has drawn its scenario.
         cases = [case for case in json.loads(shardproof("list", "--json"))
                  if not case.get("on_request") and "generator" not in case["params"]]
         played = {}  # one world size for each

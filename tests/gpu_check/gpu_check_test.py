@@ -157,8 +157,8 @@ exec {BUILD}/bin/device_contract "$@"
             self.assertIsNone(running.poll(), "gpu-check ended before the step started")
             time.sleep(0.02)
         running.terminate()
-        said = running.communicate(timeout=60)[1]
-        self.assertEqual(running.returncode, 128 + signal.SIGTERM, said)
+        output = running.communicate(timeout=60)[1]
+        self.assertEqual(running.returncode, 128 + signal.SIGTERM, output)
         self.assertEqual(self.results()["stopped"], "failed")
         self.assertEqual(self.results()["doctor"], "passed")
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do the examples of `--help` work? Runs each of them, in a folder that has the files that they name.
+"""Checks that the examples of `--help` work. Runs each example in a folder with the files that it names.
 
     help_test.py LAUNCHER PROGRAM SCENARIO
 
@@ -17,21 +17,22 @@ import tempfile
 COMMANDS = ("run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable")
 
 
-def failure(launcher, folder, words):
+def failure(launcher, folder, arguments):
     """The failure of a command as text, or an empty text if it works."""
-    result = subprocess.run([launcher, *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    result = subprocess.run([launcher, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
     if result.returncode in (0, 1):  # 1: it worked, and found a failure
         return ""
-    return f"shardproof {shlex.join(words)}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}"
+    return f"shardproof {shlex.join(arguments)}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}"
 
 
 def prepare(launcher, folder, program, scenario):
-    (folder / "shardproof-out").mkdir(parents=True)  # where the link to the latest run will be
+    (folder / "shardproof-out").mkdir(parents=True)  # for the link to the latest run
     (folder / "my_tests").symlink_to(program)
     shutil.copy(scenario, folder / "scenario.json")
     runs = [("--worker", "./my_tests", "--fault", "noticed", "--out", out) for out in ("before", "after")]
     failures = [
-        failure(launcher, folder, ("run", *words)) for words in (*runs, ("overlap/training_overlap", "--out", "my_run"))
+        failure(launcher, folder, ("run", *arguments))
+        for arguments in (*runs, ("overlap/training_overlap", "--out", "my_run"))
     ]
     shutil.copy(folder / "after/report.json", folder / "new.json")
     return failures
@@ -44,12 +45,12 @@ def examples(launcher, command):
         yield shlex.split(re.split(r" {2,}", line)[0])
 
 
-def shortened(words):
-    """Whole suites take too long on all world sizes, and on all faults."""
-    if words[0] == "faults" and "overlap" in words:
-        words = ["overlap/training_overlap" if word == "overlap" else word for word in words]
-    runs_suite = words[0] in ("run", "faults") and not {"--worker", "--rerun-failed", "--ranks", "--help"} & set(words)
-    return [*words, "--ranks", "1"] if runs_suite else words
+def shortened(arguments):
+    """Shortens a command, because whole suites take too long at all world sizes and with all faults."""
+    if arguments[0] == "faults" and "overlap" in arguments:
+        arguments = ["overlap/training_overlap" if word == "overlap" else word for word in arguments]
+    is_short = {"--worker", "--rerun-failed", "--ranks", "--help"} & set(arguments)
+    return [*arguments, "--ranks", "1"] if arguments[0] in ("run", "faults") and not is_short else arguments
 
 
 def main(launcher, program, scenario):
@@ -58,16 +59,16 @@ def main(launcher, program, scenario):
         prepared, here = pathlib.Path(scratch) / "prepared", pathlib.Path(scratch) / "here"
         failures = prepare(launcher, prepared, program, scenario)
         for command in ((), *((name,) for name in COMMANDS)):
-            for words in examples(launcher, command):
-                if "pytorch" in " ".join(words):
-                    continue  # these tests do not install it
-                shutil.copytree(prepared, here, symlinks=True)  # no example needs the one before it
-                failures.append(failure(launcher, here, shortened(words)))
+            for arguments in examples(launcher, command):
+                if "pytorch" in " ".join(arguments):
+                    continue  # this test does not install PyTorch
+                shutil.copytree(prepared, here, symlinks=True)  # no example needs an earlier one
+                failures.append(failure(launcher, here, shortened(arguments)))
                 shutil.rmtree(here)
                 ran += 1
     failures = list(filter(None, failures))
-    for said in failures:
-        print("FAIL", said)
+    for text in failures:
+        print("FAIL", text)
     print(f"{ran} examples")
     return 1 if failures or ran < len(COMMANDS) else 0
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs in which one rank is ended at a random moment: is every result that was finished in the report, and is it that
-rank that is named?
+"""Ends one rank of each run at a random moment. Every finished result must be in the report, and the report must name
+that rank.
 
     random_kills.py LAUNCHER PROGRAM [RUNS [SEED]]
 
-Prints its seed; the same seed draws the same ranks, ways and moments. Some runs are made side by side. Ends with 1
-at the first run that is not as it should be, whose folder is kept. The launcher waits 30 s for a rank that is stopped
-before it joins: fewer than 100 RUNS stop ranks in their cases only.
+Prints its seed. The same seed draws the same ranks, ways and moments. Several runs go on at the same time. Ends with 1
+at the first wrong run, and keeps its folder. The launcher waits 30 s for a rank that is stopped before it joins. So
+with fewer than 100 RUNS, ranks are stopped only in their cases.
 """
 import collections
 import concurrent.futures
@@ -24,12 +24,12 @@ import time
 
 RANKS = 3
 REPEAT = 300
-SIDE_BY_SIDE = 8  # most of the time is spent waiting for ranks that were stopped
+PARALLEL_RUNS = 8  # most of the time is spent waiting for stopped ranks
 WAYS = {"SIGKILL": signal.SIGKILL, "SIGSEGV": signal.SIGSEGV, "SIGSTOP": signal.SIGSTOP, "exit": None}
 
 
 def rank_processes(launcher):
-    """The ranks of a launcher that have begun to be themselves, by number."""
+    """The process of each rank of a launcher that has its own environment already, by number."""
     found = {}
     try:
         children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
@@ -47,7 +47,7 @@ def rank_processes(launcher):
 
 
 def finished_cases(world):
-    """Positions that every rank of a world has ended, with the outcomes of all ranks."""
+    """The positions of cases that every rank of a world has ended, with the outcomes of all ranks."""
     ended = []
     for stream in sorted(world.glob("ranks/rank-*.jsonl")):
         outcomes = {}
@@ -77,7 +77,7 @@ class Wrong(Exception):
 
 
 def one_run(draw, folder, stops_early):
-    """Makes one run. Returns (way, place) of the rank's end, or None if the run was over before."""
+    """Makes one run. Returns (way, place) of the rank's end, or None if the run had ended before."""
     way = draw.choice(list(WAYS))
     victim = draw.randrange(RANKS)
     delay = draw.uniform(0, 0.05)
@@ -116,8 +116,8 @@ def one_run(draw, folder, stops_early):
                     except ProcessLookupError:
                         pass
             time.sleep(0.0005)
-    said, _ = process.communicate(timeout=120)
-    found = check(run, way, victim, process.returncode, said)
+    output, _ = process.communicate(timeout=120)
+    found = check(run, way, victim, process.returncode, output)
     report = json.loads((run / "report.json").read_text())
     verdicts = collections.Counter(result["verdict"] for result in report["cases"])
     if process.returncode == 0:
@@ -125,12 +125,12 @@ def one_run(draw, folder, stops_early):
     return (way, "in a case" if verdicts["crashed"] + verdicts["hung"] else "outside"), found
 
 
-def check(run, way, victim, code, said):
-    """Raises Wrong; gives the number of results that all ranks had finished, each of which is in the report."""
+def check(run, way, victim, code, output):
+    """Returns the number of results that all ranks have finished. Raises Wrong if the report lacks one of them."""
     found = 0
     report = json.loads((run / "report.json").read_text())
     if len(report["cases"]) != REPEAT:
-        raise Wrong(f"{len(report['cases'])} results for {REPEAT} cases\n{said}")
+        raise Wrong(f"{len(report['cases'])} results for {REPEAT} cases\n{output}")
     by_world = collections.defaultdict(list)
     for result in report["cases"]:
         by_world[result["world"]].append(result)
@@ -138,30 +138,30 @@ def check(run, way, victim, code, said):
         results.sort(key=lambda result: result["repetition"])
         for position, outcomes in finished_cases(run / "worlds" / str(number)).items():
             if position >= len(results) or [rank["outcome"] for rank in results[position]["ranks"]] != outcomes:
-                raise Wrong(f"world {number} ended case {position} with {outcomes}, which is not in the report\n{said}")
+                raise Wrong(f"world {number} ended case {position} with {outcomes}, which the report lacks\n{output}")
             found += 1
     verdicts = collections.Counter(result["verdict"] for result in report["cases"])
     if code == 0:
         if verdicts != {"passed": REPEAT}:
-            raise Wrong(f"exit code 0 with {dict(verdicts)}\n{said}")
+            raise Wrong(f"exit code 0 with {dict(verdicts)}\n{output}")
         return found
     if code not in (3, 4):
-        raise Wrong(f"exit code {code} with {dict(verdicts)}\n{said}")
+        raise Wrong(f"exit code {code} with {dict(verdicts)}\n{output}")
     bad = verdicts["crashed"] + verdicts["hung"]
     if bad > 1 or (code == 4 and verdicts["passed"] + bad + verdicts["not_run"] != REPEAT):
-        raise Wrong(f"{dict(verdicts)}\n{said}")
+        raise Wrong(f"{dict(verdicts)}\n{output}")
     if way == "SIGSTOP" and verdicts["crashed"] or way != "SIGSTOP" and verdicts["hung"]:
-        raise Wrong(f"{way} became {dict(verdicts)}\n{said}")
-    explained = [world["explanation"] for world in report["worlds"] if "explanation" in world] or [said]
+        raise Wrong(f"{way} became {dict(verdicts)}\n{output}")
+    explained = [world["explanation"] for world in report["worlds"] if "explanation" in world] or [output]
     if not any(f"rank {victim} " in sentence for sentence in explained):
-        raise Wrong(f"rank {victim} is to blame, and what is said is {explained}\n{said}")
+        raise Wrong(f"rank {victim} was ended, but the report says {explained}\n{output}")
     if code == 4 and verdicts["not_run"] and bad and "before its first" not in explained[0]:
-        raise Wrong(f"the run did not go on: {dict(verdicts)}\n{said}")
+        raise Wrong(f"the run did not continue: {dict(verdicts)}\n{output}")
     return found
 
 
 def attempt(seed, number, stops_early):
-    """As one_run. Raises Wrong with the folder that is kept."""
+    """Calls one_run. Raises Wrong with the kept folder."""
     folder = tempfile.mkdtemp(prefix="shardproof-kills-")
     try:
         ended = one_run(random.Random(f"{seed} {number}"), folder, stops_early)
@@ -175,7 +175,7 @@ def main(runs, seed):
     print(f"seed {seed}", flush=True)
     seen = collections.Counter()
     results = 0
-    with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL_RUNS) as pool:
         attempts = (pool.submit(attempt, seed, number, runs >= 100) for number in itertools.count())
         running = set(itertools.islice(attempts, runs))
         while running:
@@ -187,7 +187,7 @@ def main(runs, seed):
                     print(error)
                     pool.shutdown(cancel_futures=True)
                     return 1
-                if found is None:  # too late: the killed process had no work left
+                if found is None:  # too late: the killed process had finished its work
                     seen["too late"] += 1
                     running.add(next(attempts))
                 else:
@@ -195,7 +195,7 @@ def main(runs, seed):
                     results += found[1]
     for what, count in sorted(seen.items(), key=str):
         print(f"{count:5}  {what if isinstance(what, str) else ', '.join(what)}")
-    print(f"{runs} ranks ended and named; all {results} results that had been finished are in the reports")
+    print(f"{runs} ranks were ended and named; all {results} finished results are in the reports")
     return 0
 
 

@@ -3,10 +3,10 @@
 
     hand_made.py --root FOLDER --out FOLDER --defects FILE SOURCE...
 
-A defect has a name, and edits: a file, a text that the file has exactly once, and the text that replaces it. Edits of
-one file are made one after another, so a later edit may meet what an earlier one has written. `ACTIVE` in a new text is
-true while the defect is on. A copy stands below --out where its original stands below --root. An edit that does not fit
-its file is an error.
+A defect has a name and edits. An edit is a file, a text that the file contains exactly once, and the new text. Edits of
+one file are made in order, so a later edit may change the text of an earlier one. `ACTIVE` in a new text is true while
+the defect is on. A copy has the same path below --out as its original below --root. An edit that does not fit its file
+is an error.
 """
 import argparse
 import hashlib
@@ -28,7 +28,8 @@ def edited(name, text, defects):
                 continue
             if text.count(old) != 1:
                 raise SystemExit(
-                    f"{name}: the defect {defect['name']} replaces a text that is there {text.count(old)} times, not once: {old}"
+                    f"{name}: the defect {defect['name']} replaces a text that the file contains "
+                    f"{text.count(old)} times, not once: {old}"
                 )
             text = text.replace(old, new.replace("ACTIVE", active))
     return text
@@ -39,17 +40,17 @@ def main():
     for option in ("--root", "--out", "--defects"):
         parser.add_argument(option, required=True, type=pathlib.Path)
     parser.add_argument("sources", nargs="+")
-    asked = parser.parse_args()
-    defects = json.loads(asked.defects.read_text(encoding="utf-8"))
-    for file in {edit[0] for defect in defects for edit in defect["edits"]}.difference(asked.sources):
-        raise SystemExit(f"{file}: a defect edits it, and it is no source of the engines")
-    for name in asked.sources:
-        text = (asked.root / name).read_text(encoding="utf-8")
-        (asked.out / name).parent.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    defects = json.loads(args.defects.read_text(encoding="utf-8"))
+    for file in {edit[0] for defect in defects for edit in defect["edits"]}.difference(args.sources):
+        raise SystemExit(f"{file}: a defect edits this file, which is not a source of the engines")
+    for name in args.sources:
+        text = (args.root / name).read_text(encoding="utf-8")
+        (args.out / name).parent.mkdir(parents=True, exist_ok=True)
         write_if_new(
-            asked.out / name, f'#include "tests/mutants/active.hpp"\n#line 1 "{name}"\n{edited(name, text, defects)}'
+            args.out / name, f'#include "tests/mutants/active.hpp"\n#line 1 "{name}"\n{edited(name, text, defects)}'
         )
-    (asked.out / "stamp").write_text("", encoding="utf-8")
+    (args.out / "stamp").write_text("", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Do the suites notice the defects that hand_made.json puts into the engines, each under the clauses that it breaks?
+"""Checks that the suites notice each defect of hand_made.json under the clauses that it breaks.
 
     hand_made_test.py LAUNCHER WORKER DEFECTS [unittest arguments]
 
-For each clause of a defect, a failure of some case must name the clause on the defect. Without it the case passes.
+For each clause of a defect, some case must fail on the defect and name the clause. Without the defect all cases pass.
 
 To play one defect: SHARDPROOF_MUTANT=ID shardproof run --worker WORKER. The test prints the ids. A defect with "from":
 N is active from the Nth forward of a trainer on: SHARDPROOF_MUTANT_FROM=N.
@@ -52,7 +52,8 @@ class HandMade(unittest.TestCase):
         for defect in cls.defects:
             failed = cls.failed[defect["name"]]
             print(
-                f"{identifier(defect['name'])} {defect['name']}: {len(failed)} cases, {failed[0]['id'] if failed else 'none'}",
+                f"{identifier(defect['name'])} {defect['name']}: {len(failed)} cases, "
+                f"{failed[0]['id'] if failed else 'none'}",
                 file=sys.stderr,
             )
 
@@ -65,7 +66,7 @@ class HandMade(unittest.TestCase):
                 with self.subTest(defect=defect["name"], clause=clause):
                     self.assertTrue(any(clause in broken(case) for case in self.failed[defect["name"]]))
 
-    def test_names_and_identifiers_are_there_once(self):
+    def test_names_and_identifiers_are_unique(self):
         names = [defect["name"] for defect in self.defects]
         self.assertEqual(len(set(names)), len(names))
         self.assertEqual(len(set(map(identifier, names))), len(names))

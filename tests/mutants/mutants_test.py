@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What the suites are worth: which of the engines' mutants do they notice, and by which case?
+"""Measures the suites: which of the engines' mutants do they notice, and by which case?
 
     mutants_test.py LAUNCHER WORKER UNIT_TESTS CATALOGUE SURVIVORS [unittest arguments]
 
-The suites' cases play every mutant of CATALOGUE that they come across, until one does not pass. At two ranks, all cases
+The suites' cases play every mutant of CATALOGUE that they reach, until a case does not pass. At two ranks, all cases
 play it. At every other number of ranks, all random cases and one case of each other name play it. A mutant that no case
-notices has to be in SURVIVORS, with the reason why no case can, or with the file of the unit test that notices it.
-UNIT_TESTS, the engines' tests on the mutated engines, has to show the latter. One case of each name at two ranks must
-not notice a mutant in SURVIVORS.
+notices must be in SURVIVORS, with the reason why no case can notice it, or with the file of the unit test that notices
+it. UNIT_TESTS, the engines' tests on the mutated engines, must notice the latter. One case of each name at two ranks
+must not notice a mutant in SURVIVORS.
 
 A mutant that is noticed is played again in two forms that hide it:
 - late: it is active only from the second forward of a trainer on;
 - combined: it is active only while a trainer has two traits of scenarios, such as `residuals` and `mixed_precision`.
-A mutant that no case notices in such a form has to be in a group of SURVIVORS with that "form".
+A mutant that no case notices in such a form must be in a group of SURVIVORS with that "form".
 
-The outcomes are printed as tables, and are in `outcomes.json` beside the catalogue. To play one mutant:
+The outcomes are printed as tables, and are in `outcomes.json` in the catalogue's folder. To play one mutant:
 SHARDPROOF_MUTANT=ID shardproof run --worker WORKER, in its late form with SHARDPROOF_MUTANT_FROM=2, and in its combined
 form with SHARDPROOF_MUTANT_TRAITS=2.
 """
@@ -31,7 +31,7 @@ import unittest
 
 from player import BAD, WAIT_SECONDS, Player, name_of
 
-# The cases that notice most mutants, so they are played first.
+# These cases notice most mutants, so they are played first.
 SCOUTS = (
     "overlap/collective_counts",
     "overlap/no_race",
@@ -48,18 +48,18 @@ FORMS = {"always": {}, "late": {"SHARDPROOF_MUTANT_FROM": "2"}, "combined": {"SH
 
 
 class MutantPlayer(Player):
-    """Plays cases, and tells the first that does not pass."""
+    """Plays cases, and returns the first case that does not pass."""
 
     def play(self, cases, **environment):
         report = self.report(cases, **environment)
         return first_noticing(report) if report else None
 
     def reached(self, cases, form):
-        """The mutants that any of the cases comes across while they can be active."""
+        """The mutants that any of the cases reaches while they can be active."""
         with tempfile.NamedTemporaryFile("r", dir=self.scratch) as file:
             noticed = self.play(cases, SHARDPROOF_MUTANTS_REACHED=file.name, **FORMS[form])
             if noticed:
-                raise AssertionError(f"without a mutant, this does not pass: {noticed}")
+                raise AssertionError(f"a case does not pass without a mutant: {noticed}")
             return set(file.read().split())
 
 
@@ -68,22 +68,21 @@ def first_noticing(report):
         for case in report["cases"]:
             if case["verdict"] in verdicts:
                 return {"verdict": case["verdict"], "case": case["id"], "clauses": case["clauses"]}
-    raise AssertionError("no case tells why a run did not pass")
+    raise AssertionError("a run did not pass, but each of its cases did")
 
 
 def stages(cases):
-    """Which cases are played together. Most mutants are noticed by the first few; only those that are not have to be
-    played by all."""
+    """The cases that are played together. The first few notice most mutants. All cases play only the other mutants."""
     at_two = [case for case in cases if case["world_size"] == 2]
     first = list({name_of(case): case for case in at_two}.values())
     names = {name_of(case) for case in first}
-    # Each random case is a scenario of its own.
+    # Each random case has its own scenario.
     others = {
         (name_of(case), case["world_size"], case["params"].get("seed")): case
         for case in cases
         if case["world_size"] != 2
     }.values()
-    # These cases have no form at two ranks.
+    # These cases do not exist at two ranks.
     only_elsewhere = [case for case in others if name_of(case) not in names]
     elsewhere = [case for case in others if name_of(case) in names]
     scouts = [case for case in first if name_of(case) in SCOUTS]
@@ -110,8 +109,8 @@ def outcome(player, mutant, form, parts, reached):
 
 
 def unit_test_passes(file, mutant):
-    """Whether a unit test's file passes on a mutant, or, without one, on the engine as it is. One that waits for ever
-    does not."""
+    """Whether a unit test's file passes on a mutant, or on the unchanged engine if `mutant` is None. A test that waits
+    for ever does not pass."""
     environment = {**os.environ, **({"SHARDPROOF_MUTANT": mutant} if mutant else {})}
     try:
         return (
@@ -167,8 +166,8 @@ class Mutants(unittest.TestCase):
     def setUpClass(cls):
         mutants = json.loads(CATALOGUE.read_text(encoding="utf-8"))["mutants"]
         cls.groups = json.loads(SURVIVORS.read_text(encoding="utf-8"))
-        cls.declared = {form: {name: words for group in cls.groups if group.get("form", "always") == form
-                               for name, words in group["mutants"].items()} for form in FORMS}
+        cls.declared = {form: {name: change for group in cls.groups if group.get("form", "always") == form
+                               for name, change in group["mutants"].items()} for form in FORMS}
         left_to_unit_tests = [
             (group["noticed_by"], name) for group in cls.groups if "noticed_by" in group for name in group["mutants"]
         ]
@@ -193,7 +192,7 @@ class Mutants(unittest.TestCase):
                 )
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                # First: what waits for ever waits beside the others.
+                # These come first: a test that waits for ever then waits at the same time as the others run.
                 passed = pool.map(
                     lambda entry: (*entry, unit_test_passes(*entry)),
                     [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests],
@@ -209,7 +208,8 @@ class Mutants(unittest.TestCase):
         elsewhere = sum(len(group["mutants"]) for group in cls.groups if "noticed_by" in group)
         print("\n".join(table(form, outcomes) for form, outcomes in cls.outcomes.items()), file=sys.stderr)
         print(
-            f"a unit test notices {elsewhere} of {sum(map(len, cls.declared.values()))} declared survivors, and nothing can notice the others",
+            f"a unit test notices {elsewhere} of {sum(map(len, cls.declared.values()))} declared survivors, "
+            "and no test can notice the others",
             file=sys.stderr,
         )
 
@@ -224,9 +224,10 @@ class Mutants(unittest.TestCase):
     def test_every_survivor_is_declared_equivalent(self):
         for form, outcomes in self.outcomes.items():
             with self.subTest(form=form):
-                # A mutant is not active in its late form where no case comes across it that late.
+                # The late form of a mutant is not active if no case reaches it that late.
                 lines = [
-                    f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}{"" if mutant["reached"] else ", never reached"}'
+                    f'  "{mutant["id"]}": {json.dumps(text(mutant))},  line {mutant["line"]}'
+                    + ("" if mutant["reached"] else ", never reached")
                     for mutant in outcomes
                     if mutant["verdict"] == "survived"
                     and mutant["id"] not in self.declared[form]
@@ -235,21 +236,21 @@ class Mutants(unittest.TestCase):
                 if lines:
                     self.fail(f"no case notices {len(lines)} mutants:\n" + "\n".join(lines))
 
-    def test_what_is_declared_equivalent_is_a_mutant_that_survives(self):
+    def test_every_declared_mutant_survives(self):
         for form, outcomes in self.outcomes.items():
             by_id = {mutant["id"]: mutant for mutant in outcomes}
-            for name, words in self.declared[form].items():
-                with self.subTest(form=form, mutant=name, text=words):
-                    self.assertTrue(name in by_id, "there is no such mutant any more")
-                    self.assertEqual(words, text(by_id[name]))
+            for name, change in self.declared[form].items():
+                with self.subTest(form=form, mutant=name, change=change):
+                    self.assertTrue(name in by_id, "this mutant does not exist any more")
+                    self.assertEqual(change, text(by_id[name]))
                     self.assertEqual(by_id[name]["verdict"], "survived", by_id[name])
 
-    def test_what_a_unit_test_is_said_to_notice_it_notices(self):
+    def test_the_declared_unit_tests_notice_their_mutants(self):
         for file, mutant, passed in self.unit_tests:
             with self.subTest(file=file, mutant=mutant):
                 self.assertEqual(passed, mutant is None)
 
-    def test_every_declaration_has_a_reason_and_stands_once(self):
+    def test_every_declaration_is_unique_and_has_a_reason(self):
         self.assertEqual(sum(len(group["mutants"]) for group in self.groups), sum(map(len, self.declared.values())))
         for group in self.groups:
             self.assertIn(group.get("form", "always"), FORMS)
@@ -261,6 +262,6 @@ class Mutants(unittest.TestCase):
 
 if __name__ == "__main__":
     LAUNCHER, WORKER = sys.argv[1:3]
-    UNIT_TESTS = pathlib.Path(sys.argv[3]).resolve()  # it runs where its sources are
+    UNIT_TESTS = pathlib.Path(sys.argv[3]).resolve()  # it runs in the folder of its sources
     CATALOGUE, SURVIVORS = map(pathlib.Path, sys.argv[4:6])
     unittest.main(argv=[sys.argv[0], *sys.argv[6:]])

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Writes copies of C++ sources in which each of many small defects can be switched on at run time, and a catalogue of
-these mutants.
+"""Writes copies of C++ sources with many small defects, each of which can be switched on at run time, and a catalogue
+of these mutants.
 
     mutate.py --clang PROGRAM --root FOLDER --out FOLDER SOURCE... -- CLANG_OPTION...
 
-Headers are mutated where a source includes them. A copy stands below --out where its original stands below --root; the
-catalogue is `mutants.json` there. Where an expression begins and ends, what is a condition and what has to be constant,
-Clang says: its syntax tree as JSON. In the copies a mutated expression reads `(active(0x1234abcd) ? mutated :
-original)`.
+Headers are mutated if a source includes them. A copy has the same path below --out as its original below --root. The
+catalogue is `mutants.json` below --out. Clang's syntax tree, as JSON, shows where an expression begins and ends, what
+is a condition, and what must be constant. In the copies a mutated expression reads
+`(active(0x1234abcd) ? mutated : original)`.
 
-One mutant is one wrong expression: an operator (`<` for `<=`, `-` for `+`, `||` for `&&`), a literal or an enumerator,
-a condition negated (or, where it declares a variable, never true), a guard (`if (...) return;`) that never holds, a
-statement that calls or assigns and is left out, or `std::exchange` that leaves the old value in place.
+One mutant is one wrong expression:
+- another operator (`<` for `<=`, `-` for `+`, `||` for `&&`), literal or enumerator;
+- a negated condition, or a condition with a declaration that is never true;
+- a guard (`if (...) return;`) that never holds;
+- a call or an assignment that is left out;
+- `std::exchange` that keeps the old value.
 """
 import argparse
 import concurrent.futures
@@ -40,7 +43,7 @@ INVISIBLE = {
     "ConstantExpr",
 }
 COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
-# Expressions from another place: the source of a default is at its declaration.
+# Expressions from another place, such as a default: its source is at its declaration.
 ELSEWHERE = {"CXXDefaultArgExpr", "CXXDefaultInitExpr"}
 
 
@@ -66,7 +69,7 @@ class Source:
 
 
 class Locations:
-    """Clang leaves a file's name out where it is that of the location before: so all of them are read, in order."""
+    """Reads all locations of a tree in order, because Clang omits a file's name if the location before has the same."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -76,7 +79,7 @@ class Locations:
         if "expansionLoc" in location:
             self.read(location["spellingLoc"])
             self.read(location["expansionLoc"])
-            return None  # of a macro
+            return None  # a macro's location
         if "file" in location:
             self.file = os.path.normpath(os.path.join(self.folder, location["file"]))
         if "offset" not in location:
@@ -105,7 +108,7 @@ def documents(text):
 
 
 def syntax_trees(clang, source, options, folder):
-    """Those of all that is ours in the source and what it includes; and the files that were read, as a rule of Make."""
+    """The trees of our code in the source and in its includes, and the files that Clang has read."""
     with tempfile.NamedTemporaryFile("r", suffix=".d") as rule:
         trees = list(documents(dump(clang, source, [*options, "-MMD", "-MT", "it", "-MF", rule.name], folder)))
         files = rule.read().replace("\\\n", " ").removeprefix("it:").split()
@@ -115,8 +118,7 @@ def syntax_trees(clang, source, options, folder):
 
 
 def dump(clang, source, options, folder):
-    # All that is ours: the filter is a piece of the qualified name. The whole tree, with the standard library's, would
-    # be half a GB.
+    # The filter selects our code by its namespace. The whole tree, with the standard library, would be half a GB.
     command = [
         clang,
         *options,
@@ -135,7 +137,7 @@ def dump(clang, source, options, folder):
 
 
 def enumerators(trees):
-    """id of an enumerator -> names of all of its enumeration, and its own."""
+    """Maps the id of an enumerator to the names of all enumerators of its enumeration, and its own name."""
     found = {}
 
     def look(node):
@@ -153,7 +155,7 @@ def enumerators(trees):
 
 
 def seen(node):
-    """The node that the source shows: without the casts, temporaries and constructions around it."""
+    """The node that is visible in the source, without implicit casts, temporaries and constructions around it."""
     while (
         node.get("kind") in INVISIBLE
         and len(node.get("inner", ())) == 1
@@ -163,8 +165,8 @@ def seen(node):
     return node
 
 
-def call_behind(rewritten):
-    """`a == b` behind an `a != b` that the compiler reads as `!(a == b)`."""
+def inner_call(rewritten):
+    """The call `a == b` inside an `a != b` that the compiler rewrites to `!(a == b)`."""
     call = rewritten["inner"][0]
     while call.get("kind") != "CXXOperatorCallExpr":
         call = call["inner"][0]
@@ -184,11 +186,11 @@ class Mutator:
         self.function = ""
 
     def site(self, node, kind, make):
-        """Files one mutant; `make` gives its text from that of the original."""
+        """Adds one mutant. `make` makes its text from the original text."""
         file, begin, end = node["place"]
         entry = (kind, make, self.function)
         known = self.sources[file].sites.setdefault((begin, end), [])
-        if all((k, m) != (kind, make) for k, m, _ in known):  # a header is seen by each of those that include it
+        if all((k, m) != (kind, make) for k, m, _ in known):  # each source that includes a header sees its code
             known.append(entry)
 
     def is_ours(self, node):
@@ -217,7 +219,7 @@ class Mutator:
             self.visit_children(node)
 
     def leave_alone(self, node):
-        """A constant would have to be one before the program runs."""
+        """Skips a constant: no mutant of it can be switched on at run time."""
         if self.is_ours(node):
             source = self.sources[node["place"][0]]
             place = (source.line_of(node["place"][1]), self.text(node))
@@ -238,7 +240,7 @@ class Mutator:
 
     def visit_LambdaExpr(self, node):
         for child in node["inner"]:
-            if child.get("kind") != "CXXRecordDecl":  # holds the body once more
+            if child.get("kind") != "CXXRecordDecl":  # has a second copy of the body
                 self.visit_in_block(child) if child.get("kind") == "CompoundStmt" else self.visit(child)
 
     # -- Statements ----------------------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ class Mutator:
             self.visit_in_block(child)
 
     def visit_in_block(self, node):
-        """A statement that can be left out where it is an expression."""
+        """Visits a statement of a block. An expression statement can be left out."""
         whole = seen(node)
         kind = whole.get("kind")
         if whole.get("place") is not None and self.is_ours(node):
@@ -344,7 +346,7 @@ class Mutator:
     def negate(self, condition):
         shown = seen(condition)
         while shown.get("kind") in ("ParenExpr", "CXXRewrittenBinaryOperator"):
-            shown = call_behind(shown) if shown["kind"] == "CXXRewrittenBinaryOperator" else seen(shown["inner"][0])
+            shown = inner_call(shown) if shown["kind"] == "CXXRewrittenBinaryOperator" else seen(shown["inner"][0])
         if not self.is_ours(condition) or self.operator_of(shown) in NEGATED_BY_OPERATOR:
             return
         if shown.get("kind") == "UnaryOperator" and shown.get("opcode") == "!":
@@ -362,10 +364,10 @@ class Mutator:
         return sorted(children, key=lambda child: child["place"][1])
 
     def operand_text(self, node):
-        """In parentheses where another operator beside it could tear it apart."""
+        """The operand's text, in parentheses if an adjacent operator could bind a part of it."""
         shown = seen(node)
         if shown.get("kind") == "CXXRewrittenBinaryOperator":
-            shown = call_behind(shown)
+            shown = inner_call(shown)
         is_loose = shown.get("kind") == "ConditionalOperator" or self.operator_of(shown) in OPERATORS
         return f"({self.text(node)})" if is_loose else self.text(node)
 
@@ -398,7 +400,7 @@ class Mutator:
             self.visit_children(node)
 
     def visit_CXXRewrittenBinaryOperator(self, node):
-        self.visit_CXXOperatorCallExpr(call_behind(node))
+        self.visit_CXXOperatorCallExpr(inner_call(node))
 
     def visit_UnaryOperator(self, node):
         if node["opcode"] == "!" and self.text(node).startswith("!"):
@@ -505,7 +507,8 @@ class Catalogue:
         self.repeated = {}
 
     def add(self, source, place, kind, function, mutated):
-        """The id names the place by its code, without line numbers and layout: edits elsewhere do not change it."""
+        """Adds a mutant. Its id names the place by its code, without line numbers and layout, so edits elsewhere do not
+        change it."""
         original = one_line(source.text(*place))
         words = (source.name, function, kind, source.statement(place[0]), no_space(original), no_space(mutated))
         ordinal = self.repeated[words] = self.repeated.get(words, 0) + 1
@@ -526,7 +529,7 @@ class Catalogue:
     def check(self):
         ids = [mutant["id"] for mutant in self.mutants]
         if len(ids) != len(set(ids)) or "00000000" in ids:
-            raise SystemExit("two mutants have one id; lengthen them")
+            raise SystemExit("two mutants have the same id; make ids longer")
 
 
 def rewrite(source, catalogue):
@@ -555,7 +558,7 @@ def rewrite(source, catalogue):
             (make, catalogue.add(source, place, kind, function, make(raw) or ";"))
             for kind, make, function in source.sites[place]
         ]
-        # A statement that is left out stays out of the way of the other choices: it is the outermost.
+        # The choice that leaves out a statement is the outermost one, so that it contains the other choices.
         for make, name in sorted(made, key=lambda entry: entry[0] is leave_out):
             active = f"::shardproof::mutants::active(0x{name})"
             if isinstance(make, NeverTrue):
@@ -585,7 +588,7 @@ def arguments():
     parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument(
-        "--depfile", type=pathlib.Path, help="where to write, for Make and Ninja, what the catalogue was made from"
+        "--depfile", type=pathlib.Path, help="the file for the dependencies of the catalogue, as a rule of Make"
     )
     parser.add_argument("sources", nargs="+", type=pathlib.Path)
     own, options = sys.argv[1:], []
@@ -595,33 +598,33 @@ def arguments():
 
 
 def main():
-    asked, options = arguments()
-    root = asked.root.resolve()
+    args, options = arguments()
+    root = args.root.resolve()
     sources = {}
-    for path in asked.sources:
+    for path in args.sources:
         path = (root / path).resolve()
         sources[str(path)] = Source(path, str(path.relative_to(root)))
     compiled = [path for path in sources if path.endswith(".cpp")]
     read = set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for trees, files in pool.map(lambda path: syntax_trees(asked.clang, path, options, root), compiled):
+        for trees, files in pool.map(lambda path: syntax_trees(args.clang, path, options, root), compiled):
             read.update(files)
             mutator = Mutator(sources, enumerators(trees))
             for tree in trees:
                 mutator.visit(tree)
     catalogue = Catalogue()
     for source in sources.values():
-        target = asked.out / source.name
+        target = args.out / source.name
         target.parent.mkdir(parents=True, exist_ok=True)
         write_if_new(target, rewrite(source, catalogue))
     catalogue.check()
     left_alone = [{"file": source.name, "line": line, "text": one_line(text)}
                   for source in sources.values() for line, text in source.left_alone]
     document = {"mutants": catalogue.mutants, "left_alone": left_alone}
-    target = asked.out / "mutants.json"
+    target = args.out / "mutants.json"
     target.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if asked.depfile:
-        asked.depfile.write_text(f"{target}: " + " \\\n  ".join(sorted(read)) + "\n", encoding="utf-8")
+    if args.depfile:
+        args.depfile.write_text(f"{target}: " + " \\\n  ".join(sorted(read)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does the generator find the mutants of a small source, and leave the rest of it as it is?
+"""Checks that the generator finds the mutants of a small source, and does not change the rest.
 
     mutate_test.py GENERATOR CLANG COMPILER ROOT [unittest arguments]
 """

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 import tempfile
 
-# The launcher takes this for the worker. To list hundreds of cases takes longer than to play a few, so the launcher
-# gets those few alone. `ulimit` ends a defect that computes for ever. The fabric, or else the launcher, notices a
-# defect that waits for ever.
+# The launcher runs this script as the worker. Listing hundreds of cases takes longer than playing a few, so the script
+# lists only those few. `ulimit` ends a defect that computes for ever. The fabric or the launcher ends a defect that
+# waits for ever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
 ulimit -t 6
@@ -24,13 +24,13 @@ def name_of(case):
 
 
 def played_by_default(listing):
-    """The cases of the profile that a run without options takes: the launcher refuses to play other cases alone."""
+    """The cases of the default profile. The launcher refuses other cases without the option for their profile."""
     left_out = set(listing["profiles"][0]["without_tags"])
     return [case for case in listing["cases"] if not left_out.intersection(case["tags"])]
 
 
 class Player:
-    """Gives the reports of runs, on one defect of the engines or on the engines as they are."""
+    """Makes reports of runs, with one defect of the engines or with the unchanged engines."""
 
     def __init__(self, launcher, worker, scratch):
         self.launcher, self.worker, self.scratch = launcher, worker, pathlib.Path(scratch)

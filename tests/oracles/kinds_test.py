@@ -1,5 +1,5 @@
-"""Only the files of an engine kind know that kind: the serial model and the shared checks include no plan of a kind
-elsewhere."""
+"""Only the files of an engine kind know that kind. The other files of the serial model and the shared checks include no
+plan of a kind."""
 
 import pathlib
 import sys
@@ -9,11 +9,11 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 # Each kind of engine has a schema of its section.
 KINDS = [file.name.removesuffix(".schema.json") for file in (ROOT / "harness/scenario/schema").glob("*.schema.json")]
 KINDS.remove("scenario")
-FOLDERS = {"fixtures/oracles": "serial_", "suites/checks": ""}  # and how the names of the files begin
+FOLDERS = {"fixtures/oracles": "serial_", "suites/checks": ""}  # each with the prefix of its files
 
 
 class Includes(unittest.TestCase):
-    def test_files_of_no_kind_know_no_kind(self):
+    def test_common_files_know_no_kind(self):
         for folder, beginning in FOLDERS.items():
             files = [file for file in sorted((ROOT / folder).glob(f"{beginning}*.?pp"))
                      if not any(file.name.startswith(beginning + kind) for kind in KINDS)]

@@ -155,13 +155,13 @@ class Install(unittest.TestCase):
         self.assertEqual((ready.returncode, ready.stdout, ready.stderr), (0, "went on\n", ""))
 
 
-# A Python that makes environments at once. Their pip only notes its arguments in the file `asked`.
+# A Python that makes environments at once. Their pip only notes its arguments in the file `calls`.
 PYTHON = r"""#!/bin/sh
 case "$*" in
   "-m venv "*)
     mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
     {
-      printf '#!/bin/sh\necho "pip $*" >>"%s/asked"\n[ -z "$PIP_FAILS" ] || { echo no wheel; exit 1; }\n' "$3"
+      printf '#!/bin/sh\necho "pip $*" >>"%s/calls"\n[ -z "$PIP_FAILS" ] || { echo no wheel; exit 1; }\n' "$3"
       printf 'echo "$TORCH 0.1.0" >"%s/installed"; : >"%s/bin/shardproof-pytorch-worker"\n' "$3" "$3"
       printf 'chmod +x "%s"/bin/*\n' "$3"
     } >"$3/bin/pip"
@@ -199,14 +199,14 @@ class PyTorch(unittest.TestCase):
             ["bash", "-c", script, allowed], cwd=self.tree, env=values, text=True, capture_output=True
         )
 
-    def asked(self):
-        return (self.home / "asked").read_text().splitlines()
+    def pip_calls(self):
+        return (self.home / "calls").read_text().splitlines()
 
     def test_prints_the_size_and_is_silent_once_it_is_installed(self):
         made = self.ensure()
         self.assertEqual((made.returncode, made.stdout), (0, "went on\n"), made.stderr)
         self.assertIn("PyTorch 2.15.0 is not installed in build/pytorch; its wheel is 0.54 GB", made.stderr)
-        self.assertEqual(self.asked(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"])
+        self.assertEqual(self.pip_calls(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"])
         again = self.ensure()
         self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "went on\n", ""))
         self.assertEqual(self.ensure("no").stderr, "")
@@ -229,7 +229,7 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(refused.returncode, 3)
         self.assertIn("does not match this tree", refused.stderr)
         self.assertEqual(self.ensure().returncode, 0)
-        self.assertEqual(len(self.asked()), 2)
+        self.assertEqual(len(self.pip_calls()), 2)
         self.assertEqual(self.ensure().stderr, "")
 
     def test_another_torch_is_replaced(self):
@@ -250,7 +250,7 @@ class PyTorch(unittest.TestCase):
         self.assertEqual(self.ensure("no").returncode, 3)
         self.assertTrue(self.home.exists())
         self.assertEqual(self.ensure().returncode, 0)
-        self.assertEqual(len(self.asked()), 1)
+        self.assertEqual(len(self.pip_calls()), 1)
 
     def test_a_python_without_venv_is_a_missing_package(self):
         refused = self.ensure(NO_VENV="yes")
@@ -269,7 +269,7 @@ class PyTorch(unittest.TestCase):
             late = subprocess.run(["bash", "-c", script], cwd=self.tree, env=values, text=True, capture_output=True)
             self.assertEqual((late.returncode, late.stderr), (0, ""))
             self.assertIn("This script runs:", (self.tree / "other").read_text())
-            self.assertEqual(len(self.asked()), installed)
+            self.assertEqual(len(self.pip_calls()), installed)
 
     def test_the_users_own_environment_is_not_changed(self):
         left = self.ensure(SHARDPROOF_PYTORCH="/nowhere")
@@ -308,7 +308,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         file.write_text(text)
         file.chmod(0o755)
 
-    def said(self, script, *arguments):
+    def output_of(self, script, *arguments):
         done = subprocess.run([self.tree / script, *arguments], text=True, capture_output=True, check=True)
         return done.stdout.splitlines()
 
@@ -321,28 +321,28 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             ("pytorch",),
         ):
             with self.subTest(arguments):
-                said = self.said("run", *arguments)
-                self.assertEqual(said[0], "packages yes build")
-                self.assertNotIn("pytorch yes", said)
-                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+                output = self.output_of("run", *arguments)
+                self.assertEqual(output[0], "packages yes build")
+                self.assertNotIn("pytorch yes", output)
+                self.assertEqual(output[-1], " ".join(("shardproof run", *arguments)))
         for arguments in (("--subject", "pytorch"), ("overlap", "--subject=pytorch", "--ranks", "2")):
             with self.subTest(arguments):
-                said = self.said("run", *arguments)
-                self.assertIn("pytorch yes", said)
-                self.assertEqual(said[-2], "build shardproof_package")
-                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments, "--profile eager")))
-        self.assertIn("pytorch no", self.said("run", "--no-install", "--subject", "pytorch"))
+                output = self.output_of("run", *arguments)
+                self.assertIn("pytorch yes", output)
+                self.assertEqual(output[-2], "build shardproof_package")
+                self.assertEqual(output[-1], " ".join(("shardproof run", *arguments, "--profile eager")))
+        self.assertIn("pytorch no", self.output_of("run", "--no-install", "--subject", "pytorch"))
 
     def test_help_is_printed_before_anything_is_installed_or_built(self):
         for script in ("run", "test"):
             for option in ("--help", "-h"):
                 with self.subTest(script, option=option):
-                    said = self.said(script, "--no-install", option)
-                    self.assertEqual(said[0].split()[0], f"./{script}")
-                    self.assertEqual([line for line in said if line.startswith(("packages", "build"))], [])
-        self.assertEqual(self.said("run", "--help")[-1], "shardproof run --help")
+                    output = self.output_of(script, "--no-install", option)
+                    self.assertEqual(output[0].split()[0], f"./{script}")
+                    self.assertEqual([line for line in output if line.startswith(("packages", "build"))], [])
+        self.assertEqual(self.output_of("run", "--help")[-1], "shardproof run --help")
         (self.tree / "build/bin/shardproof").unlink()
-        self.assertIn("after the first build", self.said("run", "--help")[-1])
+        self.assertIn("after the first build", self.output_of("run", "--help")[-1])
 
     def test_words_after_two_dashes_are_filters(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
@@ -353,15 +353,15 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             ("overlap", "--", "--", "-h"),
         ):
             with self.subTest(arguments):
-                said = self.said("run", *arguments)
-                self.assertNotIn("pytorch yes", said)
-                self.assertEqual(said[-1], " ".join(("shardproof run", *arguments)))
+                output = self.output_of("run", *arguments)
+                self.assertNotIn("pytorch yes", output)
+                self.assertEqual(output[-1], " ".join(("shardproof run", *arguments)))
         for arguments in (("--worker", "w"), ("--waivers", "mine")):
             with self.subTest(arguments):
-                said = self.said("run", "--subject", "pytorch", "--", *arguments)
-                self.assertIn("pytorch yes", said)
+                output = self.output_of("run", "--subject", "pytorch", "--", *arguments)
+                self.assertIn("pytorch yes", output)
                 self.assertEqual(
-                    said[-1],
+                    output[-1],
                     f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager "
                     f"-- {' '.join(arguments)}",
                 )
@@ -369,10 +369,10 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
     def test_known_deviations_are_waived_by_default(self):
         self.put("fixtures/pytorch/waivers.json", "{}")
         waived = f"shardproof run --subject pytorch --waivers {self.waivers} --profile eager"
-        self.assertEqual(self.said("run", "--subject", "pytorch")[-1], waived)
+        self.assertEqual(self.output_of("run", "--subject", "pytorch")[-1], waived)
         for arguments in (("--subject", "pytorch", "--waivers", "mine", "--profile=full"), ("--subject", "reference"),
                           ("--waivers=mine", "--profile", "core", "--subject", "pytorch")):
-            self.assertEqual(self.said("run", *arguments)[-1], " ".join(("shardproof run", *arguments)))
+            self.assertEqual(self.output_of("run", *arguments)[-1], " ".join(("shardproof run", *arguments)))
 
     def test_without_pytorch_its_tests_print_one_line(self):
         done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
@@ -384,16 +384,16 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put("docs/pytorch.md", "")
-        said = self.said("scripts/test-pytorch", "--no-install")
-        self.assertEqual(said[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
+        output = self.output_of("scripts/test-pytorch", "--no-install")
+        self.assertEqual(output[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
         self.assertEqual(
-            [line.partition(" in ")[0] for line in said[-2:]],
+            [line.partition(" in ")[0] for line in output[-2:]],
             ["shardproof run --subject pytorch --quiet --profile eager", compared],
         )
-        compiled, composable = ([each in line for line in said] for each in ("--profile compiled", "replicate-worker"))
+        compiled, composable = ([each in line for line in output] for each in ("--profile compiled", "replicate-worker"))
         self.assertEqual((sum(compiled), sum(composable), sum(map(all, zip(compiled, composable)))), (2, 2, 1))
-        self.assertIn(f"{compared} --all in ", "".join(self.said("scripts/test-pytorch", "--settings")))
+        self.assertIn(f"{compared} --all in ", "".join(self.output_of("scripts/test-pytorch", "--settings")))
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)
@@ -410,16 +410,16 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             f"play {self.tree}/docs/pytorch/{one} --subject reference,pytorch"
             for one in ("a.json --ranks 2", "b.json --ranks 4", "c.json --ranks 2")
         ]
-        answer = '#!/bin/sh\necho "$@" >>"$0.asked"\ncase "$*" in play*) echo "verdict  alike%s"; exit %d ;; esac\n'
+        answer = '#!/bin/sh\necho "$@" >>"$0.calls"\ncase "$*" in play*) echo "verdict  alike%s"; exit %d ;; esac\n'
         for words, status, ended in (("", 1, 0), (": neither plays it to its end", 0, 0), ("", 0, 1), ("", 3, 1)):
             with self.subTest(words, status=status):
-                asked = self.tree / "build/bin/shardproof.asked"
-                asked.unlink(missing_ok=True)
+                calls = self.tree / "build/bin/shardproof.calls"
+                calls.unlink(missing_ok=True)
                 self.put("build/bin/shardproof", answer % (words, status))
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
                 self.assertEqual(
-                    sorted(line for line in asked.read_text().splitlines() if line.startswith("play")), played
+                    sorted(line for line in calls.read_text().splitlines() if line.startswith("play")), played
                 )
                 self.assertEqual("a.json shows no deviation" in done.stderr, ended == 1)
 
@@ -431,16 +431,16 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             self.put(f"docs/scenarios/{name}.json", json.dumps({"plan": {"mesh": {"shape": [2, 2]}}, "calls": calls}))
         for words, status, ended in (("", 0, 0), (": neither plays it to its end", 0, 1), ("", 1, 1)):
             with self.subTest(words, status=status):
-                asked = self.tree / "build/bin/shardproof.asked"
-                asked.unlink(missing_ok=True)
+                calls = self.tree / "build/bin/shardproof.calls"
+                calls.unlink(missing_ok=True)
                 self.put(
                     "build/bin/shardproof",
-                    f'#!/bin/sh\necho "$@" >>"$0.asked"\n'
+                    f'#!/bin/sh\necho "$@" >>"$0.calls"\n'
                     f'case "$*" in play*) echo "verdict{words}"; exit {status} ;; esac\n',
                 )
                 done = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
                 self.assertEqual(done.returncode, ended, done.stderr)
-                played = [line for line in asked.read_text().splitlines() if line.startswith("play")]
+                played = [line for line in calls.read_text().splitlines() if line.startswith("play")]
                 self.assertEqual(
                     played, [f"play {self.tree}/docs/scenarios/values.json --ranks 4 --subject reference,pytorch"]
                 )
@@ -463,9 +463,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         )
 
     def test_options_that_select_tests_are_passed_to_ctest(self):
-        self.put("bin/ctest", '#!/bin/sh\necho "ctest $*" >>"$0.asked"\n')
+        self.put("bin/ctest", '#!/bin/sh\necho "ctest $*" >>"$0.calls"\n')
         values = {**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}"}
-        asked = self.tree / "bin/ctest.asked"
+        calls = self.tree / "bin/ctest.calls"
         for selection in (
             "-R fabric",
             "-R -x",
@@ -475,9 +475,9 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         ):
             with self.subTest(selection):
                 subprocess.run([self.tree / "test", *selection.split()], env=values, text=True, capture_output=True)
-                self.assertTrue(asked.read_text().endswith(f" {selection}\n"))
-                asked.unlink()
-        for arguments, said in (
+                self.assertTrue(calls.read_text().endswith(f" {selection}\n"))
+                calls.unlink()
+        for arguments, output in (
             (
                 "fabric",
                 "./test takes options, not the word fabric; "
@@ -497,28 +497,28 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
                     [self.tree / "test", *arguments.split()], env=values, text=True, capture_output=True
                 )
                 self.assertEqual((refused.returncode, refused.stdout), (2, ""))
-                self.assertEqual(refused.stderr, f"shardproof: {said}\n")
-                self.assertFalse(asked.exists())
+                self.assertEqual(refused.stderr, f"shardproof: {output}\n")
+                self.assertFalse(calls.exists())
 
     def test_a_measurement_with_no_install_installs_nothing(self):
-        self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.asked"\nexit 1\n')
+        self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" >>"$0.calls"\nexit 1\n')
         refused = subprocess.run([self.tree / "bench/pytorch", "--no-install"], text=True, capture_output=True)
         self.assertEqual(refused.returncode, 3)
         self.assertIn("expecttest and numpy", refused.stderr)
-        self.assertNotIn("pip", (self.tree / "build/pytorch/bin/python.asked").read_text())
+        self.assertNotIn("pip", (self.tree / "build/pytorch/bin/python.calls").read_text())
 
 
 class Progress(unittest.TestCase):
     """The messages of a build whose output goes into a file."""
 
-    def said(self, lines, name="build"):
+    def output_of(self, lines, name="build"):
         done = bash(f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | show_build {name}")
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         return re.sub(r"\d+ s\)", "T s)", done.stderr).splitlines()
 
     def test_a_stage_begins_and_ends_with_a_line(self):
         self.assertEqual(
-            self.said(
+            self.output_of(
                 ["[0/2] Re-checking globbed directories...", "[1/3] compiling a", "-- a message", "[3/3] linking b"]
             ),
             ["shardproof: building build (3 steps)", "shardproof: built build (3 steps, T s)"],
@@ -526,13 +526,13 @@ class Progress(unittest.TestCase):
 
     def test_nothing_to_do_is_a_line(self):
         self.assertEqual(
-            self.said(["ninja: Entering directory `build'", "ninja: no work to do."]),
+            self.output_of(["ninja: Entering directory `build'", "ninja: no work to do."]),
             ["shardproof: build is up to date"],
         )
 
     def test_errors_are_passed_on_and_the_stage_is_not_built(self):
         self.assertEqual(
-            self.said(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
+            self.output_of(["[1/3] compiling a", "a.cpp:1: error", "ninja: build stopped: subcommand failed."]),
             ["shardproof: building build (3 steps)", "a.cpp:1: error", "ninja: build stopped: subcommand failed."],
         )
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Does a guide lead to where it says? Installs the build, follows the page as a reader would, from an empty directory:
-sets what it exports, adds each piece of code to the end of its file, makes the changes that it shows, builds again
-before the next command, and compares what every command prints with what is quoted. Code that is quoted from files that
-have been copied must be in one of them.
+"""Checks that a guide works. Installs the build, and follows the page in an empty directory, as a reader would:
+- sets the variables that the page exports,
+- appends each piece of code to its file,
+- makes the changes that the page shows, and builds again before the next command,
+- runs each command, and compares its output with the quoted output.
+
+Code that the page quotes from copied files must be in one of these files.
 
     guide_test.py ROOT BUILD GENERATOR COMPILER PAGE
 """
@@ -17,13 +20,13 @@ import tempfile
 
 from readme_test import commands, without_volatile
 
-HOME = "/home/ada"  # of the reader, as pages say
+HOME = "/home/ada"  # the reader's home on the pages
 
 
 @dataclasses.dataclass
 class Page:
-    begins_in: str  # below HOME
-    files: dict  # by language: what its pieces belong to
+    begins_in: str  # a folder below HOME
+    files: dict  # the file for the pieces of each language
     warnings: str = ""
 
 
@@ -54,18 +57,18 @@ class Reader:
         self.ran = 0
 
     def follow(self, language, block):
-        """Yields what is wrong."""
+        """Follows a code block. Yields failures."""
         if language == "console":
-            said = list(commands(f"```console\n{block}```"))
-            for number, (command, quoted) in enumerate(said):
-                is_awaited = number + 1 < len(said) and said[number + 1][0] == "echo $?"
-                if wrong := self.untrue(command, quoted, is_awaited):
-                    yield f"{command}\n  {wrong}"
+            shown = list(commands(f"```console\n{block}```"))
+            for number, (command, quoted) in enumerate(shown):
+                is_awaited = number + 1 < len(shown) and shown[number + 1][0] == "echo $?"
+                if failure := self.failure(command, quoted, is_awaited):
+                    yield f"{command}\n  {failure}"
         elif language == "diff":
             yield from self.change(block)
         elif language in ("c", "cpp", "python") and self.has_copied:
             if not any(block in path.read_text(encoding="utf-8") for path in self.directory.glob("*.*")):
-                yield f"in no file of {self.directory.name}:\n{block}"
+                yield f"no file of {self.directory.name} contains:\n{block}"
         elif language in self.page.files:
             self.add(self.page.files[language], block)
         elif not language:
@@ -98,7 +101,7 @@ class Reader:
                     yield f"{file} has {text.count(before)} places for\n{hunk}"
                 line, lines = 1 + text[:text.find(before)].count("\n"), [part.count("\n") for part in (before, after)]
                 if header != (right := f"@@ -{line - grown},{lines[0]} +{line},{lines[1]} @@"):
-                    yield f"{file}: {header} stands over a change of {right}"
+                    yield f"{file}: the header {header} does not fit its change; write {right}"
                 grown += lines[1] - lines[0]
                 text = text.replace(before, after)
             path.write_text(text, encoding="utf-8")
@@ -109,14 +112,14 @@ class Reader:
             command, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, timeout=300
         )
 
-    def untrue(self, command, quoted, is_awaited):
+    def failure(self, command, quoted, is_awaited):
         """The failure of a command as text, or an empty text if it works.
 
         With `is_awaited`, the next command shows the exit code of this one.
         """
         if command == "echo $?":
             return (
-                "" if quoted.strip() == str(self.ended_with) else f"the command before it ended with {self.ended_with}"
+                "" if quoted.strip() == str(self.ended_with) else f"the command before ended with {self.ended_with}"
             )
         if command.startswith("cmake"):
             self.is_built = True
@@ -140,11 +143,11 @@ class Reader:
 
 
 def stable(text):
-    return re.sub(r"\brank \d+", "rank R", without_volatile(text))  # whose error is told is a matter of time
+    return re.sub(r"\brank \d+", "rank R", without_volatile(text))  # which rank's error comes first depends on timing
 
 
-def untold_features(root, page):
-    """Features that the page's table has not, or has without there being any."""
+def feature_failures(root, page):
+    """Features that the page's table lacks or has twice, and features that do not exist."""
     declarations = [root / "harness/protocol/feature.hpp", *(root / "harness/scenario/plan").glob("*.hpp")]
     features = [
         name
@@ -152,17 +155,17 @@ def untold_features(root, page):
         for name in re.findall(r'constexpr Feature [\w:]+[({]\s*"(\w+)"', file.read_text(encoding="utf-8"))
     ]
     rows = re.findall(r"^\| (`.*?) \|", page[page.index("\n| feature |") :], re.M)
-    told = re.findall(r"`(\w+)`", " ".join(rows))
+    listed = re.findall(r"`(\w+)`", " ".join(rows))
     return [
-        f"the feature {name} is told {told.count(name)} times"
-        for name in {*features, *told}
-        if name not in features or told.count(name) != 1
+        f"the page's table has the feature {name} {listed.count(name)} times, not {int(name in features)}"
+        for name in {*features, *listed}
+        if name not in features or listed.count(name) != 1
     ]
 
 
 def main(root, build, generator, compiler, name):
     page = (root / "docs" / name).read_text(encoding="utf-8")
-    failures = untold_features(root, page) if name == "plug-in-an-engine.md" else []
+    failures = feature_failures(root, page) if name == "plug-in-an-engine.md" else []
     with tempfile.TemporaryDirectory() as scratch:
         reader = Reader(pathlib.Path(scratch).resolve(), PAGES[name], build, generator, compiler)
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):

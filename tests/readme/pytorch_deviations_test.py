@@ -1,6 +1,6 @@
-"""Is every known deviation of PyTorch explained and classified? Waivers link to sections of docs/pytorch.md, which show
-scenarios. A table there has one row for each section of FSDP2. The page and the README name the number of FSDP2's
-defects.
+"""Checks that every known deviation of PyTorch is explained and classified. Waivers link to sections of
+docs/pytorch.md, which show scenarios. A table on that page has one row for each section of FSDP2. The page and the
+README name the number of FSDP2's defects.
 
 usage: pytorch_deviations_test.py ROOT
 """
@@ -25,7 +25,7 @@ def title_anchor(title):
 
 
 def class_failures(page, readme, tests, explained):
-    """Yields the mistakes in the table of classes, and in the numbers that are taken from it."""
+    """Yields the mistakes in the table of classes, and in numbers that follow from it."""
     introduction, deviations = page.split("\n## Where it deviates\n")
     rows = re.findall(
         r"^\| \[([^]]*)\]\(#([^)]*)\) \| ([^|]*) \| ([^|]*) \| ([^|]+) \|$", deviations.split("\n### ")[0], re.M

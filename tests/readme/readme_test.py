@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Do the README and the guides tell the truth? Runs every command in them, in a folder of its own, and compares what
-they quote.
+"""Checks the README and the guides: runs every command in them, in a temporary folder, and compares its output with the
+quoted output.
 
     readme_test.py ROOT PROGRAM
 
-PROGRAM has the cases of the README's own test and of its hang. The README calls it build/my_tests.
+PROGRAM has the cases of the README's test and of its hang. The README calls it build/my_tests.
 """
 import os
 import pathlib
@@ -15,17 +15,17 @@ import sys
 import tempfile
 
 
-def expected_exit(words, quoted):
-    """A broken engine or case fails, and beside a sound engine the broken one differs."""
+def expected_exit(arguments, quoted):
+    """The exit code of a command. A broken engine or case fails, and a broken engine differs from a correct one."""
     is_broken_one_of_two = any(
-        "," in subject and "+" in subject for option, subject in zip(words, words[1:]) if option == "--subject"
+        "," in subject and "+" in subject for option, subject in zip(arguments, arguments[1:]) if option == "--subject"
     )
     shows_failure = re.search(r"^(FAIL|ERROR) ", quoted, re.M)
-    return 1 if "--fault" in words or is_broken_one_of_two or shows_failure else 0
+    return 1 if "--fault" in arguments or is_broken_one_of_two or shows_failure else 0
 
 
 def commands(text):
-    """Each `$ command` of the console blocks with the output quoted under it."""
+    """Each `$ command` of the console blocks, with its quoted output."""
     for block in re.findall(r"```console\n(.*?)```", text, re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, _, output = part.partition("\n")
@@ -33,7 +33,7 @@ def commands(text):
 
 
 def without_volatile(text):
-    """Chance decides which of several failed ranks comes first."""
+    """Removes times, folders and the number of the first failed rank, which differ from run to run."""
     text = re.sub(r"^((?:FAIL|ERROR) \S+) +(rank \d+, )?[\d.]+ (ms|s)", r"\1 T", text, flags=re.M)
     text = re.sub(r"shardproof-out/[\d-]+/", "shardproof-out/RUN/", text)
     text = re.sub(r"\(\d+\.\d+ s\)", "(T s)", text)
@@ -42,17 +42,17 @@ def without_volatile(text):
 
 
 def agrees(printed, quoted):
-    """A line `…` of what is quoted leaves out any number of lines."""
+    """Whether outputs are equal. A quoted line `…` means any number of lines."""
     pieces = [re.escape(piece) for piece in re.split(r"^…\n", without_volatile(quoted) + "\n", flags=re.M)]
     return re.fullmatch(r"(?:.*\n)*".join(pieces), without_volatile(printed) + "\n")
 
 
-def untrue_commands(root, program, document):
-    """The untrue commands of one document, and the number of all its commands."""
+def command_failures(root, program, document):
+    """The failures of one document's commands, and the number of its commands."""
     failures, ran = [], 0
     with tempfile.TemporaryDirectory() as scratch:
-        # Commands name files as a reader in the root would, and so do their outputs; the reader's own test has a folder
-        # `build`, too.
+        # Commands and their outputs name files relative to the tree's root. The reader's own test also has a folder
+        # `build`.
         (pathlib.Path(scratch) / "docs").symlink_to(root / "docs")
         build = pathlib.Path(scratch) / "build"
         build.mkdir()
@@ -61,19 +61,22 @@ def untrue_commands(root, program, document):
         (build / "my_tests").symlink_to(program)
         environment = dict(os.environ, PATH=f"{root / 'build/bin'}:{os.environ['PATH']}")
         for command, quoted in commands(document.read_text(encoding="utf-8")):
-            words = shlex.split(command)
-            if words[0] == "./run":
-                words[:1] = [str(root / "run"), "--no-install"]
-            result = subprocess.run(words, cwd=scratch, env=environment, capture_output=True, text=True, timeout=300)
+            arguments = shlex.split(command)
+            if arguments[0] == "./run":
+                arguments[:1] = [str(root / "run"), "--no-install"]
+            result = subprocess.run(
+                arguments, cwd=scratch, env=environment, capture_output=True, text=True, timeout=300
+            )
             ran += 1
-            expected = expected_exit(words, quoted)
+            expected = expected_exit(arguments, quoted)
             if result.returncode != expected:
                 failures.append(
                     f"{command}\n  ended with {result.returncode}, not {expected}:\n{result.stdout}{result.stderr}"
                 )
             elif quoted and not agrees(result.stdout, quoted):
                 failures.append(
-                    f"{command}\n  printed\n{without_volatile(result.stdout)}\n  {document.name} says\n{without_volatile(quoted)}"
+                    f"{command}\n  printed\n{without_volatile(result.stdout)}\n"
+                    f"  {document.name} says\n{without_volatile(quoted)}"
                 )
 
     if ran == 0:
@@ -82,12 +85,11 @@ def untrue_commands(root, program, document):
 
 
 def dead_links(document):
-    prose = re.sub(
-        r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )  # a lambda is no link
+    # Code blocks have no links: a lambda in C++ looks like one.
+    prose = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
     return [
-        f"{document.name}: the link to {target} leads nowhere"
+        f"{document.name}: the target of the link {target} does not exist"
         for target in targets
         if not (document.parent / target).exists()
     ]
@@ -109,7 +111,7 @@ def main(root, program):
             )
         ),
     ):
-        untrue, count = untrue_commands(root, program, document)
+        untrue, count = command_failures(root, program, document)
         failures += untrue
         ran += count
     for document in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
@@ -121,7 +123,7 @@ def main(root, program):
             failures.append(f"the example in {document} is not the program that tests/packaging builds")
     shown = re.search(r"Rank 1 skips a barrier: `([^`]*)`", (root / "README.md").read_text(encoding="utf-8"))
     if not shown or f"  {shown[1]}\n" not in (root / "tests/readme/skipped_barrier.cpp").read_text(encoding="utf-8"):
-        failures.append("the line that README.md's hang is made of is not in tests/readme/skipped_barrier.cpp")
+        failures.append("tests/readme/skipped_barrier.cpp does not have the line that README.md shows for its hang")
 
     for failure in failures:
         print("FAIL", failure)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Does docs/seeds.md name each seed test, and only cases and clauses that exist? A row names cases by patterns of ids.
-In a pattern, `key=…` is any value, and `…` alone is any further parameters.
+"""Checks that docs/seeds.md names each seed test, and only cases and clauses that exist. A row names cases by patterns
+of ids. In a pattern, `key=…` matches any value, and `…` alone matches any further parameters.
 
     seeds_test.py LAUNCHER ROOT
 """
@@ -12,7 +12,7 @@ import sys
 
 CASE = re.compile(r"`([a-z_]+/\w+)\[([^`]*)\]`")
 CLAUSE = re.compile(r"\b([A-Z]{3}-\d+)\b( \(reference\))?")
-NONE = "–"  # in the cells of a row without a counterpart
+NONE = "–"  # the cells of a row without a counterpart
 
 
 def listed(launcher, *options):
@@ -23,7 +23,7 @@ def listed(launcher, *options):
 
 
 def seed_tests(seeds):
-    """The cases of each test, by file and test: what `list --seeds` prints, without the parameters of seed tests."""
+    """The cases of each seed test, by file and test, from `list --seeds`. Omits the parameters of seed tests."""
     files = {}
     for seed in seeds:
         file, test = re.fullmatch(r"([\w.]+)::(\w+)(?:\[.*\])?", seed["seed"]).groups()
@@ -32,12 +32,12 @@ def seed_tests(seeds):
 
 
 def matching(name, pattern, cases):
-    """The ids that a pattern means."""
+    """The ids that match a pattern."""
     items = pattern.split(",")
-    asked = dict(item.split("=", 1) for item in items if item != "…")
+    values = dict(item.split("=", 1) for item in items if item != "…")
     return {case["id"] for case in cases if case["id"].startswith(f"{name}[")
-            and all(key in case["params"] and value in ("…", case["params"][key]) for key, value in asked.items())
-            and ("…" in items or set(case["params"]) == set(asked))}
+            and all(key in case["params"] and value in ("…", case["params"][key]) for key, value in values.items())
+            and ("…" in items or set(case["params"]) == set(values))}
 
 
 def names_failures(page, cases, clauses):
@@ -53,7 +53,7 @@ def names_failures(page, cases, clauses):
 
 
 def row_failures(place, row, cases):
-    """Yields what a row claims of its cases without reason."""
+    """Yields the mistakes of a row about its cases and clauses."""
     case_cell, clause_cell, stricter = row
     if not stricter:
         yield f"{place}: the last cell is empty"

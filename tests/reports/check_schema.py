@@ -1,4 +1,4 @@
-"""Validates reports against the schema, and shows that the schema refuses every spoiled one.
+"""Checks that reports follow the schema, and that the schema refuses every spoiled report.
 
 usage: check_schema.py SCHEMA PRINT_SAMPLE_REPORTS
 """
@@ -14,7 +14,7 @@ import jsonschema
 
 
 def places(value, place=()):
-    """Every place in a document, the document itself left out."""
+    """Every place in a document, except the document itself."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield place + (key,)
@@ -27,7 +27,7 @@ def at(document, place):
     return document
 
 
-# Maps whose names are free, so that more or fewer of them are right.
+# Maps with free names: an additional or missing name is valid.
 FREE = {"environment", "machine", "params", "measurements"}
 
 
@@ -64,13 +64,13 @@ def is_optional(place):
         return True
     if len(place) > 1 and (place[-2] == "when" or place[-2:] in (("shown_by", "ranks"), ("shown_by", "beside"))):
         return True
-    if len(place) > 2 and place[-3] == "environment":  # of a rank
+    if len(place) > 2 and place[-3] == "environment":  # a rank's environment
         return True
     return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
 
 
 def spoiled(document):
-    """Pairs of what was done and a document that must be refused."""
+    """Yields a description of the change and the changed document, which the schema must refuse."""
     for place in places(document):
         value = at(document, place)
         other = copy.deepcopy(document)
@@ -120,7 +120,7 @@ def main():
     for what, document in spoiled(reports["rich.json"]):
         refused += 1
         if validator.is_valid(document):
-            complaints.append(f"accepted: {what}")
+            complaints.append(f"the schema accepts a spoiled report: {what}")
     if refused < 500:
         complaints.append(f"only {refused} spoiled reports were tried")
     print("\n".join(complaints) or f"{len(reports)} reports are valid, {refused} spoiled ones are not")

@@ -1,5 +1,5 @@
-"""Do the schema and the reader of waivers agree on what a file of waivers is? One in which every field stands, and what
-becomes of it when any value is replaced, taken away or added, are put before both.
+"""Checks that the schema and the reader of waivers accept the same files. Both judge a file that has every field, and
+copies of it in which one value is replaced, removed or added.
 
 usage: waiver_schema_test.py READER ROOT
 """
@@ -84,7 +84,7 @@ def main():
     ]
     assert len(answers) == len(documents)
     complaints = [
-        f"{'the schema accepts' if validator.is_valid(document) else 'the schema refuses'}, the reader says '{answer}': "
+        f"the schema {'accepts' if validator.is_valid(document) else 'refuses'}, the reader says '{answer}': "
         f"{json.dumps(document)}"
         for document, answer in zip(documents, answers)
         if validator.is_valid(document) != (not answer)

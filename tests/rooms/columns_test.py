@@ -47,7 +47,8 @@ class Columns(unittest.TestCase):
         files = [file for file in tracked.decode().split("\0") if (ROOT / file).is_file() and is_code(ROOT / file)]
         self.assertGreater(len(files), 1000)
         found = [line for file in files for line in long_lines(file, (ROOT / file).read_text(encoding="utf-8"))]
-        self.assertFalse(found, "\n" + "\n".join(found))
+        if found:
+            self.fail("\n" + "\n".join(found))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Only the files of an engine kind know that kind: the common files of the generator include no header of a kind, and
+"""Only the files of an engine kind know that kind. The common files of the generator include no header of a kind, and
 use no name of its code."""
 
 import pathlib
@@ -15,7 +15,7 @@ KINDS.remove("scenario")
 
 
 def code_of(text):
-    """Without comments and texts, where the name of a kind may be a plain word."""
+    """Removes comments and texts, in which the name of a kind may be an ordinary word."""
     return re.sub(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"', "", text)
 
 
@@ -26,7 +26,7 @@ def names_kind(code, kind):
 
 
 class Includes(unittest.TestCase):
-    def test_a_name_is_told_from_a_word(self):
+    def test_names_are_distinguished_from_words(self):
         for code in (
             "mirror(plan)",
             "mirror_generator()",

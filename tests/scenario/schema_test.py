@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Do the schema and the reader of scenarios agree on what a scenario is? Both judge every document that the project
-shows, and copies of one document in which one value is replaced, or one key is added or missing.
+"""Checks that the schema and the reader accept the same scenarios. Both judge every document that the project shows,
+and copies of one document in which one value is replaced, or one key is added or missing.
 
     schema_test.py READER ROOT EVERY     # judges every EVERY-th of the copies: the validator is slow
 """
@@ -40,7 +40,7 @@ OF_THE_WHOLE = re.compile(r"^of the whole: ")
 
 
 def everything():
-    """A document in which every key stands."""
+    """A document with every key."""
     return {
         "version": 2,
         "model": {
@@ -219,10 +219,10 @@ def changed(document):
 
 
 def apart(document):
-    """Keys that the full document cannot have: for each such key, a list of documents, of which the first is right."""
-    # Imagined ranks have only the world as a group.
+    """Keys that the full document cannot have. For each such key, a list of documents; only the first one is valid."""
+    # With imagined ranks, the world is the only group.
     yield [{**document, "costs": {**document.get("costs", {}), "imagined_ranks": value}} for value in [4, *VALUES]]
-    # Tokens are not given.
+    # A script cannot give tokens.
     row = [0.5] * (document["script"]["input"][0] * document["script"]["input"][1])
     yield [
         {**document, "script": {**document["script"], "given": value}}
@@ -236,7 +236,7 @@ def apart(document):
             [[[None]]],
         ]
     ]
-    # An extension is for one parameter or for all of a kind.
+    # An extension is for one parameter, or for all parameters of a kind.
     extend = {"call": "extend", "tensor": "low_precision", "extension": "int8"}
     extends = [extend, {**extend, "parameter": "x"}, *({**extend, "tensor": value} for value in ["plain", *VALUES])]
     low = copy.deepcopy(document)

@@ -1,4 +1,4 @@
-# The built command with subjects that are tables of C functions: the reference engine in three ways, and bad ones.
+# Runs the launcher with subjects that are tables of C functions: the reference engine in three ways, and bad subjects.
 # subject_test.py LAUNCHER WORKER PROGRAM ROOT REFERENCE BAD [unittest arguments]
 import json
 import os
@@ -75,7 +75,7 @@ class Tables(Subject):
         self.assertIn("its table is of version 99 of shardproof.h", refused.stderr)
         self.assertNotEqual(refused.returncode, 0)
 
-    def test_a_table_that_is_refused_is_refused_before_any_world_and_says_why(self):
+    def test_a_bad_table_is_refused_with_the_reason_before_any_world(self):
         for how, why in {
             "version": "its table is of version 99 of shardproof.h, this harness of version 6",
             "size": "its table says that it has 16 bytes",
@@ -93,7 +93,7 @@ class Tables(Subject):
         self.assertIn(f"subject {PROGRAM}: ", said)
         self.assertEqual(code, 3)
 
-    def test_a_table_that_can_prepare_does_so_once_for_all_ranks(self):
+    def test_a_table_prepares_once_for_all_ranks(self):
         code, said, complaints = shardproof(
             "run", CASE, "--isolate", "--repeat", "3", "--subject", BAD, "--out", str(self.out / "run"), how="prepared"
         )
@@ -107,21 +107,21 @@ class Tables(Subject):
         self.assertEqual(code, 3)
         self.assertIn("cannot be prepared: its engine is not installed\n", complaints)
 
-    def test_what_a_subject_throws_is_an_error_with_its_text(self):
+    def test_an_exception_of_a_subject_is_an_error_with_its_text(self):
         _, case = self.run_one("throws")
         self.assertEqual(case["verdict"], "error")
         self.assertIn("it threw across the boundary: out of the C++ of a subject", json.dumps(case))
 
-    def test_a_status_without_a_text_is_told_as_that(self):
+    def test_an_error_without_a_text_is_reported(self):
         _, case = self.run_one("silent")
         self.assertIn("it failed (it returned 1) and gave no reason", json.dumps(case))
 
-    def test_what_is_left_alive_is_told(self):
+    def test_memory_that_is_left_alive_is_reported(self):
         _, case = self.run_one("leaks")
         self.assertEqual(case["verdict"], "failed")
         self.assertIn("not quiet at its end: the subject left 100 bytes of device memory alive", json.dumps(case))
 
-    def test_a_trainer_that_fails_when_it_is_destroyed_is_told(self):
+    def test_a_failure_of_destroy_is_reported(self):
         _, case = self.run_one("destroy")
         self.assertEqual(case["verdict"], "error")
         self.assertIn(
@@ -129,13 +129,13 @@ class Tables(Subject):
             json.dumps(case),
         )
 
-    def test_a_tensor_that_is_none_is_an_error_that_says_what_was_expected(self):
+    def test_the_error_of_an_invalid_tensor_says_what_was_expected(self):
         _, case = self.run_one("strided")
         self.assertIn(
             "the loss, f32 [1, 2]: strides [1, 7]: its elements have to lie row-major without gaps", json.dumps(case)
         )
 
-    def test_what_is_not_claimed_is_skipped(self):
+    def test_a_feature_that_is_not_claimed_is_skipped(self):
         report, case = self.run_one("few features", "overlap/declared_memory[W=2,reshard=true]")
         self.assertEqual(case["verdict"], "skipped")
         self.assertIn("subject bad does not claim hidden_memory", json.dumps(report["skips"]))

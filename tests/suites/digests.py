@@ -3,7 +3,7 @@
 
     shardproof stable RUN | tests/suites/digests.py > tests/suites/default_digests.json
 
-Lines of source files are left out: compilers number the lines of a macro over several lines differently.
+Digests omit lines of source files, because compilers number the lines of a macro with several lines differently.
 """
 import hashlib
 import json

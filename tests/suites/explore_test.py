@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`shardproof explore` on the engine that ships with the suite, beside itself with a fault: what it finds, how small,
-and that it is found again.
+"""`shardproof explore` on the reference engine and on the same engine with a fault: it finds differences, makes them
+small, and finds them again.
 
     explore_test.py LAUNCHER [unittest arguments]
 """
@@ -60,14 +60,14 @@ class Explore(Exploring):
         self.assertEqual((explored["engine"], explored["alike"]), ("replicate", 20))
         self.assertIn("gradient_views", explored["features"])
 
-    def test_what_is_left_out_is_in_no_scenario(self):
+    def test_excluded_features_are_in_no_scenario(self):
         said, explored = self.explore(
             "clips_everything", "--rounds", 20, "--ranks", "1,2", "--without", "clip_grad_norm,adam", expect=0
         )
         self.assertEqual(explored["without"], ["clip_grad_norm", "adam"])
         self.assertEqual(explored["alike"], 20)
 
-    def test_who_ends_it_keeps_what_was_found(self):
+    def test_an_interrupt_keeps_earlier_differences(self):
         command = [
             LAUNCHER,
             "explore",
@@ -84,7 +84,7 @@ class Explore(Exploring):
             command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             said = next(
-                (line for line in process.stdout if line.startswith("  find it: ")), "it has ended without a difference"
+                (line for line in process.stdout if line.startswith("  find it: ")), "it ended without a difference"
             )
             process.send_signal(signal.SIGINT)
             rest, complaint = process.communicate(timeout=60)
@@ -95,7 +95,7 @@ class Explore(Exploring):
         self.assertGreaterEqual(len(explored["differences"]), 1)
         self.assertTrue((self.folder / "out/differences/1/difference.json").exists())
 
-    def test_what_cannot_be_explored_is_refused(self):
+    def test_wrong_arguments_are_refused(self):
         (self.folder / "full").mkdir()
         (self.folder / "full/mine").touch()
         for arguments, expected in (
@@ -123,7 +123,7 @@ class Shrinking(Exploring):
         )
         folder = self.folder / "out/differences/1"
         smallest = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
-        # Two groups, of which backward would gather the one ahead; one forward and one backward.
+        # Two groups, of which backward would gather the next one; one forward and one backward.
         self.assertEqual(len(smallest["plan"]["fully_shard"]["wrap"]), 2)
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward"]}])
         self.assertNotIn("costs", smallest)
@@ -131,7 +131,7 @@ class Shrinking(Exploring):
             len(json.dumps(smallest)),
             len(json.dumps(json.loads((folder / "as_found.json").read_text(encoding="utf-8")))),
         )
-        # Both what differs and what each has played is kept.
+        # The differences and the output of both subjects are kept.
         kept = json.loads((folder / "difference.json").read_text(encoding="utf-8"))
         self.assertEqual([difference["aspect"] for difference in kept["differences"]], found["aspects"])
         self.assertEqual([len(played["result"]["ranks"]) for played in kept["played"]], [2, 2])
@@ -152,7 +152,7 @@ class Shrinking(Exploring):
         smallest = json.loads((self.folder / "out/differences/1/scenario.json").read_text(encoding="utf-8"))
         self.assertEqual(smallest["script"]["segments"], [{"body": ["forward", "backward", "capture"]}])
 
-    def test_several_differences_are_unlike_each_other(self):
+    def test_each_reported_difference_is_of_another_kind(self):
         said, explored = self.explore(
             "gathers_twice",
             "--rounds",

@@ -39,7 +39,7 @@ class Generated(unittest.TestCase):
         self.assertEqual({case["params"]["seed"] for case in cases}, {str(seed) for seed in range(1, 13)})
         self.assertTrue(all(case["verdict"] == "passed" and case["clauses"] == ["EXO-15"] for case in cases))
         self.assertFalse((self.folder / "out/smallest").exists())
-        # The whole id is enough, and a merge knows the case as well.
+        # The whole id suffices, and `merge` knows the case, too.
         self.shardproof("run", "replicate/generated[W=2,generator=2,seed=500]", "--out", "one")
         (self.folder / "one/report.json").unlink()
         self.shardproof("merge", "one")
@@ -48,9 +48,9 @@ class Generated(unittest.TestCase):
             [("replicate/generated[W=2,generator=2,seed=500]", ["REP-17"])],
         )
 
-    def test_a_backward_may_come_to_a_module_by_its_input(self):
-        # The output of a wrapped module is its input, and is discarded. The judge once took it for unreached, and
-        # failed a right engine.
+    def test_a_backward_may_reach_a_module_by_its_input(self):
+        # The output of a wrapped module is its input, and is discarded. A check once took the module for unreached, and
+        # failed a correct engine.
         self.shardproof("run", "overlap/generated[W=2,generator=2,seed=4023]", "--out", "out")
 
     def test_an_interrupt_ends_the_search_for_a_small_scenario(self):
@@ -98,7 +98,7 @@ class Generated(unittest.TestCase):
         self.assertEqual(case["failures"][0]["clauses"], ["OVL-50"])
         # Without the fault the same scenario passes.
         self.shardproof("run", CASE, "--scenario", "out/smallest/1/scenario.json", "--out", "sound")
-        # A later run may replace this one.
+        # A later run may replace this run.
         self.shardproof("run", CASE, "--out", "out", "--overwrite")
         self.assertFalse((self.folder / "out/smallest").exists())
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`shardproof play` on the engine that ships with the suite: numbers that the rules of the simulated device give,
-values that PyTorch computed.
+"""`shardproof play` on the reference engine: times must follow from the rules of the simulated device, and values must
+equal PyTorch's values.
 
     play_test.py LAUNCHER ROOT [unittest arguments]
 """
@@ -66,7 +66,7 @@ class Play(unittest.TestCase):
             "ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has 2", refused
         )
 
-    def test_gpus_that_the_cpu_stands_for_take_the_same_times(self):
+    def test_gpus_on_the_cpu_have_the_same_times(self):
         on_gpus = ("--device", "cuda", "--backend", CPU_BACKEND)
         for ranks in (1, 2):
             simulated = json.loads(self.play(self.overlap, "--ranks", ranks, "--json").stdout)
@@ -90,7 +90,7 @@ class Play(unittest.TestCase):
         scenario["script"]["segments"][0]["body"].remove("post_optim_event")
         self.assertEqual(self.totals(scenario, 2)["total"], 425 * MS)
 
-    def test_values_are_those_that_pytorch_computed(self):
+    def test_values_equal_the_values_of_pytorch(self):
         golden = json.loads((ROOT / "fixtures/oracles/golden/exact_W2.json").read_text(encoding="utf-8"))
         linear = {"kind": "linear"}
         scenario = {
@@ -122,7 +122,7 @@ class Play(unittest.TestCase):
             iterations = [rank["iterations"][number] for rank in ranks]
             if (
                 number == 0
-            ):  # later ones are sums of numbers that are no small integers any more, and depend on their order
+            ):  # later values are sums of larger numbers, which depend on their order
                 self.assertEqual([i["loss"] for i in iterations], expected["losses"])
             for what, name in (("gradients", "gradients"), ("parameters", "parameters_after")):
                 whole = "".join(i[what][parameter]["hex"] for parameter, _ in golden["parameters"] for i in iterations)
@@ -145,7 +145,7 @@ class Play(unittest.TestCase):
                 self.assertEqual(played[0], played[1])
 
     def played(self, scenario):
-        """How it ended, and all that it said but the times, and which of the ranks that refuse it was first."""
+        """The exit code and the output of a play, without times and the number of the first rank that refuses it."""
         file = self.folder / "scenario.json"
         file.write_text(json.dumps(scenario), encoding="utf-8")
         result = subprocess.run(
@@ -157,7 +157,7 @@ class Play(unittest.TestCase):
         )
         return result.returncode, result.stdout, re.sub(r"rank \d+, [\d.]+ m?s, ", "", result.stderr)
 
-    def test_what_is_issued_is_said_in_order(self):
+    def test_issued_calls_are_printed_in_order(self):
         rank = json.loads(self.play(self.overlap, "--json").stdout)["ranks"][1]
         self.assertEqual(
             [(c["kind"], c["tag"], c["start"] // MS) for c in rank["collectives"]],
@@ -191,7 +191,7 @@ class Play(unittest.TestCase):
         }
         self.assertEqual(spans, {("compute", "0", 10, 35), ("compute", "1", 35, 60), ("compute", "2", 60, 85)})
 
-    def test_a_race_is_shown_and_fails(self):
+    def test_a_race_is_printed_and_fails(self):
         said = self.play(ROOT / "docs/scenarios/overlap.json", "--fault", "copy_out_before_gather", expect=1).stdout
         self.assertRegex(said, r'rank [01]: all_gather "0" on stream all_gather \(0 ms\.\.10 ms\) writes bytes 0\.\.64')
         self.assertIn("again: ", said)
@@ -220,7 +220,8 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap).stdout
         self.assertEqual(said.count(", by the hook doubled, state 7\n"), 3)
         self.assertIn(
-            "\nranks 0, 1: calls of gradient hooks\n  iter 0 backward: doubled at reduction, state 7, of \"2\", 16 f32, collective ",
+            "\nranks 0, 1: calls of gradient hooks\n"
+            '  iter 0 backward: doubled at reduction, state 7, of "2", 16 f32, collective ',
             said,
         )
         self.assertIn(
@@ -262,7 +263,7 @@ class Play(unittest.TestCase):
         self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (1) beside reference (1)")
         self.assertEqual([line.split()[1].rstrip(":") for line in said[1:]], 5 * ["alike"])
 
-    def test_what_two_subjects_do_differently_is_said_by_aspect(self):
+    def test_differences_of_two_subjects_are_listed_by_aspect(self):
         self.overlap["script"]["segments"][0]["body"] += ["step", "capture"]
         found = self.differences(self.overlap, "no_backward_prefetch")
         self.assertEqual(set(found), {"totals", "order"})
@@ -286,7 +287,7 @@ class Play(unittest.TestCase):
             ["85 ms", "105 ms"],
         )
 
-    def test_one_that_refuses_differs_from_one_that_plays_and_two_that_refuse_agree(self):
+    def test_a_refusing_subject_differs_from_a_playing_one_and_two_refusing_subjects_agree(self):
         self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
         said = self.play(self.overlap, "--subject", "reference,reference").stdout
         self.assertIn('verdict  alike: neither plays it to its end\nreference: failed\n', said)
@@ -296,7 +297,7 @@ class Play(unittest.TestCase):
         self.assertEqual([played["verdict"] for played in both["played"]], ["passed", "failed"])
         self.assertIsNone(both["played"][1]["result"])
 
-    def test_what_is_asked_of_two_subjects_and_cannot_be_is_refused(self):
+    def test_wrong_arguments_for_two_subjects_are_refused(self):
         for arguments, expected in (
             (("--subject", "reference,"), "two subjects are given as A,B"),
             (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
@@ -312,7 +313,7 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--subject", "reference,reference", "--ranks", 2, expect=2).stderr
         self.assertIn("cannot be played: ranks can be imagined", said)
 
-    def test_both_runs_are_kept_where_asked_for(self):
+    def test_both_runs_are_kept_on_request(self):
         self.play(self.overlap, "--subject", "reference,reference+one_stream", "--out", self.folder / "kept", expect=1)
         for name, fault in (("1-reference", None), ("2-reference+one_stream", "one_stream")):
             report = json.loads((self.folder / "kept" / name / "report.json").read_text(encoding="utf-8"))
@@ -349,7 +350,7 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--fault", "reads_undeclared", expect=1).stdout
         self.assertIn("leaves elements of it as they were allocated", said)
 
-    def test_what_the_subject_refuses_is_said_once(self):
+    def test_a_refusal_of_the_subject_is_printed_once(self):
         self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
         said = self.play(self.overlap, expect=1).stdout
         self.assertIn('  ranks 0, 1\n  create failed: fully_shard: module "0" is wrapped twice\n', said)
@@ -363,7 +364,8 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--ranks", "3", expect=2).stderr
         self.assertRegex(
             said,
-            rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): rank 2 has made no forward before it\n$",
+            rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): "
+            r"rank 2 has made no forward before it\n$",
         )
         body[at] = {"call": "forward", "ranks": [0, 1, 7]}
         said = self.play(self.overlap, expect=2).stderr
@@ -374,13 +376,14 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
         self.assertIn("(backward): rank 2 has made no forward before it", said)
 
-    def test_what_cannot_be_played_is_refused_before_any_rank_starts(self):
+    def test_a_bad_document_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
         broken["model"]["root"]["children"][1]["in_features"] = 5
         said = self.play(broken, expect=2).stderr
         self.assertEqual(
             said,
-            f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): takes 5 features, but 4 arrive\n',
+            f'shardproof: {self.folder / "scenario.json"}: scenario: model.root.children[1] ("1"): '
+            "takes 5 features, but 4 arrive\n",
         )
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
@@ -401,7 +404,7 @@ class Play(unittest.TestCase):
         ):
             self.assertIn(expected, self.play(self.overlap, *arguments, expect=2).stderr)
 
-    def test_files_that_are_asked_for_are_there(self):
+    def test_requested_files_are_written(self):
         self.play(self.overlap, "--out", self.folder / "kept", "--trace", self.folder / "trace.json")
         report = json.loads((self.folder / "kept/report.json").read_text(encoding="utf-8"))
         self.assertEqual([(c["id"], c["verdict"]) for c in report["cases"]], [("play/scenario[W=2]", "passed")])
@@ -416,7 +419,8 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
         self.assertEqual(
             said.stderr,
-            f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: name a new file\n",
+            f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: "
+            "name a new file\n",
         )
         self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
         said = self.play(
@@ -432,7 +436,7 @@ class Play(unittest.TestCase):
         self.play(self.overlap, "--trace", self.folder / "kept/trace.json", "--out", self.folder / "kept")
         self.assertTrue((self.folder / "kept/trace.json").exists())
 
-    def test_measured_times_say_where_they_come_from_and_why_they_say_nothing(self):
+    def test_measured_times_have_their_source_and_the_reason_why_they_are_unfit(self):
         shared = ("--device", "cuda", "--backend", CPU_BACKEND, "--gpus", "1", "--share-gpus")
         self.assertIn(
             "\nmeasured times come from events; unfit for timing: 2 ranks share 1 GPU\n",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The suite as a whole: is every clause tested, every case worth something, every seed test there, and is the report
-what it was?
+"""Checks the suites as a whole: every clause has a case and a fault, every case notices a fault, every seed test has a
+case, and the report is unchanged.
 
     suite_test.py LAUNCHER ROOT [unittest arguments]
 """
@@ -31,7 +31,7 @@ COMM_HOOKS = [
     for name in ("default_communication_hook_initialization", "fp16_hook", "bf16_hook")
 ]
 HYBRID_HOOKS = [f"test_registering_hook_hybrid_strategy[strategy={s}]" for s in ("hybrid", "hybrid_zero2")]
-# The tests of the seed files that the suites restate so far.
+# The tests of the seed files that the suites restate.
 REPLICATE = ("test_ddp_tp", "test_bucketing_coalesced_op", "test_bucketing_concat_op",
              *(f"test_compile_{what}" for what in ("cpu", "cpu_no_sync", "gpu", "bf16", "fp16", "backward_only")))
 SEEDS = {
@@ -45,7 +45,7 @@ SEEDS = {
     *(f"test_fsdp_comm_hooks.py::{test}" for test in COMM_HOOKS + HYBRID_HOOKS),
 }
 MS = 1_000_000
-REMEDY = "if the change is meant: shardproof stable RUN | tests/suites/digests.py > tests/suites/default_digests.json"
+REMEDY = "if you want this change: shardproof stable RUN | tests/suites/digests.py > tests/suites/default_digests.json"
 
 
 def shardproof(*arguments, expect=0):
@@ -69,7 +69,7 @@ class Catalogue(unittest.TestCase):
                 for row in table.read_text(encoding="utf-8").splitlines() if re.match(r"\| [A-Z]+-\d+ \|", row)]
         cls.kinds = {row[1]: row[2] for row in rows}
         if len(cls.kinds) != len(rows):
-            raise AssertionError("a clause stands in the tables twice")
+            raise AssertionError("two tables have the same clause")
 
     def test_every_clause_has_a_case_and_a_fault(self):
         self.assertGreater(len(self.kinds), 10)
@@ -80,8 +80,8 @@ class Catalogue(unittest.TestCase):
                 self.assertTrue(row["cases"])
                 self.assertTrue(row["faults"])
 
-    def test_every_fault_is_noticed_by_the_case_that_is_known_to_notice_it(self):
-        """In one run of these cases alone, which `KillMatrix` makes with all cases."""
+    def test_every_fault_is_noticed_by_its_case(self):
+        """One run plays only these cases. `KillMatrix` plays all cases."""
         rows = json.loads(shardproof("list", "--clauses", "--json"))
         faults = {fault for row in rows for fault in row["faults"]}
         self.assertEqual(faults, set(NOTICED_BY), "tests/suites/noticed_by.json has one case for each fault")
@@ -96,7 +96,7 @@ class Catalogue(unittest.TestCase):
     def test_every_suite_has_cases(self):
         self.assertEqual({case["suite"] for case in self.cases}, self.suites)
 
-    def test_a_case_on_request_differs_from_another_in_its_world_alone(self):
+    def test_a_case_on_request_differs_from_another_case_only_in_its_world(self):
         def name(case):
             return case["id"].split("[")[0], {key: value for key, value in case["params"].items() if key != "W"}
 
@@ -105,14 +105,14 @@ class Catalogue(unittest.TestCase):
             if case.get("on_request"):
                 self.assertIn(name(case), usual)
 
-    def test_no_case_asks_for_bounds_and_for_equality_with_the_model_engine(self):
+    def test_no_case_has_both_required_and_reference_clauses(self):
         self.assertEqual(set(self.kinds.values()), {"required", "reference"})
         for case in self.cases:
             with self.subTest(case=case["id"]):
                 kinds = {self.kinds[clause] for clause in case["clauses"]}
                 self.assertEqual(kinds, {"reference"} if "reference" in case["tags"] else {"required"})
 
-    def test_profiles_take_cases_by_what_they_need_and_demand(self):
+    def test_profiles_select_cases_by_their_needs_and_clauses(self):
         def listed(*arguments):
             return {case["id"]: case for case in json.loads(shardproof("list", "--json", *arguments))}
 
@@ -172,7 +172,7 @@ class Catalogue(unittest.TestCase):
 
 
 class Attribution(unittest.TestCase):
-    """A failure names its own clause, whatever case it is in."""
+    """A failure names its own clause in every case."""
 
     @classmethod
     def setUpClass(cls):
@@ -190,17 +190,17 @@ class Attribution(unittest.TestCase):
     def named(case):
         return {clause for failure in case["failures"] for clause in failure["clauses"]}
 
-    def test_a_missing_wait_breaks_an_ordering_clause_in_each_case_and_is_told_once_for_each_kind_of_engine(self):
+    def test_a_missing_wait_breaks_an_ordering_clause_in_each_case_and_is_shown_once_for_each_kind_of_engine(self):
         cases, text = self.failed_cases("copy_out_before_gather", "overlap", "extensions", "exec_order", "comm_hooks")
         self.assertGreater(len(cases), 300)
         self.assertEqual([case["id"] for case in cases if "OVL-4" not in self.named(case)], [])
-        # Cases about values, bits and times show the race, and no case blames the values.
+        # Cases about values, bits and times report the race, and no case reports wrong values.
         values = {"OVL-10", "EXT-7", "EXT-41", "EXO-14"}
         self.assertEqual([case["id"] for case in cases if self.named(case) & values], [])
         self.assertLessEqual(text.count("\n  again: "), 4)
         self.assertLess(text.count("\n"), 120)
 
-    def test_races_name_the_clause_of_what_they_are_about(self):
+    def test_races_name_the_clause_of_their_memory(self):
         for fault, clause, case in (
             ("gather_before_step", "OVL-5", "overlap/no_race"),
             ("reduce_before_backward", "OVL-6", "overlap/no_race"),
@@ -214,7 +214,7 @@ class Attribution(unittest.TestCase):
                 self.assertTrue(cases)
                 self.assertEqual([case["id"] for case in cases if clause not in self.named(case)], [])
 
-    def test_of_several_clauses_a_failure_names_those_that_it_is_about(self):
+    def test_a_failure_names_only_the_clauses_that_it_breaks(self):
         parity = "extensions/train_parity[W=2,form=full,optimizer=sgd,reshard=true,rows=uneven]"
         for fault, case, clauses in (
             ("later_steps_twice", parity, {"EXT-7"}),
@@ -237,7 +237,7 @@ class Attribution(unittest.TestCase):
             text,
         )
 
-    def test_what_is_alive_or_gathered_twice_is_said_in_words(self):
+    def test_live_buffers_and_double_gathers_are_described(self):
         _, text = self.failed_cases("gathers_twice", "overlap/accumulation")
         self.assertRegex(
             text, r'group "\w*" is gathered at \S+ ms, while its parameters are whole or are being gathered already'
@@ -248,7 +248,7 @@ class Attribution(unittest.TestCase):
         )
         self.assertRegex(text, r'alive: "')
 
-    def test_different_collectives_are_a_failure_of_the_clause_about_them(self):
+    def test_different_collectives_fail_their_clause(self):
         cases, text = self.failed_cases("ready_order_not_shared", "replicate/order_differs")
         self.assertTrue(cases)
         for case in cases:
@@ -287,7 +287,7 @@ class KillMatrix(unittest.TestCase):
                      if not case.get("on_request") and "large" not in case["tags"]]
         cls.faults = json.loads(shardproof("faults", "--json"))
 
-    def test_the_case_that_is_known_to_notice_a_fault_does(self):
+    def test_the_declared_case_notices_its_fault(self):
         by = {fault["name"]: fault["by"] for fault in self.faults}
         self.assertEqual([fault for fault, case in NOTICED_BY.items() if case not in by[fault]], [])
 
@@ -310,14 +310,13 @@ class KillMatrix(unittest.TestCase):
             with self.subTest(fault=fault["name"]):
                 self.assertEqual(fault["named"], sorted(fault["clauses"]))
 
-    def test_who_has_nothing_but_the_serial_model_to_compare_with_notices_every_wrong_value(self):
-        """An infinite loss lets no tolerance grow with it, and a loss off in its last place hides nothing that comes
-        after it."""
+    def test_cases_that_compare_with_the_serial_model_notice_every_wrong_value(self):
+        """An infinite loss must not widen a tolerance. A loss with a wrong last digit must not hide later errors."""
         cases = {
             case["id"]: case["world_size"] for case in self.cases if case["id"].startswith("overlap/values_exact[")
         }
         self.assertGreaterEqual(len(cases), 8)
-        several_steps = {case for case, ranks in cases.items() if ranks != 3}  # exact ones, that is
+        several_steps = {case for case, ranks in cases.items() if ranks != 3}  # at 3 ranks, values are not exact
         by = {fault["name"]: set(fault["by"]) for fault in self.faults}
         for fault, noticing in (("loss_infinite", set(cases)), ("later_steps_twice", several_steps)):
             with self.subTest(fault=fault):
@@ -325,7 +324,7 @@ class KillMatrix(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    """Runs of the suites, each in a folder of its own."""
+    """Runs of the suites, each in its own folder."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -385,7 +384,7 @@ class Reports(Runs):
                 self.assertGreater(len(possible), 400)
                 self.assertEqual(possible.difference(played), set())
 
-    def test_the_stable_part_is_the_one_in_the_tree(self):
+    def test_the_stable_part_equals_the_file_in_the_tree(self):
         kept = json.loads((ROOT / "tests/suites/default_digests.json").read_text(encoding="utf-8"))
         found = digests(json.loads(shardproof("stable", self.default)))
         changed = [
@@ -427,7 +426,7 @@ class Reports(Runs):
     def test_a_filter_outside_of_the_profile_is_refused(self):
         shardproof("run", "overlap/training_overlap[W=2]", "--profile", "core", "--out", self.out / "run", expect=2)
 
-    def test_a_known_failure_is_waived_where_its_fault_is_and_nowhere_else(self):
+    def test_a_known_failure_is_waived_only_with_its_fault(self):
         file = self.out / "waivers.json"
         waiver = {"pattern": "*", "verdict": "failed", "when": {"fault": "one_stream"}, "reason": "nothing overlaps",
                   "link": "https://tracker.example/1", "owner": "ada", "expires": "2999-12-31"}
@@ -461,7 +460,7 @@ class Reports(Runs):
         schema = json.loads((ROOT / "reports/model/schema/report.schema.json").read_text(encoding="utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
-        # Whole cases are slow to check, and most are alike: one of each name will do.
+        # Checking a whole case is slow, and most cases are similar: one case of each name suffices.
         one_of_each = {case["id"].split("[")[0]: case for case in self.default_report["cases"]}
         self.assertGreater(len(one_of_each), 20)
         validator.validate(dict(self.default_report, cases=list(one_of_each.values())))
@@ -495,7 +494,8 @@ class Reports(Runs):
 
 class Schedulers(Runs):
     def test_ranks_that_are_threads_agree_with_processes_on_every_case(self):
-        # Cases whose ranks are always threads share a world with the others where all are: worlds are left out.
+        # If all ranks are threads, cases whose ranks are always threads share a world with the others. So this ignores
+        # worlds.
         def stable(name):
             cases = json.loads(shardproof("stable", self.out / name))["cases"]
             for case in cases:
@@ -515,7 +515,7 @@ class Schedulers(Runs):
             self.run_suite(name, "overlap", "--ranks", "3", "--fabric", "thread", "--seed", seed)
             turns[name] = (self.out / name / "worlds/0/turns").read_text(encoding="utf-8")
         self.assertEqual(turns["first"], turns["second"])
-        # All but a handful of lines: few turns can fall the same way under two seeds.
+        # Two seeds may agree in a few turns, so only a few lines may be equal.
         different = sum(a != b for a, b in zip(turns["first"].splitlines(), turns["other"].splitlines()))
         self.assertGreater(different, 0.9 * len(turns["first"].splitlines()))
 

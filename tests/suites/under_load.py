@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""The whole suite again and again, while twice as many processes as there are cores compute without end: does any case
-ever not pass?
+"""Runs the whole suite again and again, while two processes for each core compute without end. Every case must pass.
 
     under_load.py LAUNCHER WORKER [RUNS]
 
-Ends with 1 at the first run that is not as it should be, whose folder is kept.
+Ends with 1 at the first failed run, and keeps its folder.
 """
 import json
 import multiprocessing
@@ -46,8 +45,8 @@ def main(launcher, worker, runs):
         cases += counts["passed"]
         shutil.rmtree(folder)
     print(
-        f"{runs} runs beside {len(load)} busy processes: {cases} cases, all passed; {(time.monotonic() - began) / runs:.1f} s a run, "
-        f"{longest:.1f} s the longest"
+        f"{runs} runs with {len(load)} busy processes: {cases} cases, all passed; "
+        f"{(time.monotonic() - began) / runs:.1f} s a run, {longest:.1f} s the longest"
     )
     return 0
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Do the suites pass, whatever the order in which an engine's kernels add, with and without fused multiply-add?
+"""Checks that the suites pass for each order in which an engine's kernels add, with and without fused multiply-add.
 
     sums_test.py LAUNCHER WORKER SCENARIO SEEDS ORDER...
 
 WORKER is the worker of all suites, with kernels that add in the order that SHARDPROOF_SUMS names. A case that asks for
 equal values must have values that no order changes. Generated cases play SEEDS seeds. SCENARIO has values that each
-order changes: else this test would prove nothing.
+order changes, so that this test proves something.
 """
 import json
 import os
@@ -34,7 +34,7 @@ class Sums(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return [rank["iterations"] for rank in json.loads(result.stdout)["ranks"]]
 
-    def test_each_order_makes_other_values_of_sums_that_round(self):
+    def test_each_order_changes_sums_that_round(self):
         made = {order: json.dumps(self.captured(order)) for order in {USUAL, *ORDERS}}
         self.assertEqual(len(set(made.values())), len(made))
 
@@ -42,8 +42,8 @@ class Sums(unittest.TestCase):
         for order in ORDERS:
             with self.subTest(order=order), tempfile.TemporaryDirectory() as folder:
                 out = pathlib.Path(folder) / "out"
-                # A few more seeds, because the serial model says of each random scenario whether orders show in its
-                # values.
+                # More seeds, because the serial model decides for each random scenario whether its values depend on the
+                # order.
                 result = shardproof(order, "run", "--generated", SEEDS, "--quiet", "--max-skips", 0, "--out", out)
                 self.assertEqual(result.returncode, 0, result.stdout[-4000:] + result.stderr)
                 self.assertGreater(

@@ -1,5 +1,5 @@
-"""Do the toy kind's schema and its reader agree? The schema of whole documents is the shipped one with the kind added,
-in memory.
+"""Checks that the toy kind's schema and its reader accept the same plans. The schema of whole documents is the shipped
+schema, to which this test adds the kind in memory.
 
     schema_test.py PROGRAM ROOT"""
 
@@ -27,7 +27,7 @@ SECTIONS = [
 
 
 def validator_of(root):
-    """For whole documents."""
+    """The validator of whole documents."""
     shipped, own = root / "harness/scenario/schema", root / "tests/toy_engine/toy.schema.json"
     toy = json.loads(own.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(toy)
@@ -56,7 +56,7 @@ def main(program, root):
     documents += [
         ({}, False),
         ({"toy": {}, "fully_shard": {"wrap": [{"modules": [""]}]}}, False),
-    ]  # one section, and no other
+    ]  # exactly one section
     failures, accepted = [], 0
     for plan, is_right in documents:
         document = {**copy.deepcopy(shown), "plan": plan}
@@ -69,7 +69,7 @@ def main(program, root):
         if len(set(answers.values())) > 1:
             failures.append(f"{json.dumps(plan)}: {answers}")
     if not whole.is_valid(shown) or not reader_accepts(program, shown):
-        failures.append("the document that the folder shows is refused")
+        failures.append("the schema or the reader refuses the document of this folder")
     for failure in failures:
         print("FAIL", failure)
     print(f"{len(documents)} plans, {accepted} accepted")

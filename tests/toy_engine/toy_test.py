@@ -1,5 +1,5 @@
-"""The program with the toy kind, through the launcher: it learns, its fault shows, its document plays, and other
-programs refuse the kind.
+"""Runs the program with the toy kind: the engine learns, its fault is noticed, its document plays, and other programs
+refuse the kind.
 
     toy_test.py LAUNCHER WORKER PROGRAM DOUBLED ROOT [unittest arguments]"""
 
@@ -40,7 +40,7 @@ class ToyTest(unittest.TestCase):
             self.assertEqual([(case["id"], case["verdict"], case["engine"]) for case in report["cases"]],
                              [(case, "passed", "toy") for case in CASES])
 
-    def test_the_subject_claims_the_kind_beside_those_that_ship(self) -> None:
+    def test_the_subject_claims_the_kind_and_the_shipped_kinds(self) -> None:
         listing = json.loads(
             subprocess.run([PROGRAM, "--list-json"], capture_output=True, text=True, check=True).stdout
         )
@@ -70,7 +70,7 @@ class ToyTest(unittest.TestCase):
         self.assertIn('all_reduce (avg) "gradients"', said)
         self.assertIn("total 66 ms", said)
 
-    def test_the_program_plays_documents_of_kinds_that_ship(self) -> None:
+    def test_the_program_plays_documents_of_the_shipped_kinds(self) -> None:
         self.shardproof("play", f"{ROOT}/docs/scenarios/overlap.json", "--worker", PROGRAM, "--ranks", "2")
 
     def test_the_commands_of_the_page_succeed(self) -> None:
@@ -88,7 +88,8 @@ class ToyTest(unittest.TestCase):
     def test_a_program_without_the_kind_refuses_the_document(self) -> None:
         said = self.shardproof("play", DOCUMENT, "--worker", WORKER, "--ranks", "2", expect=2).stderr
         self.assertIn(
-            "toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; kinds: fully_shard, flat_shard, replicate; other keys: mesh, ",
+            "toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; "
+            "kinds: fully_shard, flat_shard, replicate; other keys: mesh, ",
             said,
         )
 
@@ -117,7 +118,8 @@ class ToyTest(unittest.TestCase):
             'engine kind "greedy" has two features "serial"; choose another name for its own',
             'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
             "there is: fully_shard, ",
-            'case "doubled/misspelt" names the engine kind "twim", which this program does not know; there is: fully_shard, ',
+            'case "doubled/misspelt" names the engine kind "twim", which this program does not know; '
+            "there is: fully_shard, ",
             'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
             "features of this kind are: timeline, serial, ",
         ):

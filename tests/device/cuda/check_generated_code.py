@@ -1,11 +1,9 @@
-"""What nvcc makes of the kernels, as far as results and occupancy depend on it: no machine with a GPU is needed to
-know.
+"""Checks the code that nvcc generates for the kernels, as far as results and occupancy depend on it. Needs no GPU.
 
 usage: check_generated_code.py COMPILE_COMMANDS SOURCE [NVCC OPTION…]
 
-Compiles SOURCE for Hopper, with the options that the build compiles it with and the given ones, and reads what ptxas
-says, the PTX, and where cuobjdump and nvdisasm are there (they are packages of their own) the machine's code as
-well."""
+Compiles SOURCE for Hopper, with the options of the build and the given options. Reads the output of ptxas, the PTX and,
+if the packages of cuobjdump and nvdisasm are installed, the machine code."""
 
 import json
 import os
@@ -52,7 +50,7 @@ FUSED = {
     "AttentionBackwardKey",
     "AttentionBackwardValue",
 }
-# In the machine's code divisions and square roots are made of them as well, and still rounded as IEEE 754 asks.
+# In machine code, divisions and square roots also consist of them, and are still rounded as IEEE 754 demands.
 FUSED_IN_SASS = FUSED | {"Divide", "LayerNorm", "LayerNormBackwardIn", "LayerNormBackwardWeight", "Clip"}
 
 WAITING = {"spin_for", "hold"}
@@ -62,7 +60,7 @@ SASS_FUNCTION = r"Function : (\S+)"
 
 
 def kernel_of(symbol):
-    """The body's name in a kernel's mangled one, or that of a kernel without a body; None for CUDA's own functions."""
+    """The name of the body in a kernel's mangled name, or of a kernel without a body. None for CUDA's own functions."""
     body = re.search(r"6bodies(\d+)(\w+)", symbol)
     if body:
         return body[2][:int(body[1])]
@@ -97,12 +95,12 @@ def objections_to_resources(ptxas):
         if registers > limit:
             yield f"{kernel}: {registers} registers; at most {limit}"
     if found == 0:
-        yield "ptxas says nothing of any kernel"
+        yield "ptxas printed no kernel"
 
 
 def objections_to_ptx(ptx):
-    """Every multiplication and addition says how it rounds, and so is never contracted; kernels that wait go by the
-    clock, and sleep."""
+    """Objections to the PTX. Each multiplication and addition must name its rounding, so that it is never contracted.
+    Waiting kernels must read the clock and sleep."""
     for kernel, lines in sections(ptx, PTX_FUNCTION):
         text = "\n".join(lines)
         contracted = re.search(r"\b(?:mul|add|sub)\.(?:ftz\.)?f(?:32|64)\b", text)
@@ -113,7 +111,7 @@ def objections_to_ptx(ptx):
         if re.search(r"\b(?:mul|add|sub|fma|div|sqrt)\.(?:\w+\.)?ftz\b", text):
             yield f"{kernel}: flushes subnormal numbers to zero"
         if re.search(r"\b(?:div|sqrt)\.(?:approx|full)\b", text):
-            yield f"{kernel}: divides, or takes a root, approximately"
+            yield f"{kernel}: divides or takes a root approximately"
         for what in ("%globaltimer", "nanosleep.", "ld.volatile"):
             if kernel in WAITING and what not in text:
                 yield f"{kernel}: waits without {what}"
@@ -133,7 +131,7 @@ def objections_to_sass(sass):
 
 
 def compile_command(commands, source):
-    """As the build compiles it, but for one architecture, and without a cache in front or an output."""
+    """The build's command for the source, for one architecture, without a compiler cache and without an output."""
     entry = next(entry for entry in json.load(open(commands)) if os.path.samefile(entry["file"], source))
     words = shlex.split(entry["command"])
     words = words[next(i for i, word in enumerate(words) if os.path.basename(word) == "nvcc"):]
@@ -175,7 +173,7 @@ def main(commands, source, options):
             ).stdout
             objections += objections_to_sass(sass)
             missing = names - {kernel for kernel, _ in sections(sass, SASS_FUNCTION)}
-            objections += [f"{name}: not in the machine's code" for name in sorted(missing)]
+            objections += [f"{name}: not in the machine code" for name in sorted(missing)]
             read += ", SASS"
     print(f"{len(names)} kernels: {read}")
     if objections:

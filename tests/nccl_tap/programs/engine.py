@@ -1,5 +1,5 @@
-"""An engine in Python. `engine.py library NCCL…` loads NCCL itself, one copy or more; `engine.py engine ENGINE` loads
-one that is linked to it."""
+"""An engine in Python. `engine.py library NCCL…` loads one or more copies of NCCL. `engine.py engine ENGINE` loads an
+engine that is linked to NCCL."""
 import ctypes
 import sys
 
