@@ -2,8 +2,8 @@
 """A minimal fully sharded engine in plain Python: linear layers and ReLUs, SGD and Adam, one collective for each
 parameter.
 
-It computes first, and then tells the device what it computed and touched. All work is on one stream, so no work has to
-wait for other work.
+It computes first, and then reports to the device what it computed and which memory it used. All work is on one stream,
+so no work has to wait for other work.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ COMPUTE = 0
 
 
 class Floats:
-    """Memory of the device, as a sequence of numbers. It goes back with its last reference."""
+    """Memory of the device, as a sequence of numbers. It is released with its last reference."""
 
     def __init__(self, device, memory, label, count):
         self.device = device
@@ -37,7 +37,7 @@ class Floats:
         return View(ctypes.addressof(self.values), shape, "f32", self.buffer)
 
 
-class Lent:
+class HarnessFloats:
     """Memory that the harness lends, as a sequence of numbers."""
 
     def __init__(self, device, view):
@@ -85,14 +85,14 @@ def refuse(where, what):
 
 
 def expect_keys(document, where, known):
-    """An engine that ignores an unknown key trains something else than the script asks for."""
+    """Refuses unknown keys: an engine that ignored them would train another model than the script describes."""
     for key in document.keys() - known:
         refuse(where, {key: document[key]})
 
 
 class Optimizer:
-    """What one step makes of a shard. It is called with the state of the shard, which it changes: how many steps there
-    were, and for Adam the two moments of each element."""
+    """Updates a shard in one step. The caller passes the shard's state, which the step changes: the number of steps,
+    and for Adam the two moments of each element."""
 
     def __init__(self, plan):
         self.kind, self.rate, self.decay = plan["kind"], plan.get("rate", 0.5), plan.get("weight_decay", 0)
@@ -123,9 +123,9 @@ class Optimizer:
 
 
 class Parameter:
-    """Sharded by rows: all ranks have equally many, but the last ranks may have fewer, or none. Zeros pad all shards to
-    one length. So the shards of all ranks, one after the other, are the parameter and some zeros. A parameter without a
-    group is whole on every rank."""
+    """A parameter that is sharded by rows. All ranks have the same number of rows, but the last ranks may have fewer, or
+    none. Zeros pad all shards to one length. So the shards of all ranks, one after the other, are the parameter and some
+    zeros. A parameter without a group is whole on every rank."""
 
     def __init__(self, engine_context, name, group, shape, seed, divisor):
         self.device, self.world, self.name, self.group, self.shape = (
@@ -211,8 +211,8 @@ class Relu:
 
 
 class Linear:
-    """The same for y = x Wᵀ + b. Its parameters are whole while it computes, and from forward to backward where the
-    plan says so."""
+    """The same for y = x Wᵀ + b. Its parameters are whole while it computes. They stay whole from forward to backward
+    if the plan says so."""
 
     def __init__(self, device, path, weight, bias, reshards):
         self.device, self.path, self.weight, self.bias, self.reshards = device, path, weight, bias, reshards
@@ -273,7 +273,7 @@ class MyTrainer(Trainer):
         section = plan["fully_shard"]
         expect_keys(section, "plan.fully_shard", {"wrap", "backward_prefetch"})
         self.groups, self.engine_context, self.divisor = section["wrap"], engine_context, model.get("init_divisor", 8)
-        self.out = None  # of a forward whose backward is to come
+        self.out = None  # the output of a forward that still waits for its backward
         self.optimizer, self.loss_is = Optimizer(plan.get("optimizer", {"kind": "sgd"})), model.get(
             "loss", {"kind": "sum"}
         )
@@ -330,7 +330,7 @@ class MyTrainer(Trainer):
 
     def reshards(self, group):
         how = group.get("reshard_after_forward", "automatic") if group else False
-        if how == "automatic":  # unless no other group is around it
+        if how == "automatic":  # only if another group contains this one
             return any(other is not group and holds(other, group["modules"][0]) for other in self.groups)
         return how if isinstance(how, bool) else refuse("plan.fully_shard.wrap", group)
 
@@ -360,7 +360,7 @@ class MyTrainer(Trainer):
                 refuse("script", action)
 
     def forward(self, batch):
-        x = Lent(self.engine_context.device, batch)  # until the first forward after its backward
+        x = HarnessFloats(self.engine_context.device, batch)  # until the first forward after its backward
         for layer in self.layers:
             x = layer.forward(x)
         self.out = x

@@ -206,7 +206,9 @@ class PyTorch(unittest.TestCase):
         made = self.ensure()
         self.assertEqual((made.returncode, made.stdout), (0, "went on\n"), made.stderr)
         self.assertIn("PyTorch 2.15.0 is not installed in build/pytorch; its wheel is 0.54 GB", made.stderr)
-        self.assertEqual(self.pip_calls(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"])
+        self.assertEqual(
+            self.pip_calls(), [f"pip install --no-input --disable-pip-version-check {self.home}/new[pytorch]"]
+        )
         again = self.ensure()
         self.assertEqual((again.returncode, again.stdout, again.stderr), (0, "went on\n", ""))
         self.assertEqual(self.ensure("no").stderr, "")
@@ -391,7 +393,8 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
             [line.partition(" in ")[0] for line in output[-2:]],
             ["shardproof run --subject pytorch --quiet --profile eager", compared],
         )
-        compiled, composable = ([each in line for line in output] for each in ("--profile compiled", "replicate-worker"))
+        compiled = ["--profile compiled" in line for line in output]
+        composable = ["replicate-worker" in line for line in output]
         self.assertEqual((sum(compiled), sum(composable), sum(map(all, zip(compiled, composable)))), (2, 2, 1))
         self.assertIn(f"{compared} --all in ", "".join(self.output_of("scripts/test-pytorch", "--settings")))
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
