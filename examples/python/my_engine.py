@@ -123,9 +123,9 @@ class Optimizer:
 
 
 class Parameter:
-    """A parameter that is sharded by rows. All ranks have the same number of rows, but the last ranks may have fewer, or
-    none. Zeros pad all shards to one length. So the shards of all ranks, one after the other, are the parameter and some
-    zeros. A parameter without a group is whole on every rank."""
+    """A parameter that is sharded by rows. All ranks have the same number of rows, but the last ranks may have fewer,
+    or none. Zeros pad all shards to one length. So the shards of all ranks, one after the other, are the parameter and
+    some zeros. A parameter without a group is whole on every rank."""
 
     def __init__(self, engine_context, name, group, shape, seed, divisor):
         self.device, self.world, self.name, self.group, self.shape = (
