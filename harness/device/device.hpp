@@ -95,8 +95,8 @@ class Device {
   virtual void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
   Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
   /// Like `allocate`, for memory that the subject already has. The device neither fills nor frees it. The exception is
-  /// CostModel::hide_undeclared_memory: then the device fills the memory while other work runs, and restores it. The
-  /// memory must stay in its place until it is released. Throws
+  /// DeviceOptions::hide_undeclared_memory: then the device fills the memory while other work runs, and restores it.
+  /// The memory must stay in its place until it is released. Throws
   /// - std::invalid_argument for memory that overlaps a buffer or does not begin at a multiple of 8 bytes;
   /// - std::logic_error on a GPU, which uses only its own memory.
   virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,

@@ -93,8 +93,8 @@ std::unique_ptr<Communicator> ImaginedCommunicator::split(int, int, std::string_
       fmt::format("group \"{}\" of {} imagined ranks: which of them would join it cannot be imagined", name, size()));
 }
 
-std::string objection_to_imagined(const CostModel& costs, int size) {
-  if (costs.imagined_ranks == 0 || size == 1) return {};
+std::string objection_to_imagined(const DeviceOptions& options, int size) {
+  if (options.imagined_ranks == 0 || size == 1) return {};
   return fmt::format("ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has {}", size);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
+#include "harness/device/device_options.hpp"
 
 namespace shardproof {
 
@@ -34,14 +34,16 @@ class ImaginedCommunicator final : public Communicator {
   std::uint64_t issued_ = 0;
 };
 
-/// The communicator of a world on a device: imagined if the costs ask for it, otherwise the one that `make_real` makes.
+/// The communicator of a world on a device: imagined if the options ask for it, otherwise the one that `make_real`
+/// makes.
 template <class MakeReal>
-std::unique_ptr<Communicator> communicator_of_world(Device& device, const CostModel& costs, MakeReal&& make_real) {
-  if (costs.imagined_ranks > 0) return std::make_unique<ImaginedCommunicator>(device, costs.imagined_ranks);
+std::unique_ptr<Communicator> communicator_of_world(Device& device, const DeviceOptions& options,
+                                                    MakeReal&& make_real) {
+  if (options.imagined_ranks > 0) return std::make_unique<ImaginedCommunicator>(device, options.imagined_ranks);
   return make_real();
 }
 
-/// Returns why a world of `size` ranks cannot have the imagined ranks that the costs ask for; empty if it can.
-std::string objection_to_imagined(const CostModel& costs, int size);
+/// Returns why a world of `size` ranks cannot have the imagined ranks that the options ask for; empty if it can.
+std::string objection_to_imagined(const DeviceOptions& options, int size);
 
 }  // namespace shardproof

@@ -9,6 +9,7 @@
 
 #include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
+#include "harness/device/device_options.hpp"
 
 namespace shardproof {
 
@@ -66,9 +67,10 @@ class Platforms {
  public:
   virtual ~Platforms() = default;
   /// Collective over the world.
-  virtual std::unique_ptr<Platform> make(const CostModel& costs) = 0;
-  /// Returns why scenarios with these costs cannot run here; empty if they can. It is the same on every rank.
-  virtual std::string objection(const CostModel& costs) const = 0;
+  virtual std::unique_ptr<Platform> make(const CostModel& costs, const DeviceOptions& options) = 0;
+  /// Returns why scenarios with these costs and options cannot run here; empty if they can. It is the same on every
+  /// rank.
+  virtual std::string objection(const CostModel& costs, const DeviceOptions& options) const = 0;
   /// Returns, once, the error from giving back the last platform; or empty.
   virtual std::string complaint() = 0;
   /// Returns why this process can run nothing more here; or empty.

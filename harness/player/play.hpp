@@ -23,8 +23,8 @@ scenario::Run play(Rank& rank, const scenario::Scenario& scenario);
 scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
 
 /// A fresh device with the world's collectives, of the kind that this run asked for: simulated, or this rank's GPU.
-/// Collective over the world. Skips the case if the device cannot run scenarios with these costs.
-std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs = {});
+/// Collective over the world. Skips the case if the device cannot run scenarios with these costs and options.
+std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs = {}, const DeviceOptions& options = {});
 
 /// The document that the case must play instead of a drawn scenario. Empty: the case draws.
 std::filesystem::path given_scenario(const Rank& rank);

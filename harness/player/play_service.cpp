@@ -147,9 +147,9 @@ void PlayService::keep_evidence() {
   }
 }
 
-std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel& costs) {
-  if (const std::string why = platforms_->objection(costs); !why.empty()) rank.skip(why);
-  return platforms_->make(costs);
+std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options) {
+  if (const std::string why = platforms_->objection(costs, options); !why.empty()) rank.skip(why);
+  return platforms_->make(costs, options);
 }
 
 scenario::Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario) {
@@ -164,7 +164,7 @@ std::unique_ptr<Platform> PlayService::stage(Rank& rank, const scenario::Scenari
   if (!subject_) throw std::logic_error("play: this program has no subject to play the scenario on");
   require_kind_of_case(*world_->notes().info, scenario.plan.engine.kind());
   played_.push_back(scenario);
-  return make_platform(rank, scenario.costs);
+  return make_platform(rank, scenario.costs, scenario.device);
 }
 
 scenario::Run PlayService::play(Rank& rank, const scenario::Scenario& scenario) {
@@ -205,8 +205,8 @@ scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std
   return PlayService::of(rank).play(rank, scenario, holds);
 }
 
-std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs) {
-  return PlayService::of(rank).make_platform(rank, costs);
+std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options) {
+  return PlayService::of(rank).make_platform(rank, costs, options);
 }
 
 std::filesystem::path given_scenario(const Rank& rank) {

@@ -36,7 +36,7 @@ class PlayService final : public CaseService {
   /// Writes the played scenarios.
   void keep_evidence() override;
 
-  std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs);
+  std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options);
   scenario::Run play(Rank& rank, const scenario::Scenario& scenario);
   scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
 

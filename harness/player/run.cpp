@@ -19,7 +19,7 @@ Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_a
       left_alive_(left_alive) {}
 
 trace::Resource Run::resource() const {
-  return scenario_.costs.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;
+  return scenario_.device.separate_resources ? trace::Resource::of_group_and_kind : trace::Resource::of_group;
 }
 
 Nanoseconds Run::total() const { return trace::total(trace()); }

@@ -98,12 +98,12 @@ SleepingStack& SleepingStack::prefetch(int forward, int backward) {
 }
 
 SleepingStack& SleepingStack::serial() {
-  scenario_.costs.single_stream = true;
+  scenario_.device.single_stream = true;
   return *this;
 }
 
 SleepingStack& SleepingStack::imagined_ranks(int ranks) {
-  scenario_.costs.imagined_ranks = ranks;
+  scenario_.device.imagined_ranks = ranks;
   return *this;
 }
 

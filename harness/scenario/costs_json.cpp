@@ -61,7 +61,7 @@ Json write_collective(const CostModel& costs, CollectiveKind kind) {
 
 }  // namespace
 
-Json write_costs(const CostModel& costs) {
+Json write_costs(const CostModel& costs, const DeviceOptions& device) {
   Json json = Json::object();
   for (const WorkKind kind : kinds(costs.work, costs.labelled_work)) {
     json["work"][std::string(to_string(kind))] = write_work(costs, kind);
@@ -70,10 +70,10 @@ Json write_costs(const CostModel& costs) {
     json["collectives"][std::string(to_string(kind))] = write_collective(costs, kind);
   }
   if (costs.host_call != 0) json["host_call"] = duration_text(costs.host_call);
-  if (costs.separate_resources) json["separate_resources"] = true;
-  if (costs.imagined_ranks != 0) json["imagined_ranks"] = costs.imagined_ranks;
-  if (costs.single_stream) json["single_stream"] = true;
-  if (costs.hide_undeclared_memory) json["hide_undeclared_memory"] = true;
+  if (device.separate_resources) json["separate_resources"] = true;
+  if (device.imagined_ranks != 0) json["imagined_ranks"] = device.imagined_ranks;
+  if (device.single_stream) json["single_stream"] = true;
+  if (device.hide_undeclared_memory) json["hide_undeclared_memory"] = true;
   return json;
 }
 
@@ -117,20 +117,18 @@ void read_collectives(const Node& node, CostModel& costs) {
 
 }  // namespace
 
-CostModel read_costs(const Node& node) {
+void read_costs(const Node& node, CostModel& costs, DeviceOptions& device) {
   node.expect_keys({"work", "collectives", "host_call", "separate_resources", "imagined_ranks", "single_stream",
                     "hide_undeclared_memory"});
-  CostModel costs;
   if (const auto work = node.find("work")) read_work(*work, costs);
   if (const auto collectives = node.find("collectives")) read_collectives(*collectives, costs);
   if (const auto host_call = node.find("host_call")) costs.host_call = host_call->duration();
-  if (const auto separate = node.find("separate_resources")) costs.separate_resources = separate->boolean();
+  if (const auto separate = node.find("separate_resources")) device.separate_resources = separate->boolean();
   if (const auto imagined = node.find("imagined_ranks")) {
-    costs.imagined_ranks = static_cast<int>(imagined->integer(2, CostModel::most_imagined_ranks));
+    device.imagined_ranks = static_cast<int>(imagined->integer(2, DeviceOptions::most_imagined_ranks));
   }
-  if (const auto single = node.find("single_stream")) costs.single_stream = single->boolean();
-  if (const auto hide = node.find("hide_undeclared_memory")) costs.hide_undeclared_memory = hide->boolean();
-  return costs;
+  if (const auto single = node.find("single_stream")) device.single_stream = single->boolean();
+  if (const auto hide = node.find("hide_undeclared_memory")) device.hide_undeclared_memory = hide->boolean();
 }
 
 }  // namespace shardproof::scenario

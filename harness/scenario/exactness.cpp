@@ -537,7 +537,7 @@ class Follower {
 std::vector<bool> exact_captures(const Scenario& scenario, int ranks) {
   std::vector<bool> captures = Follower(scenario, ranks).follow();
   // The data of other ranks is only imagined.
-  if (scenario.costs.imagined_ranks > 0) captures.assign(captures.size(), false);
+  if (scenario.device.imagined_ranks > 0) captures.assign(captures.size(), false);
   return captures;
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::int64_t most_features = 1 << 20;
 nlohmann::ordered_json write_model(const Model& model);
 nlohmann::ordered_json write_plan(const Plan& plan);
 nlohmann::ordered_json write_script(const Script& script);
-nlohmann::ordered_json write_costs(const CostModel& costs);
+nlohmann::ordered_json write_costs(const CostModel& costs, const DeviceOptions& device);
 nlohmann::ordered_json write_action(const Action& action);
 nlohmann::ordered_json write_mixed_precision(const MixedPrecision& mixed);
 
@@ -27,7 +27,7 @@ Plan read_plan(const Node& node);
 /// Reads the plan of a document of version 1: `engine` names the kind, and the keys of its section are the plan's own.
 Plan read_plan_of_version_1(const Node& node);
 Script read_script(const Node& node);
-CostModel read_costs(const Node& node);
+void read_costs(const Node& node, CostModel& costs, DeviceOptions& device);
 Action read_action(const Node& node);
 MixedPrecision read_mixed_precision(const Node& node);
 

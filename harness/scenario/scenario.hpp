@@ -1,6 +1,6 @@
-// A scenario: a model, a plan of how to shard and train it, a script of calls, and costs. `play` runs a scenario, and
-// cases are built from scenarios. All of it is data: it can be written as JSON, and an engine in another language can
-// read it.
+// A scenario: a model, a plan of how to shard and train it, a script of calls, costs, and options of the device. `play`
+// runs a scenario, and cases are built from scenarios. All of it is data: it can be written as JSON, and an engine in
+// another language can read it.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/device/cost_model.hpp"
+#include "harness/device/device_options.hpp"
 #include "harness/scenario/plan/plan.hpp"
 #include "harness/tensor/tensor.hpp"
 
@@ -20,18 +21,18 @@ namespace shardproof::scenario {
 
 enum class ModuleKind : std::uint8_t {
   sequential,  ///< Runs its children, one after the other.
-  linear,      ///< Computes y = x Wᵀ + b.
+  linear,  ///< Computes y = x Wᵀ + b.
   convolution,  ///< One window, as wide as the input: each output is a sum over all channels.
   relu,
-  scale,       ///< Computes y = s x, with one parameter.
-  embedding,   ///< Maps tokens to features: y = W[token] (+ P[position]).
+  scale,  ///< Computes y = s x, with one parameter.
+  embedding,  ///< Maps tokens to features: y = W[token] (+ P[position]).
   layer_norm,  ///< Over the features, epsilon 1e-5: y = (x - mean) / sqrt(variance + epsilon) w + b.
-  attention,   ///< Causal, one head: y = softmax(q kᵀ / sqrt(features)) v Woᵀ.
-  residual,    ///< Adds the output of its children to x.
-  discard,     ///< Runs its children and returns its own input: they take no part in the loss.
-  list,        ///< Holds modules and has no forward.
-  choice,      ///< Runs one of its children: the first, or the child that the forward names.
-  use,         ///< Runs a module of another place in the model.
+  attention,  ///< Causal, one head: y = softmax(q kᵀ / sqrt(features)) v Woᵀ.
+  residual,  ///< Adds the output of its children to x.
+  discard,  ///< Runs its children and returns its own input: they take no part in the loss.
+  list,  ///< Holds modules and has no forward.
+  choice,  ///< Runs one of its children: the first, or the child that the forward names.
+  use,  ///< Runs a module of another place in the model.
 };
 
 /// Whether modules of this kind have children.
@@ -255,6 +256,7 @@ struct Scenario {
   Plan plan;
   Script script;
   CostModel costs;
+  DeviceOptions device;  ///< In the document: keys of its costs.
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 

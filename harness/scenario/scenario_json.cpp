@@ -22,10 +22,11 @@ Scenario read_parts(const Json& json) {
   node.expect_keys({"version", "model", "plan", "script", "costs"});
   const auto version = node.find("version");
   const bool is_old = !version || version->integer(1, scenario_version) == 1;
-  return {.model = read_model(node.at("model")),
-          .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
-          .script = read_script(node.at("script")),
-          .costs = node.has("costs") ? read_costs(node.at("costs")) : CostModel()};
+  Scenario read{.model = read_model(node.at("model")),
+                .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
+                .script = read_script(node.at("script"))};
+  if (const auto costs = node.find("costs")) read_costs(*costs, read.costs, read.device);
+  return read;
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ void to_json(Json& json, const Scenario& scenario) {
               {"model", write_model(scenario.model)},
               {"plan", write_plan(scenario.plan)},
               {"script", write_script(scenario.script)}};
-  if (scenario.costs != CostModel()) json["costs"] = write_costs(scenario.costs);
+  if (Json costs = write_costs(scenario.costs, scenario.device); !costs.empty()) json["costs"] = std::move(costs);
 }
 
 void from_json(const Json& json, Scenario& scenario) {

@@ -196,9 +196,13 @@ void validate_cost_names(const Scenario& scenario) {
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }
 
-// Split-off groups would have members that no rank can name.
 void validate_imagined(const Scenario& scenario) {
-  if (scenario.costs.imagined_ranks == 0) return;
+  const int ranks = scenario.device.imagined_ranks;
+  if (ranks == 0) return;
+  if (ranks < 2 || ranks > DeviceOptions::most_imagined_ranks)
+    fail("costs.imagined_ranks",
+         fmt::format("expected an integer from 2 to {}, found {}", DeviceOptions::most_imagined_ranks, ranks));
+  // Split-off groups would have members that no rank can name.
   if (scenario.plan.mesh.shape.size() > 1) refuse_imagined("the plan has a mesh of two dimensions");
 }
 
@@ -216,11 +220,6 @@ void validate_costs(const CostModel& costs) {
   for (const auto& [which, cost] : costs.tagged_collectives)
     not_negative(cost, member_place(fmt::format("costs.collectives.{}.tagged", to_string(which.first)), which.second));
   not_negative(costs.host_call, "costs.host_call");
-  if (costs.imagined_ranks != 0 &&
-      (costs.imagined_ranks < 2 || costs.imagined_ranks > CostModel::most_imagined_ranks)) {
-    fail("costs.imagined_ranks", fmt::format("expected an integer from 2 to {}, found {}",
-                                             CostModel::most_imagined_ranks, costs.imagined_ranks));
-  }
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 // A piece of work that leaves what it should write ends the play.
 scenario::Run play_closely(Rank& rank, scenario::Scenario scenario) {
-  scenario.costs.hide_undeclared_memory = true;
+  scenario.device.hide_undeclared_memory = true;
   return play_accepted(rank, scenario);
 }
 

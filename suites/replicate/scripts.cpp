@@ -141,7 +141,7 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
                                     {.body = {{.kind = ActionKind::register_hook,
                                                .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
   const scenario::Run usual = play_accepted(rank, scenario);
-  scenario.costs.hide_undeclared_memory = true;
+  scenario.device.hide_undeclared_memory = true;
   const scenario::Run hidden = play_accepted(rank, scenario);
   check_equal(rank, hidden, usual);
   check_no_race(rank, hidden);

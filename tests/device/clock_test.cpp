@@ -210,8 +210,7 @@ TEST_CASE("rule 4: another group has a resource of its own") {
 TEST_CASE("rule 4: separate resources let collectives of different kinds overlap, not those of one kind") {
   CostModel costs = gathers_of(10);
   costs.collectives[CollectiveKind::reduce_scatter].fixed = 7;
-  costs.separate_resources = true;
-  SimDevice device(costs, 0);
+  SimDevice device(costs, 0, {.separate_resources = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
   const Stream a = device.create_stream(StreamRole::all_gather, "a");
@@ -285,9 +284,7 @@ TEST_CASE("rule 5: a mark is the end of the compute stream so far, its waits inc
 }
 
 TEST_CASE("serial: the same calls, all on the compute stream, in the clock and in the facts") {
-  CostModel costs = gathers_of(10);
-  costs.single_stream = true;
-  SimDevice device(costs, 0);
+  SimDevice device(gathers_of(10), 0, {.single_stream = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
   const Stream stream = device.create_stream(StreamRole::all_gather, "ag");

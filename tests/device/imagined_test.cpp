@@ -18,7 +18,7 @@ namespace {
 constexpr int size = 3;
 
 struct Imagined {
-  explicit Imagined(const CostModel& costs = {}) : device(costs, 0) {}
+  explicit Imagined(const CostModel& costs = {}, const DeviceOptions& options = {}) : device(costs, 0, options) {}
 
   std::vector<float> run(Collective collective, const Tensor& in, std::int64_t out_length) {
     collective.in = in;
@@ -112,9 +112,9 @@ TEST_CASE("an imagined call of several collectives is recorded and costs as a re
 }
 
 TEST_CASE("with separate resources imagined collectives of two kinds run side by side") {
-  CostModel costs{.separate_resources = true};
+  CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;
-  Imagined imagined(costs);
+  Imagined imagined(costs, {.separate_resources = true});
   const Stream beside = imagined.device.create_stream(StreamRole::all_reduce, "beside");
   imagined.world.run(Device::compute, {.in = iota(0, 2), .out = Tensor::host(DType::f32, {6})});
   const Tensor sum = iota(0, 2);
@@ -136,10 +136,11 @@ TEST_CASE("what cannot be imagined is refused in words") {
 
 TEST_CASE("only a world of one rank imagines others") {
   const auto alone = std::make_shared<test::FakeGroup>(1), pair = std::make_shared<test::FakeGroup>(2);
-  const CostModel costs{.imagined_ranks = size};
-  CHECK(SimPlatforms(alone, 0).objection(costs).empty());
-  CHECK(SimPlatforms(pair, 0).objection({}).empty());
-  CHECK_THAT(SimPlatforms(pair, 0).objection(costs), ContainsSubstring("in a world of one rank only; this one has 2"));
-  CHECK(SimPlatforms(alone, 0).make(costs)->world().size() == size);
-  CHECK(SimPlatforms(pair, 0).make({})->world().size() == 2);
+  const DeviceOptions imagined{.imagined_ranks = size};
+  CHECK(SimPlatforms(alone, 0).objection({}, imagined).empty());
+  CHECK(SimPlatforms(pair, 0).objection({}, {}).empty());
+  CHECK_THAT(SimPlatforms(pair, 0).objection({}, imagined),
+             ContainsSubstring("in a world of one rank only; this one has 2"));
+  CHECK(SimPlatforms(alone, 0).make({}, imagined)->world().size() == size);
+  CHECK(SimPlatforms(pair, 0).make({}, {})->world().size() == 2);
 }

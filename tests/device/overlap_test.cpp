@@ -29,7 +29,8 @@ CostModel costs(Nanoseconds reduce_scatter = 10 * ms) {
 // The streams of the log and what is done on them.
 class Replay {
  public:
-  explicit Replay(const CostModel& model) : device(model, 0), communicator_(device.communicator(group_)) {}
+  explicit Replay(const CostModel& model, const DeviceOptions& options = {})
+      : device(model, 0, options), communicator_(device.communicator(group_)) {}
 
   void compute(WorkKind kind, const std::string& label) {
     device.submit(Device::compute, {.kind = kind, .label = label, .reads = {}, .writes = {}, .run = {}});
@@ -69,8 +70,8 @@ class Replay {
 };
 
 // Three layers, each its own group, freed after forward and gathered again in backward, one ahead.
-Trace three_layers(const CostModel& model) {
-  Replay replay(model);
+Trace three_layers(const CostModel& model, const DeviceOptions& options = {}) {
+  Replay replay(model, options);
   SimDevice& device = replay.device;
   device.mark("forward");
   replay.gathers_wait_for_compute();
@@ -139,9 +140,7 @@ TEST_CASE("overlapped: forward 85 ms, forward and backward 245 ms") {
 }
 
 TEST_CASE("serial: forward 105 ms, forward and backward 315 ms") {
-  CostModel model = costs();
-  model.single_stream = true;
-  const Trace trace = three_layers(model);
+  const Trace trace = three_layers(costs(), {.single_stream = true});
   CHECK(trace::between(trace, "forward", "backward") == 105 * ms);
   CHECK(trace::between(trace, "forward", "end") == 315 * ms);
 }

@@ -212,7 +212,7 @@ TEST_CASE("what a buffer turned out to hold is told as if it had been said at on
 }
 
 TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
-  SimDevice device({.hide_undeclared_memory = true}, 0);
+  SimDevice device({}, 0, {.hide_undeclared_memory = true});
   alignas(8) std::array<float, 2> mine{1, 2};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::other, "mine");

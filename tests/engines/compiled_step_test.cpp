@@ -295,7 +295,7 @@ void expect_equal(const scenario::Run& compiled, const scenario::Run& eager) {
 void expect_compiled_equals_eager(Scenario scenario, int world) {
   replicate(scenario.plan).first_bucket_bytes = 40;
   replicate(scenario.plan).bucket_bytes = 100;
-  scenario.costs.hide_undeclared_memory = world == 2;
+  scenario.device.hide_undeclared_memory = world == 2;
   const std::vector<scenario::Run> eager = played(scenario, world);
   for (const CompilePlan& how : all_plans()) {
     CAPTURE(to_string(how.region), to_string(how.fusion), how.schedule_waits);

@@ -309,7 +309,7 @@ TEST_CASE("what is generated for flat parameters trains as one process does, sou
       });
     };
     // Nobody computes the values of imagined ranks. The scenario plays all the same.
-    if (staged.scenario.costs.imagined_ranks > 0 || !has(ActionKind::capture)) {
+    if (staged.scenario.device.imagined_ranks > 0 || !has(ActionKind::capture)) {
       for (const Run& run : played(staged.scenario, staged.ranks))
         CHECK((run.races().empty() && run.left_alive() == 0));
       continue;

@@ -420,7 +420,7 @@ TEST_CASE("what is generated for replicated engines trains as one process does, 
       return std::ranges::find(segment.body, ActionKind::capture, &Action::kind) != segment.body.end();
     });
     // No process computes the values of imagined ranks. The scenario plays all the same.
-    if (staged.scenario.costs.imagined_ranks > 0 || !captures) {
+    if (staged.scenario.device.imagined_ranks > 0 || !captures) {
       for (const Run& run : played(staged.scenario, staged.ranks))
         CHECK((run.races().empty() && run.left_alive() == 0));
       continue;

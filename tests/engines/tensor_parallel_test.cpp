@@ -322,7 +322,7 @@ TEST_CASE("a compiled step of a divided model contains its sums, and trains as t
     for (Scenario scenario : {pair(sizes), pairs(sizes)}) {
       replicate(scenario.plan).first_bucket_bytes = 40;
       replicate(scenario.plan).bucket_bytes = 100;
-      scenario.costs.hide_undeclared_memory = sizes.world() == 4;
+      scenario.device.hide_undeclared_memory = sizes.world() == 4;
       check_compiled(scenario, sizes);
     }
   }
@@ -408,7 +408,7 @@ TEST_CASE("divided gradients go through buckets, views, switches and late values
 
 TEST_CASE("work on parts reads and writes what it declares") {
   Scenario scenario = pairs({2, 2});
-  scenario.costs.hide_undeclared_memory = true;
+  scenario.device.hide_undeclared_memory = true;
   check_as_undivided(scenario, {2, 2});
 }
 

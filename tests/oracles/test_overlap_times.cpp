@@ -346,7 +346,7 @@ TEST_CASE("a scenario's stack has its sleeps, its collectives' costs, its reshar
   scenario::Scenario scenario = two_layers();
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = 100, .per_kib = 7};
   scenario.costs.tagged_collectives[{CollectiveKind::reduce_scatter, "b"}] = 11;
-  scenario.costs.separate_resources = true;
+  scenario.device.separate_resources = true;
   scenario.costs.work[WorkKind::copy_in] = 13;
   fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind = scenario::ReshardAfterForward::Kind::no;
   fully_shard(scenario.plan).backward_prefetch = scenario::BackwardPrefetch::none;

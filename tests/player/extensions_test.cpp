@@ -174,7 +174,7 @@ Scenario gathering(const Extension& extension, DType param_dtype = DType::f32, T
   linear.out_features = 4;
   linear.tensor = tensor;
   scenario.plan.mixed_precision.param = param_dtype;
-  scenario.costs.hide_undeclared_memory = true;
+  scenario.device.hide_undeclared_memory = true;
   scenario.script.segments = {{.body = {{.kind = ActionKind::extend, .extension = extension}}},
                               {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}}}};
   return scenario;

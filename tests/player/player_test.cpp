@@ -286,7 +286,7 @@ TEST_CASE("a group that a subject keeps though it could not be created takes no 
   scenario.script.keep_tensors = true;
   ControlPage control = ControlPage::anonymous(1);
   const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  SimPlatform platform(scenario.costs, *groups.front(), 0);
+  SimPlatform platform(scenario.costs, *groups.front(), 0, scenario.device);
   std::unique_ptr<Communicator> part;
   ToySubject subject({.part = &part});
   CHECK_THROWS_AS(play(scenario, subject, platform, 0), SubjectError);

@@ -7,7 +7,7 @@
 namespace shardproof::testing {
 
 inline scenario::Run play_simulated(const scenario::Scenario& scenario, Subject& subject, Group& world, int rank) {
-  SimPlatform platform(scenario.costs, world, rank);
+  SimPlatform platform(scenario.costs, world, rank, scenario.device);
   return scenario::play(scenario, subject, platform, rank);
 }
 

@@ -290,14 +290,14 @@ Scenario random_scenario(Dice& dice) {
     if (dice.toss()) scenario.costs.tagged_collectives[{collective, tag}] = dice.time();
   }
   scenario.costs.host_call = dice.time();
-  scenario.costs.separate_resources = dice.toss();
+  scenario.device.separate_resources = dice.toss();
   const bool splits = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const auto& group) {
     return group.reshard_after_forward.kind == Reshard::size;
   });
   if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss())
-    scenario.costs.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
-  scenario.costs.single_stream = dice.toss();
-  scenario.costs.hide_undeclared_memory = dice.toss();
+    scenario.device.imagined_ranks = static_cast<int>(2 + dice.up_to(6));
+  scenario.device.single_stream = dice.toss();
+  scenario.device.hide_undeclared_memory = dice.toss();
   begin_with_preparations(dice, scenario);
   return scenario;
 }

@@ -143,7 +143,7 @@ TEST_CASE("what divides, takes roots or clips ends it") {
   CHECK_FALSE(changed([](Scenario& s) {
                 s.model.root.children.push_back({.name = "norm", .kind = ModuleKind::layer_norm, .features = 1});
               }).front());
-  CHECK_FALSE(changed([](Scenario& s) { s.costs.imagined_ranks = 2; }, 1).front());
+  CHECK_FALSE(changed([](Scenario& s) { s.device.imagined_ranks = 2; }, 1).front());
 }
 
 TEST_CASE("what a module computes that takes no part in the loss is nobody's matter") {

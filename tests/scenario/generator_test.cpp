@@ -78,7 +78,7 @@ const std::map<std::string, Seen>& shown() {
   };
   static const std::map<std::string, Seen> all{
       {"post_optim_event", [](const Scenario& s) { return any_call(s, {ActionKind::post_optim_event}); }},
-      {"serial", [](const Scenario& s) { return s.costs.single_stream; }},
+      {"serial", [](const Scenario& s) { return s.device.single_stream; }},
       {"replicated_mesh", [](const Scenario& s) { return s.plan.mesh.shape.size() == 2; }},
       {"gradient_accumulation",
        [](const Scenario& s) {
@@ -118,7 +118,7 @@ const std::map<std::string, Seen>& shown() {
       {"all_gather_extensions", [](const Scenario& s) { return any_call(s, {ActionKind::extend}); }},
       {"mixed_precision", [](const Scenario& s) { return s.plan.mixed_precision != MixedPrecision(); }},
       {"meta_initialisation", [](const Scenario& s) { return s.plan.initialisation == Initialisation::meta; }},
-      {"hidden_memory", [](const Scenario& s) { return s.costs.hide_undeclared_memory; }},
+      {"hidden_memory", [](const Scenario& s) { return s.device.hide_undeclared_memory; }},
       {"residuals",
        [](const Scenario& s) {
          return s.model.loss.kind != LossKind::cross_entropy &&

@@ -19,7 +19,8 @@ bool has_readable_parts(const std::string& line) {
     read_model(document.at("model"));
     read_plan(document.at("plan"));
     read_script(document.at("script"));
-    if (document.has("costs")) read_costs(document.at("costs"));
+    Scenario read;
+    if (document.has("costs")) read_costs(document.at("costs"), read.costs, read.device);
     document.expect_keys({"version", "model", "plan", "script", "costs"});
     return document.at("version").integer(1, scenario_version) == scenario_version;
   } catch (const std::invalid_argument&) {

@@ -368,17 +368,17 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: costs.collectives.all_gather.tagged.0: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "0"}] = -1; }},
       {"scenario: costs.imagined_ranks: expected an integer from 2 to 1024, found 1",
-       [](Scenario& s) { s.costs.imagined_ranks = 1; }},
+       [](Scenario& s) { s.device.imagined_ranks = 1; }},
       {"scenario: costs.imagined_ranks: the plan has a mesh of two dimensions: the other ranks of its groups cannot be "
        "imagined",
        [](Scenario& s) {
-         s.costs.imagined_ranks = 4;
+         s.device.imagined_ranks = 4;
          s.plan.mesh = {.shape = {2, 2}, .names = {"a", "b"}};
        }},
       {"scenario: costs.imagined_ranks: group \"0\" is resharded over fewer ranks: the other ranks of its groups "
        "cannot be imagined",
        [](Scenario& s) {
-         s.costs.imagined_ranks = 4;
+         s.device.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
       {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module or a convolution "

@@ -42,7 +42,7 @@ bool moves_anything(std::span<const Collective> collectives) {
 // release here.
 class CudaDevice::State : public std::enable_shared_from_this<State> {
  public:
-  State(Gpu& gpu, CostModel costs);
+  State(Gpu& gpu, CostModel costs, DeviceOptions options);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -74,8 +74,8 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
     /// The end event of each resource's last collective; nullptr before the first.
     std::array<EventHandle, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> last{};
 
-    EventHandle& last_of(const CostModel& costs, CollectiveKind kind) {
-      return last[costs.separate_resources ? static_cast<std::size_t>(kind) : 0];
+    EventHandle& last_of(const DeviceOptions& options, CollectiveKind kind) {
+      return last[options.separate_resources ? static_cast<std::size_t>(kind) : 0];
     }
   };
   std::shared_ptr<Resources> resources(const NcclGroup& group);
@@ -116,6 +116,7 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
 
   Gpu& gpu_;
   CostModel costs_;
+  DeviceOptions options_;
   Trace trace_;
   std::vector<Lane> lanes_;
   std::vector<EventHandle> events_;  // element i is event i + 1
@@ -200,7 +201,8 @@ class CudaDevice::State::CudaStreamGate final : public StreamGate {
   Gate gate_;
 };
 
-CudaDevice::State::State(Gpu& gpu, CostModel costs) : gpu_(gpu), costs_(std::move(costs)) {
+CudaDevice::State::State(Gpu& gpu, CostModel costs, DeviceOptions options)
+    : gpu_(gpu), costs_(std::move(costs)), options_(options) {
   trace_.rank = gpu.rank();
   lanes_.push_back({gpu.create_stream("compute"), "compute"});
   try {
@@ -232,7 +234,7 @@ std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operat
     throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation,
                                             trace_.rank, stream.id, lanes_.size()));
   }
-  return costs_.single_stream ? Device::compute.id : stream.id;
+  return options_.single_stream ? Device::compute.id : stream.id;
 }
 
 EventHandle CudaDevice::State::handle(Event event, std::string_view operation) const {
@@ -247,7 +249,7 @@ Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) 
   const auto id = static_cast<std::uint32_t>(lanes_.size());
   lanes_.push_back({gpu_.create_stream(std::string(name)), std::string(name)});
   // In a serial world nothing runs on the new stream.
-  if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
+  if (!options_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
   return {id, role};
 }
 
@@ -287,7 +289,7 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   EventHandle* const last =
-      work.stands_for ? &imagined_.last_of(costs_, work.stands_for->collectives.front().kind) : nullptr;
+      work.stands_for ? &imagined_.last_of(options_, work.stands_for->collectives.front().kind) : nullptr;
   if (last != nullptr) wait_in_turn(on, *last);
   const EventHandle start = timestamp(on);
   {
@@ -337,7 +339,7 @@ void CudaDevice::State::synchronize(Event event) {
 
 void CudaDevice::State::synchronize() {
   synchronize(Device::compute);
-  if (costs_.single_stream) return;  // every handle is the compute stream
+  if (options_.single_stream) return;  // every handle is the compute stream
   for (std::uint32_t id = Device::compute.id + 1; id < lanes_.size(); ++id) synchronize(Stream{id});
 }
 
@@ -445,7 +447,7 @@ void CudaDevice::State::require_peers(const Group& hosts, const std::string& whe
 void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
                               Descriptor asked, const std::shared_ptr<NcclGroup>& group, Resources& resources,
                               const std::function<std::uint64_t()>& launch) {
-  EventHandle& last = resources.last_of(costs_, collectives.front().kind);
+  EventHandle& last = resources.last_of(options_, collectives.front().kind);
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   // NCCL launches from its own thread, which has pushed no ids.
@@ -491,7 +493,7 @@ Recording CudaDevice::State::take_recording() {
   // the last chance to report ranks that disagree or are gone
   gpu_.await([] { return true; }, [] { return std::string(); });
   Recording recording{
-      .trace = at_virtual_times(trace_, timed_, costs_), .measured = std::nullopt, .records = std::nullopt};
+      .trace = at_virtual_times(trace_, timed_, options_), .measured = std::nullopt, .records = std::nullopt};
   const PieceTimes times(gpu_, origin_, timed_, events_);
   if (gpu_.activity() == nullptr) {
     recording.measured = times.by_events(trace_);
@@ -537,13 +539,14 @@ std::optional<IssuedCall> CudaDevice::State::first_open_call() {
   return open_calls_.front().call;
 }
 
-CudaDevice::CudaDevice(Gpu& gpu, CostModel costs) : state_(std::make_shared<State>(gpu, std::move(costs))) {}
+CudaDevice::CudaDevice(Gpu& gpu, CostModel costs, DeviceOptions options)
+    : state_(std::make_shared<State>(gpu, std::move(costs), options)) {}
 
 CudaDevice::~CudaDevice() { state_->quiesce(); }
 
-std::string CudaDevice::objection(const CostModel& costs, const VendorTables& vendor) {
+std::string CudaDevice::objection(const CostModel& costs, const DeviceOptions& options, const VendorTables& vendor) {
   if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);
-  if (costs.hide_undeclared_memory)
+  if (options.hide_undeclared_memory)
     return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
   return {};
 }

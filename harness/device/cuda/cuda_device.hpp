@@ -10,6 +10,7 @@
 #include "harness/device/cuda/gpu.hpp"
 #include "harness/device/cuda/nccl_group.hpp"
 #include "harness/device/device.hpp"
+#include "harness/device/device_options.hpp"
 #include "harness/device/platform.hpp"
 
 namespace shardproof::cuda {
@@ -21,13 +22,13 @@ namespace shardproof::cuda {
 /// does not offer.
 class CudaDevice final : public Device {
  public:
-  CudaDevice(Gpu& gpu, CostModel costs);
+  CudaDevice(Gpu& gpu, CostModel costs, DeviceOptions options);
   /// Waits for work in flight, and abandons work that does not end.
   ~CudaDevice() override;
 
-  /// Returns why this device cannot have these costs, or empty. It cannot make the host slower, or hide memory from
-  /// work.
-  static std::string objection(const CostModel& costs, const VendorTables& vendor);
+  /// Returns why this device cannot have these costs and options, or empty. It cannot make the host slower, or hide
+  /// memory from work.
+  static std::string objection(const CostModel& costs, const DeviceOptions& options, const VendorTables& vendor);
 
   using Device::wait;
 

@@ -12,9 +12,9 @@ namespace {
 
 class CudaPlatform final : public Platform {
  public:
-  CudaPlatform(Gpu& gpu, const CostModel& costs, const std::shared_ptr<NcclGroup>& group)
-      : device_(gpu, costs),
-        world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
+  CudaPlatform(Gpu& gpu, const CostModel& costs, const DeviceOptions& options, const std::shared_ptr<NcclGroup>& group)
+      : device_(gpu, costs, options),
+        world_(communicator_of_world(device_, options, [&] { return device_.communicator(group); })) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
@@ -33,18 +33,18 @@ CudaWorld::CudaWorld(const VendorTables& vendor, GpuContext context, std::shared
                      std::shared_ptr<shm::SharedMemory> memory)
     : gpu_(vendor, std::move(context)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
 
-std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs) {
+std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs, const DeviceOptions& options) {
   // A rank may have aborted its communicator in a case that passed on other ranks. Then all ranks need a new one.
   const bool is_usable = group_ != nullptr && !group_->is_gone();
   const std::array<std::int64_t, 1> needs_new{is_usable ? 0 : 1};
   const Tensor any = hosts_->all_reduce(Tensor::of<std::int64_t>({1}, needs_new), ReduceOp::max, "communicators");
   if (any.values<std::int64_t>()[0] != 0) renew();
-  return std::make_unique<CudaPlatform>(gpu_, costs, group_);
+  return std::make_unique<CudaPlatform>(gpu_, costs, options, group_);
 }
 
-std::string CudaWorld::objection(const CostModel& costs) const {
-  const std::string why = objection_to_imagined(costs, hosts_->size());
-  return why.empty() ? CudaDevice::objection(costs, gpu_.vendor()) : why;
+std::string CudaWorld::objection(const CostModel& costs, const DeviceOptions& options) const {
+  const std::string why = objection_to_imagined(options, hosts_->size());
+  return why.empty() ? CudaDevice::objection(costs, options, gpu_.vendor()) : why;
 }
 
 void CudaWorld::renew() {

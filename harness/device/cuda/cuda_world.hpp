@@ -15,8 +15,8 @@ class CudaWorld final : public Platforms {
   CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
             std::shared_ptr<shm::SharedMemory> memory);
 
-  std::unique_ptr<Platform> make(const CostModel& costs) override;
-  std::string objection(const CostModel& costs) const override;
+  std::unique_ptr<Platform> make(const CostModel& costs, const DeviceOptions& options) override;
+  std::string objection(const CostModel& costs, const DeviceOptions& options) const override;
   std::string complaint() override { return gpu_.take_complaint(); }
   std::string defect() const override { return gpu_.defect(); }
   Gpu& gpu() { return gpu_; }

@@ -44,7 +44,7 @@ void set_times(Trace& trace, const TimedPiece& piece, Nanoseconds start, Nanosec
 
 }  // namespace
 
-Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const CostModel& costs) {
+Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const DeviceOptions& options) {
   std::unordered_map<std::size_t, const TimedPiece*> by_fact;
   for (const TimedPiece& piece : pieces) {
     for (std::size_t fact = piece.fact; fact < piece.fact + piece.facts; ++fact) by_fact.emplace(fact, &piece);
@@ -52,7 +52,7 @@ Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, c
   // Imagined collectives have no group; they have their own resource.
   const auto resource = [&](std::size_t fact) {
     const CollectiveKind kind = std::get<fact::Collective>(trace.facts[fact]).kind;
-    return std::pair(by_fact.at(fact)->group.get(), costs.separate_resources ? std::optional(kind) : std::nullopt);
+    return std::pair(by_fact.at(fact)->group.get(), options.separate_resources ? std::optional(kind) : std::nullopt);
   };
   std::map<decltype(resource(0)), std::uint64_t> numbers;
   const auto all_ready = [&](std::size_t fact, Nanoseconds ready) {

@@ -26,10 +26,10 @@ struct TimedPiece {
   std::uint64_t launches;  ///< The smallest number of records to expect.
 };
 
-/// The trace at virtual times, which follow from its order and the costs. Collective over the groups of its
-/// collectives. Descriptors were compared after the hosts had issued the calls. So the ranks only now exchange when
-/// each would have been ready.
-Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const CostModel& costs);
+/// The trace at virtual times, which follow from its order, the costs of the pieces and the options. Collective over
+/// the groups of its collectives. Descriptors were compared after the hosts had issued the calls. So the ranks only now
+/// exchange when each would have been ready.
+Trace at_virtual_times(const Trace& trace, std::span<const TimedPiece> pieces, const DeviceOptions& options);
 
 /// Relates the clock of the events to the clock of the records: a memset under this id between two events, which all
 /// have ended.

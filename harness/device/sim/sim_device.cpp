@@ -33,8 +33,8 @@ constexpr std::size_t largest_element = 8;
 struct Resources {
   std::array<Nanoseconds, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> free{};
 
-  Nanoseconds& free_of(const CostModel& costs, CollectiveKind kind) {
-    return free[costs.separate_resources ? static_cast<std::size_t>(kind) : 0];
+  Nanoseconds& free_of(const DeviceOptions& options, CollectiveKind kind) {
+    return free[options.separate_resources ? static_cast<std::size_t>(kind) : 0];
   }
 };
 
@@ -44,7 +44,9 @@ struct Resources {
 // release here.
 class SimDevice::State : public std::enable_shared_from_this<State> {
  public:
-  State(CostModel costs, int rank) : costs_(std::move(costs)) { trace_.rank = rank; }
+  State(CostModel costs, DeviceOptions options, int rank) : costs_(std::move(costs)), options_(options) {
+    trace_.rank = rank;
+  }
 
   Stream create_stream(StreamRole role, std::string_view name);
   void submit(Stream stream, const Work& work);
@@ -92,6 +94,7 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   void run_alone(const Work& work) const;
 
   CostModel costs_;
+  DeviceOptions options_;
   Trace trace_;
   trace::VirtualClock clock_;
   std::uint64_t buffers_made_ = 0;
@@ -161,7 +164,7 @@ std::uint32_t SimDevice::State::timeline(Stream stream, std::string_view operati
     throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation,
                                             trace_.rank, stream.id, clock_.streams()));
   }
-  return costs_.single_stream ? Device::compute.id : stream.id;
+  return options_.single_stream ? Device::compute.id : stream.id;
 }
 
 // The clock's number of an event, from 0; the device counts its events from 1.
@@ -176,13 +179,13 @@ std::size_t SimDevice::State::number(Event event, std::string_view operation) co
 Stream SimDevice::State::create_stream(StreamRole role, std::string_view name) {
   const std::uint32_t id = clock_.create_stream();
   // In a serial world nothing runs on the new stream.
-  if (!costs_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
+  if (!options_.single_stream) note(fact::StreamCreated{id, role, std::string(name)});
   return {id, role};
 }
 
 void SimDevice::State::compute(const Work& work) const {
   try {
-    if (costs_.hide_undeclared_memory) return run_alone(work);
+    if (options_.hide_undeclared_memory) return run_alone(work);
     work.run(cpu_kernels(), nullptr);
   } catch (const std::invalid_argument& error) {
     // A kernel that rejects shapes does not know which work they belong to.
@@ -204,7 +207,7 @@ void SimDevice::State::submit(Stream stream, const Work& work) {
     shardproof::note(trace_, work, on, start, end);
     return;
   }
-  Nanoseconds& resource_free = imagined_.free_of(costs_, work.stands_for->collectives.front().kind);
+  Nanoseconds& resource_free = imagined_.free_of(options_, work.stands_for->collectives.front().kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
   shardproof::note(trace_, work, on, start, end);
@@ -236,7 +239,7 @@ void SimDevice::State::synchronize(Event event) {
 
 void SimDevice::State::synchronize() {
   synchronize(Device::compute);
-  if (costs_.single_stream) return;  // every handle is the compute stream
+  if (options_.single_stream) return;  // every handle is the compute stream
   for (std::uint32_t id = Device::compute.id + 1; id < clock_.streams(); ++id) synchronize(Stream{id});
 }
 
@@ -409,7 +412,7 @@ void SimDevice::State::require_peers(const Group& group, const std::string& wher
 void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
                              const Group& group, Resources& resources,
                              const std::function<Receipt(std::span<const Call>)>& exchange) {
-  Nanoseconds& resource_free = resources.free_of(costs_, collectives.front().kind);
+  Nanoseconds& resource_free = resources.free_of(options_, collectives.front().kind);
   const Nanoseconds issued = trace::later(clock_.host(), costs_.host_call);
   const Nanoseconds ready = clock_.ready(on, std::max(resource_free, issued));
   std::vector<Call> calls;
@@ -428,7 +431,8 @@ void SimDevice::State::issue(const std::string& where, std::uint32_t on, std::sp
     note(fact_of(collective, on, group.members(), receipt.sequence, start, end));
 }
 
-SimDevice::SimDevice(CostModel costs, int rank) : state_(std::make_shared<State>(std::move(costs), rank)) {}
+SimDevice::SimDevice(CostModel costs, int rank, DeviceOptions options)
+    : state_(std::make_shared<State>(std::move(costs), options, rank)) {}
 SimDevice::~SimDevice() = default;
 
 Stream SimDevice::create_stream(StreamRole role, std::string_view name) { return state_->create_stream(role, name); }

@@ -7,6 +7,7 @@
 
 #include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
+#include "harness/device/device_options.hpp"
 #include "harness/fabric/group.hpp"
 
 namespace shardproof {
@@ -19,7 +20,7 @@ class SimDevice final : public Device {
  public:
   static constexpr std::byte poison{0xFF};
 
-  SimDevice(CostModel costs, int rank);
+  SimDevice(CostModel costs, int rank, DeviceOptions options = {});
   ~SimDevice() override;
 
   using Device::wait;

@@ -12,9 +12,9 @@ namespace shardproof {
 class SimPlatform final : public Platform {
  public:
   /// `group` must outlive the platform.
-  SimPlatform(const CostModel& costs, Group& group, int rank)
-      : device_(costs, rank),
-        world_(communicator_of_world(device_, costs, [&] { return device_.communicator(group); })) {}
+  SimPlatform(const CostModel& costs, Group& group, int rank, const DeviceOptions& options = {})
+      : device_(costs, rank, options),
+        world_(communicator_of_world(device_, options, [&] { return device_.communicator(group); })) {}
 
   Device& device() override { return device_; }
   Communicator& world() override { return *world_; }
@@ -31,10 +31,12 @@ class SimPlatforms final : public Platforms {
  public:
   SimPlatforms(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
-  std::unique_ptr<Platform> make(const CostModel& costs) override {
-    return std::make_unique<SimPlatform>(costs, *group_, rank_);
+  std::unique_ptr<Platform> make(const CostModel& costs, const DeviceOptions& options) override {
+    return std::make_unique<SimPlatform>(costs, *group_, rank_, options);
   }
-  std::string objection(const CostModel& costs) const override { return objection_to_imagined(costs, group_->size()); }
+  std::string objection(const CostModel&, const DeviceOptions& options) const override {
+    return objection_to_imagined(options, group_->size());
+  }
   std::string complaint() override { return {}; }
   std::string defect() const override { return {}; }
 

@@ -36,9 +36,9 @@ void draw_costs(Scenario& scenario, Dice& dice, const Palette& palette) {
       costs.labelled_work[{kind, dice.one_of(computing(scenario.model))}] = some(5);
     }
   }
-  costs.separate_resources = dice.chance(15);
-  costs.single_stream = draws(palette, Feature::serial, dice, 8);
-  costs.hide_undeclared_memory = draws(palette, Feature::hidden_memory, dice, 10);
+  scenario.device.separate_resources = dice.chance(15);
+  scenario.device.single_stream = draws(palette, Feature::serial, dice, 8);
+  scenario.device.hide_undeclared_memory = draws(palette, Feature::hidden_memory, dice, 10);
 }
 
 }  // namespace shardproof::scenario

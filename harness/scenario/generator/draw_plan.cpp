@@ -31,7 +31,7 @@ class PlanDraw {
 
  private:
   // The other ranks of split-off groups cannot be imagined.
-  bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
+  bool imagines() const { return scenario_.device.imagined_ranks > 0; }
   bool takes_tokens() const { return vocabulary(scenario_.model) > 0; }
 
   void mesh() {

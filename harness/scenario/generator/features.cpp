@@ -37,7 +37,7 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   need(Feature::timeline, any_module(scenario, [](const Module& module) {
          return module.forward_sleep > 0 || module.backward_sleep > 0;
        }));
-  need(Feature::serial, scenario.costs.single_stream);
+  need(Feature::serial, scenario.device.single_stream);
   need(Feature::clip_grad_norm,
        any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::clip_grad_norm; }));
   need(Feature::module_groups, !speaks_language(scenario) && any_module(scenario, needs_modules));
@@ -53,7 +53,7 @@ std::vector<Feature> needed_features(const Scenario& scenario) {
   need(Feature::mixed_precision, scenario.plan.mixed_precision != MixedPrecision());
   need(Feature::meta_initialisation, scenario.plan.initialisation == Initialisation::meta);
   need(Feature::truncated_normal, scenario.model.init == Distribution::truncated_normal);
-  need(Feature::hidden_memory, scenario.costs.hide_undeclared_memory);
+  need(Feature::hidden_memory, scenario.device.hide_undeclared_memory);
   for (const Feature feature : engine_generator(scenario.plan).needed_features(scenario)) {
     if (std::ranges::find(needed, feature) == needed.end()) needed.push_back(feature);
   }

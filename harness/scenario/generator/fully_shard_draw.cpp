@@ -39,7 +39,7 @@ class OptionsDraw {
 
  private:
   // Imagined ranks cannot be in a group that is split off the world.
-  bool imagines() const { return scenario_.costs.imagined_ranks > 0; }
+  bool imagines() const { return scenario_.device.imagined_ranks > 0; }
 
   // Makes one group of two neighbours, if neither holds the other. The root stays a group by itself.
   void join_groups() {

@@ -102,10 +102,10 @@ bool exclude_each_other(std::string_view kind, Trait one, Trait other) {
 Staged draw(std::string_view kind, std::uint64_t seed, std::span<const int> ranks, const Palette& palette) {
   Dice dice(seed);
   Staged staged{.scenario = {}, .ranks = dice.one_of(std::vector<int>(ranks.begin(), ranks.end()))};
-  if (staged.ranks == 1 && dice.chance(15)) staged.scenario.costs.imagined_ranks = dice.between(2, 4);
+  if (staged.ranks == 1 && dice.chance(15)) staged.scenario.device.imagined_ranks = dice.between(2, 4);
   draw_model(staged.scenario, dice, palette);
-  draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.costs.imagined_ranks), dice,
-            palette);
+  draw_plan(staged.scenario, engine_generator(kind), std::max(staged.ranks, staged.scenario.device.imagined_ranks),
+            dice, palette);
   draw_costs(staged.scenario, dice, palette);
   draw_script(staged.scenario, staged.ranks, dice, palette);
   return staged;

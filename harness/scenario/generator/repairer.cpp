@@ -12,7 +12,7 @@ namespace {
 class ScenarioRepairer {
  public:
   ScenarioRepairer(Scenario& scenario, int ranks)
-      : scenario_(scenario), played_by_(ranks), ranks_(std::max(ranks, scenario.costs.imagined_ranks)) {}
+      : scenario_(scenario), played_by_(ranks), ranks_(std::max(ranks, scenario.device.imagined_ranks)) {}
 
   void repair() {
     while (drop_lost_uses()) {

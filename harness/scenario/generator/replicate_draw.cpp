@@ -140,7 +140,7 @@ void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Pal
   section.unused_parameters = may_leave_out_parameters(scenario.model) ||
                               (may_be_unused && draws(palette, ReplicateFeature::unused_parameters, dice, 15));
   const bool can_divide =
-      palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.costs.imagined_ranks == 0;
+      palette.has(ReplicateFeature::tensor_parallel) && ranks > 1 && scenario.device.imagined_ranks == 0;
   if (can_divide && draws(palette, ReplicateFeature::tensor_parallel, dice, 30)) divide_modules(scenario, ranks, dice);
   const bool wants_half = palette.wants(Ingredient::half_precision);
   if (draws(palette, ReplicateFeature::parameter_dtypes, dice, wants_half ? 100 : 25))

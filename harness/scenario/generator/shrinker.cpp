@@ -245,11 +245,14 @@ class Variants {
   static bool is_nobodys(const auto& entry) { return entry.first.second == extension_sizes_tag && entry.second == 0; }
 
   void costs() {
-    offer([](Scenario& s) { s.costs = CostModel{.imagined_ranks = s.costs.imagined_ranks}; });
-    offer([](Scenario& s) { s.costs.imagined_ranks = 0; });
-    offer([](Scenario& s) { s.costs.single_stream = false; });
-    offer([](Scenario& s) { s.costs.separate_resources = false; });
-    offer([](Scenario& s) { s.costs.hide_undeclared_memory = false; });
+    offer([](Scenario& s) {
+      s.costs = {};
+      s.device = {.imagined_ranks = s.device.imagined_ranks};
+    });
+    offer([](Scenario& s) { s.device.imagined_ranks = 0; });
+    offer([](Scenario& s) { s.device.single_stream = false; });
+    offer([](Scenario& s) { s.device.separate_resources = false; });
+    offer([](Scenario& s) { s.device.hide_undeclared_memory = false; });
     offer([](Scenario& s) { s.costs.host_call = 0; });
     offer([](Scenario& s) { s.costs.work.clear(); });
     offer([](Scenario& s) { s.costs.labelled_work.clear(); });

@@ -151,7 +151,7 @@ void FullyShardPlan::validate(const Scenario& scenario) const {
   if (live_reduce_inputs < 1)
     fail("plan.fully_shard.live_reduce_inputs",
          fmt::format("expected an integer from 1 to {}, found {}", most_live_inputs, live_reduce_inputs));
-  if (scenario.costs.imagined_ranks != 0) validate_imagined(wrap);
+  if (scenario.device.imagined_ranks != 0) validate_imagined(wrap);
 }
 
 std::vector<std::string> FullyShardPlan::groups(const Model& /*model*/) const {

@@ -95,7 +95,7 @@ std::string why_refused(const decltype(spoil)& how) {
   std::string why;
   on_ranks(1, [&](Side& side, const auto& memory) {
     Rank rank(side, memory, true, spoilt_vendor());
-    const auto platform = rank.world.make({});
+    const auto platform = rank.world.make({}, {});
     spoil = how;
     why = testing::thrown_by<std::runtime_error>([&] { work_in_a_row(*platform); });
     spoil = nullptr;
@@ -145,7 +145,7 @@ TEST_CASE("on tables whose launches take no time records tell the times that eve
       Rank rank(side, memory, keeps_records);
       {
         const scenario::Scenario scenario = sleeping_training();
-        const auto platform = rank.world.make(scenario.costs);
+        const auto platform = rank.world.make(scenario.costs, scenario.device);
         const scenario::Run run = scenario::play(scenario, engine, *platform, side.rank);
         traces.push_back(run.recording().measured.value());
         const auto& recorded = run.recording().records;
@@ -167,7 +167,7 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
   on_ranks(2, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true);
     {
-      const auto platform = rank.world.make({});
+      const auto platform = rank.world.make({}, {});
       Device& device = platform->device();
       const Tensor operand = device.empty(Device::compute, DType::f32, {4}, MemoryClass::other, "operand");
       const auto sum = [&](const char* tag) {
@@ -198,7 +198,7 @@ TEST_CASE("what launched nothing keeps the times of its events, and a clock that
   on_ranks(1, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true, spoilt_vendor());
     for (const Nanoseconds late : {Nanoseconds{0}, 7 * ms}) {
-      const auto platform = rank.world.make({});
+      const auto platform = rank.world.make({}, {});
       spoil = [late](std::vector<ActivityRecord>& records, std::size_t&) {
         for (ActivityRecord& record : records) {
           if (record.end_ns - record.start_ns == 5 * ms) record.start_ns += late, record.end_ns += late;
@@ -221,11 +221,11 @@ TEST_CASE("records that nobody took are gone with their device") {
   on_ranks(1, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true, spoilt_vendor());
     {
-      const auto platform = rank.world.make({});
+      const auto platform = rank.world.make({}, {});
       for (int i = 0; i < 100; ++i) platform->device().submit(Device::compute, {.label = "nobody looks", .cost = ms});
       platform->device().synchronize();
     }
-    const auto platform = rank.world.make({});
+    const auto platform = rank.world.make({}, {});
     std::size_t found = 0;
     spoil = [&](std::vector<ActivityRecord>& records, std::size_t&) { found = records.size(); };
     work_in_a_row(*platform);

@@ -65,7 +65,7 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
     RankOfGpus rank(side, vendor, memory);
     body(side, rank);
     side.next_case();
-    const auto platform = rank.world.make({});
+    const auto platform = rank.world.make({}, {});
     const Tensor operand = on_device(platform->device(), 3);
     sum(*platform, operand);
     testing::expect(first_of(platform->device(), operand) == 2, "the ranks cannot add any more");
@@ -75,7 +75,7 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
 
 /// Both have a platform when this returns. So the rank that gives up then finds the other rank with one.
 std::unique_ptr<Platform> made_by_both(Side& side, RankOfGpus& rank) {
-  auto platform = rank.world.make({});
+  auto platform = rank.world.make({}, {});
   side.world->barrier("both have a platform");
   return platform;
 }
@@ -168,7 +168,7 @@ TEST_CASE("a deadline names who has not come") {
     RankOfGpus rank(side, cuda::cpu::vendor(), memory, std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
     std::string text;
     {
-      const auto platform = rank.world.make({});
+      const auto platform = rank.world.make({}, {});
       const Tensor operand = on_device(platform->device(), 3);
       if (side.rank != 2) {
         sum(*platform, operand);
@@ -201,7 +201,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
   no_failures(testing::run_threads(2, [&](Side& side) {
     auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200),
                                              std::chrono::milliseconds(100));
-    auto platform = rank->world.make({});
+    auto platform = rank->world.make({}, {});
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
     if (side.rank == 0) {
       sum(*platform, on_device(platform->device(), 3));
@@ -225,7 +225,7 @@ TEST_CASE("an index that is out of range is told when the host synchronizes") {
   no_failures(testing::run_threads(1, [&](Side& side) {
     RankOfGpus rank(side, cuda::cpu::vendor(), memory);
     for (int round = 0; round < 2; ++round) {
-      const auto platform = rank.world.make({});
+      const auto platform = rank.world.make({}, {});
       Device& device = platform->device();
       const std::array<std::int64_t, 2> wrong{1, 7};
       const Tensor weight = on_device(device, 8).reshape({4, 2}), out = on_device(device, 4).reshape({2, 2});

@@ -47,7 +47,7 @@ class Player {
               true) {}
 
   std::string play() {
-    const auto platform = gpus_.world.make(scenario_.costs);
+    const auto platform = gpus_.world.make(scenario_.costs, scenario_.device);
     return losses(scenario::play(scenario_, engine_, *platform, side_.rank));
   }
 
