@@ -19,7 +19,7 @@ bool share_bytes(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor Device::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label) {
+Tensor DeviceMemory::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label) {
   const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
   return Tensor(allocate(stream, bytes, memory, label), dtype, shape);
 }

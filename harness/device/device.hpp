@@ -1,6 +1,6 @@
-// The interface of a device, which runs an engine's work: streams, events, buffers, collectives, and work that declares
-// the bytes it touches. An engine needs nothing else, and the same engine runs on every device. Devices and
-// communicators record every call that reaches them. Wrappers (wrappers.hpp) may alter calls before that.
+// The interface of a device, which runs an engine's work: streams, events, collectives, and work that declares the
+// bytes it touches, in the device's memory. An engine needs nothing else, and the same engine runs on every device.
+// Devices and communicators record every call that reaches them. Wrappers (wrappers.hpp) may alter calls before that.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/device/device_memory.hpp"
+#include "harness/device/stream.hpp"
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/trace.hpp"
 #include "harness/tensor/kernels.hpp"
@@ -20,17 +22,6 @@ namespace shardproof {
 
 struct Call;
 struct FabricCapabilities;
-
-struct Stream {
-  std::uint32_t id = 0;
-  StreamRole role = StreamRole::compute;
-  friend bool operator==(const Stream&, const Stream&) = default;
-};
-
-struct Event {
-  std::uint64_t id = 0;
-  friend bool operator==(const Event&, const Event&) = default;
-};
 
 /// One stream-ordered collective. Shapes are flat; counts follow from the tensors. harness/fabric/objection.hpp has the
 /// rules for operands.
@@ -63,10 +54,8 @@ struct Work {
   std::shared_ptr<const ImaginedCall> stands_for = nullptr;
 };
 
-class Device {
+class Device : public DeviceMemory {
  public:
-  virtual ~Device() = default;
-
   /// The stream that exists from the start.
   static constexpr Stream compute{0, StreamRole::compute};
   virtual Stream create_stream(StreamRole role, std::string_view name) = 0;
@@ -81,38 +70,6 @@ class Device {
   virtual void synchronize(Event event) = 0;
   /// Waits for all work issued so far, on every stream.
   virtual void synchronize() = 0;
-
-  /// Returns memory that work on `stream` may use from here on. The device fills it with a poison pattern if that costs
-  /// nothing.
-  virtual std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
-                                            std::string_view label) = 0;
-  /// Gives the memory back once all work issued so far on `stream` has ended. The caller may not use views of it
-  /// afterwards. Storage that is dropped without a release is released on the stream of its allocation.
-  virtual void release(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
-  /// Like `release`, for memory that was adopted from a caching allocator of the subject. The allocator keeps the
-  /// memory, and gives it to the next allocation on `stream`. So other uses of the memory must end before the device
-  /// adopts that next allocation, not before this call. Throws std::invalid_argument for memory that was not adopted.
-  virtual void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) = 0;
-  Tensor empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label);
-  /// Like `allocate`, for memory that the subject already has. The device neither fills nor frees it. The exception is
-  /// DeviceOptions::hide_undeclared_memory: then the device fills the memory while other work runs, and restores it.
-  /// The memory must stay in its place until it is released. Throws
-  /// - std::invalid_argument for memory that overlaps a buffer or does not begin at a multiple of 8 bytes;
-  /// - std::logic_error on a GPU, which uses only its own memory.
-  virtual std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
-                                         std::string_view label) = 0;
-  /// Sets the class and label of a buffer that has not been released, as if `allocate` had been given them.
-  virtual void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) = 0;
-
-  /// Records that the host is about to read or write these bytes. It does not wait: the caller synchronizes first. The
-  /// race search uses these records to find races between the host and its streams. A device that records nothing does
-  /// nothing.
-  virtual void host_access(std::string_view label, const std::vector<Tensor>& reads,
-                           const std::vector<Tensor>& writes) = 0;
-
-  /// Returns a copy in host memory. The caller has synchronized with the work that writes the tensor, and has recorded
-  /// the read with `host_access`.
-  virtual Tensor to_host(const Tensor& tensor) = 0;
 
   /// A phase boundary, at the end of all work issued so far on the compute stream.
   virtual void mark(std::string_view text) = 0;

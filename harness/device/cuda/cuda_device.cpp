@@ -18,7 +18,7 @@
 #include "harness/device/cuda/gate.hpp"
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/piece_times.hpp"
-#include "harness/device/device_memory.hpp"
+#include "harness/device/device_storage.hpp"
 #include "harness/device/facts.hpp"
 
 namespace shardproof::cuda {
@@ -138,12 +138,12 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   Resources imagined_;  // for collectives that work replaces
 };
 
-class CudaDevice::State::Memory final : public DeviceMemory {
+class CudaDevice::State::Memory final : public DeviceStorage {
  public:
   Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
          std::string label)
-      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
-                     MemorySpace::device),
+      : DeviceStorage(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
+                      MemorySpace::device),
         state_(std::move(state)) {}
   ~Memory() override {
     if (is_released()) return;
@@ -359,7 +359,7 @@ std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t 
 
 CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage,
                                                   std::string_view operation) const {
-  return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
+  return static_cast<Memory&>(live_storage(storage, this, operation, trace_.rank));
 }
 
 void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/device/device_memory.hpp"
+#include "harness/device/device_storage.hpp"
 #include "harness/device/facts.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
@@ -104,14 +104,14 @@ class SimDevice::State : public std::enable_shared_from_this<State> {
   std::map<std::uint64_t, Memory*> alive_;  // by buffer
 };
 
-class SimDevice::State::Memory final : public DeviceMemory {
+class SimDevice::State::Memory final : public DeviceStorage {
  public:
   enum class Origin : std::uint8_t { allocated, adopted };
 
   Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
          std::string label, Origin origin)
-      : DeviceMemory(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
-                     MemorySpace::host),
+      : DeviceStorage(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
+                      MemorySpace::host),
         state_(std::move(state)),
         origin_(origin) {
     if (origin_ == Origin::allocated) fill();
@@ -296,7 +296,7 @@ std::shared_ptr<Storage> SimDevice::State::enter(std::shared_ptr<Memory> made, s
 
 SimDevice::State::Memory& SimDevice::State::own(const std::shared_ptr<Storage>& storage,
                                                 std::string_view operation) const {
-  return static_cast<Memory&>(live_memory(storage, this, operation, trace_.rank));
+  return static_cast<Memory&>(live_storage(storage, this, operation, trace_.rank));
 }
 
 void SimDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {

@@ -1,4 +1,4 @@
-#include "harness/device/device_memory.hpp"
+#include "harness/device/device_storage.hpp"
 
 #include <fmt/format.h>
 
@@ -8,14 +8,14 @@
 
 namespace shardproof {
 
-void DeviceMemory::describe(Trace& trace, MemoryClass memory, std::string_view label) {
+void DeviceStorage::describe(Trace& trace, MemoryClass memory, std::string_view label) {
   label_ = label;
   shardproof::describe(trace, fact_, buffer(), memory, label);
 }
 
-DeviceMemory& live_memory(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,
-                          int rank) {
-  auto* const memory = dynamic_cast<DeviceMemory*>(storage.get());
+DeviceStorage& live_storage(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,
+                            int rank) {
+  auto* const memory = dynamic_cast<DeviceStorage*>(storage.get());
   if (memory == nullptr || !memory->belongs_to(device)) {
     throw std::invalid_argument(fmt::format("{} on rank {}: {} was not allocated on this device", operation, rank,
                                             storage ? fmt::format("buffer {}", storage->buffer()) : "no storage"));
