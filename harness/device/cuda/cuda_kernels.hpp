@@ -45,48 +45,10 @@ class CudaKernels final : public Kernels {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
 
-  /// Also copies between host and device, between equal dtypes. Host memory belongs to tensors without a buffer.
-  void copy(NativeStream stream, const Tensor& out, const Tensor& in) const override;
-  void fill(NativeStream stream, const Tensor& out, double value) const override;
-  void scale(NativeStream stream, const Tensor& out, const Tensor& in, double factor) const override;
-  void divide(NativeStream stream, const Tensor& out, const Tensor& in, double divisor) const override;
-  void accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const override;
-  void matmul(NativeStream stream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const override;
-  void add_row(NativeStream stream, const Tensor& out, const Tensor& row) const override;
-  void sum_rows(NativeStream stream, const Tensor& out, const Tensor& in, bool add) const override;
-  void relu(NativeStream stream, const Tensor& out, const Tensor& in) const override;
-  void relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out,
-                     const Tensor& out) const override;
-  void scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const override;
-  void dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const override;
+  // `copy` also copies between host and device, between equal dtypes. Host memory belongs to tensors without a buffer.
   // The device finds an index that is out of range; the host learns of it through `check`.
-  void embedding(NativeStream stream, const Tensor& out, const Tensor& weight, const Tensor& ids) const override;
-  void embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out,
-                          const Tensor& ids) const override;
-  void add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const override;
-  void add_positions_backward(NativeStream stream, const Gradient& positions, const Tensor& grad_out) const override;
-  void layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight,
-                  const Tensor& bias) const override;
-  void layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out,
-                           const Tensor& in, const Tensor& weight) const override;
-  void attention(NativeStream stream, const Tensor& out, const Attention& of) const override;
-  void attention_backward(NativeStream stream, const AttentionGradients& gradients, const Tensor& grad_out,
-                          const Attention& of) const override;
-  void sum(NativeStream stream, const Tensor& out, const Tensor& in) const override;
-  void sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const override;
-  void dot_rows(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& row) const override;
-  void cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits,
-                     const Tensor& targets) const override;
-  void cross_entropy_backward(NativeStream stream, const Tensor& grad_logits, const Tensor& logits,
-                              const Tensor& targets) const override;
-  void power_sum(NativeStream stream, const Tensor& out, const Tensor& in, double power, bool add) const override;
-  void power_root(NativeStream stream, const Tensor& out, const Tensor& in, double power) const override;
-  void clip(NativeStream stream, const Tensor& gradient, const Tensor& total_norm, double max_norm) const override;
-  void sgd(NativeStream stream, const Tensor& parameter, const Tensor& gradient, double rate) const override;
-  void adam(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
-            const Tensor& moment2, const Adam& how) const override;
-  void adamw(NativeStream stream, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
-             const Tensor& moment2, const Adam& how) const override;
+#define KERNEL(name, parameters, arguments) void name parameters const override;
+#include "harness/tensor/kernel_list.inc"
 
   /// The number of kernels, copies and products put on streams so far; a product may be several kernels.
   std::uint64_t launches() const { return launches_; }
