@@ -17,6 +17,12 @@ bool share_bytes(const Tensor& a, const Tensor& b) {
          before(b.data(), a.data() + a.bytes());
 }
 
+void require_peers(int size, std::string_view where) {
+  if (size == 1)
+    throw std::logic_error(
+        fmt::format("{}: a group of one rank has nobody to talk to and must issue no collective", where));
+}
+
 }  // namespace
 
 Tensor DeviceMemory::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label) {
@@ -46,6 +52,7 @@ Descriptor coalesced_descriptor(std::span<const Collective> collectives) {
 }
 
 void check(const Collective& collective, int rank, int size, std::string_view where) {
+  require_peers(size, where);
   const auto refuse = [&](std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
   const auto& [kind, op, factor, root, in, out, tag, enforces_tag] = collective;
   if (kind == CollectiveKind::send_recv || kind == CollectiveKind::coalesced) {
@@ -63,6 +70,7 @@ void check(const Collective& collective, int rank, int size, std::string_view wh
 }
 
 void check_coalesced(std::span<const Collective> collectives, int rank, int size, std::string_view where) {
+  require_peers(size, where);
   const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
   if (collectives.empty()) refuse("a coalesced call needs a collective");
   for (std::size_t i = 0; i < collectives.size(); ++i) {

@@ -85,7 +85,7 @@ Descriptor coalesced_descriptor(std::span<const Collective> collectives);
 
 /// Throws std::invalid_argument if a group of `size` ranks cannot run this collective on a stream. The reasons are a
 /// kind that only the group itself offers, missing operands, operands of different types, and those of `objection`. The
-/// text begins with `where`.
+/// text begins with `where`. Throws std::logic_error in a group of one rank.
 void check(const Collective& collective, int rank, int size, std::string_view where);
 /// The same for the collectives of one call. It also refuses an empty call, several kinds of collective, and memory
 /// that one collective writes and another one touches.

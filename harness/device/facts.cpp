@@ -1,8 +1,11 @@
 #include "harness/device/facts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <variant>
 
+#include "harness/fabric/group.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof {
@@ -55,6 +58,10 @@ void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds star
                                       .end = end,
                                       .reads = ranges(work.reads),
                                       .writes = ranges(work.writes)});
+}
+
+std::string text_of_call(std::string_view kind, std::string_view tag, const Group& group, int rank) {
+  return fmt::format("{} \"{}\" of group {} on rank {}", kind, tag, group.name(), rank);
 }
 
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "harness/protocol/trace.hpp"
 
 namespace shardproof {
+
+class Group;
 
 /// The collective's cost by the model.
 Nanoseconds cost_of(const CostModel& costs, const Collective& collective);
@@ -29,5 +32,8 @@ void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass 
 void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members,
                          std::uint64_t sequence, Nanoseconds start, Nanoseconds end);
+
+/// Names a call of a rank in error texts.
+std::string text_of_call(std::string_view kind, std::string_view tag, const Group& group, int rank);
 
 }  // namespace shardproof

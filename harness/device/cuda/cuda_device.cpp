@@ -20,6 +20,7 @@
 #include "harness/device/cuda/piece_times.hpp"
 #include "harness/device/device_storage.hpp"
 #include "harness/device/facts.hpp"
+#include "harness/device/imagined_communicator.hpp"
 
 namespace shardproof::cuda {
 
@@ -36,30 +37,38 @@ bool moves_anything(std::span<const Collective> collectives) {
       collectives, [](const Collective& each) { return each.kind == CollectiveKind::barrier || each.in.numel() > 0; });
 }
 
-}  // namespace
-
-// The state of the device. It lives as long as any storage that the device gave out, because storage reports its
-// release here.
-class CudaDevice::State : public std::enable_shared_from_this<State> {
+// A GPU as a device. It lives as long as any storage that it gave out, because storage reports its release here.
+class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  State(Gpu& gpu, CostModel costs, DeviceOptions options);
-  ~State();
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  CudaDevice(Gpu& gpu, CostModel costs, DeviceOptions options);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
 
-  Stream create_stream(StreamRole role, std::string_view name);
-  void submit(Stream stream, const Work& work);
-  Event record(Stream stream);
-  void wait(Stream stream, Event event);
-  void synchronize(Stream stream);
-  void synchronize(Event event);
-  void synchronize();
-  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory, std::string_view label);
-  void release(Stream stream, const std::shared_ptr<Storage>& storage);
-  void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label);
-  void host_access(std::string_view label, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes);
-  Tensor to_host(const Tensor& tensor);
-  void mark(std::string_view text) { note(fact::Mark{std::string(text), 0}); }
+  using Device::wait;
+
+  Stream create_stream(StreamRole role, std::string_view name) override;
+  void submit(Stream stream, Work work) override;
+  Event record(Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  void synchronize(Stream stream) override;
+  void synchronize(Event event) override;
+  void synchronize() override;
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                    std::string_view label) override;
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  void release_to_cache(Stream, const std::shared_ptr<Storage>&) override {
+    throw std::invalid_argument(
+        "release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
+  }
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+                                 std::string_view label) override;
+  void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override;
+  void host_access(std::string_view label, const std::vector<Tensor>& reads,
+                   const std::vector<Tensor>& writes) override;
+  Tensor to_host(const Tensor& tensor) override;
+  void mark(std::string_view text) override { note(fact::Mark{std::string(text), 0}); }
+
   Recording take_recording();
   std::size_t live_bytes() const { return live_bytes_; }
   void quiesce() noexcept;
@@ -78,10 +87,6 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
       return last[options.separate_resources ? static_cast<std::size_t>(kind) : 0];
     }
   };
-  std::shared_ptr<Resources> resources(const NcclGroup& group);
-  void run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group, Resources& resources);
-  void run_coalesced(Stream stream, std::span<const Collective> collectives, const std::shared_ptr<NcclGroup>& group,
-                     Resources& resources);
 
  private:
   struct Lane {
@@ -100,8 +105,6 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   EventHandle timestamp(std::uint32_t timeline);
   void spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what);
   void compute(std::uint32_t timeline, const Work& work) const;
-  std::string place(std::string_view kind, std::string_view tag, const Group& hosts) const;
-  static void require_peers(const Group& hosts, const std::string& where);
   void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, Descriptor asked,
              const std::shared_ptr<NcclGroup>& group, Resources& resources,
              const std::function<std::uint64_t()>& launch);
@@ -138,70 +141,84 @@ class CudaDevice::State : public std::enable_shared_from_this<State> {
   Resources imagined_;  // for collectives that work replaces
 };
 
-class CudaDevice::State::Memory final : public DeviceStorage {
+class CudaDevice::Memory final : public DeviceStorage {
  public:
-  Memory(std::shared_ptr<State> state, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
+  Memory(std::shared_ptr<CudaDevice> device, std::uint32_t stream, std::byte* data, std::size_t size, std::uint64_t id,
          std::string label)
-      : DeviceStorage(state.get(), stream, data, size, id, std::move(label), state->trace_.facts.size(),
+      : DeviceStorage(device.get(), stream, data, size, id, std::move(label), device->trace_.facts.size(),
                       MemorySpace::device),
-        state_(std::move(state)) {}
+        device_(std::move(device)) {}
   ~Memory() override {
     if (is_released()) return;
     try {
       // A caller that unwinds from an exception has not ordered the release: work may still use the memory.
       if (std::uncaught_exceptions() > 0) {
-        state_->bury(*this);
+        device_->bury(*this);
       } else {
-        state_->give_back(stream(), *this);
+        device_->give_back(stream(), *this);
       }
     } catch (const std::exception& error) {
-      state_->gpu_.complain(error);
+      device_->gpu_.complain(error);
     }
   }
   void retire() { set_released(); }
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<CudaDevice> device_;
 };
 
-class CudaDevice::State::Channel final : public Communicator {
+class CudaDevice::Channel final : public Communicator {
  public:
-  Channel(std::shared_ptr<State> state, std::shared_ptr<NcclGroup> group)
-      : state_(std::move(state)), group_(std::move(group)), resources_(state_->resources(*group_)) {}
+  Channel(std::shared_ptr<CudaDevice> device, std::shared_ptr<NcclGroup> group)
+      : device_(std::move(device)), group_(std::move(group)) {
+    std::weak_ptr<Resources>& known = device_->resources_[group_.get()];
+    resources_ = known.lock();
+    if (!resources_) known = resources_ = std::make_shared<Resources>(Resources{.first = group_->issued()});
+  }
 
   int rank() const override { return group_->hosts().rank(); }
   std::span<const int> members() const override { return group_->hosts().members(); }
   const FabricCapabilities& capabilities() const override { return NcclGroup::capabilities(); }
   void run(Stream stream, const Collective& collective) override {
-    state_->run(stream, collective, group_, *resources_);
+    const std::string where =
+        text_of_call(to_string(collective.kind), collective.tag, group_->hosts(), device_->trace_.rank);
+    const std::uint32_t on = device_->timeline(stream, where);
+    shardproof::check(collective, rank(), size(), where);
+    device_->issue(where, on, {&collective, 1}, as_call(collective).descriptor, group_, *resources_,
+                   [&] { return group_->run(device_->handle(on), collective); });
   }
   void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
-    state_->run_coalesced(stream, collectives, group_, *resources_);
+    const std::string where = text_of_call("coalesced call", collectives.empty() ? "" : collectives.front().tag,
+                                           group_->hosts(), device_->trace_.rank);
+    const std::uint32_t on = device_->timeline(stream, where);
+    check_coalesced(collectives, rank(), size(), where);
+    device_->issue(where, on, collectives, coalesced_descriptor(collectives), group_, *resources_,
+                   [&] { return group_->run_coalesced(device_->handle(on), collectives); });
   }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<NcclGroup> part = group_->split(color, key, name);
-    return part ? std::make_unique<Channel>(state_, std::move(part)) : nullptr;
+    return part ? std::make_unique<Channel>(device_, std::move(part)) : nullptr;
   }
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<CudaDevice> device_;
   std::shared_ptr<NcclGroup> group_;
   std::shared_ptr<Resources> resources_;
 };
 
-class CudaDevice::State::CudaStreamGate final : public StreamGate {
+class CudaDevice::CudaStreamGate final : public StreamGate {
  public:
-  explicit CudaStreamGate(std::shared_ptr<State> state) : state_(std::move(state)), gate_(state_->gpu_) {}
-  void hold(Stream stream) override { gate_.hold(state_->handle(state_->timeline(stream, "hold"))); }
+  explicit CudaStreamGate(std::shared_ptr<CudaDevice> device) : device_(std::move(device)), gate_(device_->gpu_) {}
+  void hold(Stream stream) override { gate_.hold(device_->handle(device_->timeline(stream, "hold"))); }
   void open() override { gate_.open(); }
   bool holds() const override { return gate_.holds(); }
 
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<CudaDevice> device_;
   Gate gate_;
 };
 
-CudaDevice::State::State(Gpu& gpu, CostModel costs, DeviceOptions options)
+CudaDevice::CudaDevice(Gpu& gpu, CostModel costs, DeviceOptions options)
     : gpu_(gpu), costs_(std::move(costs)), options_(options) {
   trace_.rank = gpu.rank();
   lanes_.push_back({gpu.create_stream("compute"), "compute"});
@@ -215,7 +232,7 @@ CudaDevice::State::State(Gpu& gpu, CostModel costs, DeviceOptions options)
   }
 }
 
-CudaDevice::State::~State() {
+CudaDevice::~CudaDevice() {
   if (gpu_.is_lost()) return;
   for (void* memory : buried_) gpu_.cuda().free_async(memory, lanes_[0].handle);
   gpu_.give_back(origin_);
@@ -224,12 +241,12 @@ CudaDevice::State::~State() {
   for (const Lane& lane : lanes_) gpu_.destroy_stream(lane.handle);
 }
 
-void CudaDevice::State::wait_in_turn(std::uint32_t timeline, EventHandle last) {
+void CudaDevice::wait_in_turn(std::uint32_t timeline, EventHandle last) {
   if (last != nullptr)
     gpu_.check(gpu_.cuda().stream_wait_event(handle(timeline), last), "cudaStreamWaitEvent", handle(timeline));
 }
 
-std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operation) const {
+std::uint32_t CudaDevice::timeline(Stream stream, std::string_view operation) const {
   if (stream.id >= lanes_.size()) {
     throw std::invalid_argument(fmt::format("{} on rank {}: there is no stream {}; this device has made {}", operation,
                                             trace_.rank, stream.id, lanes_.size()));
@@ -237,7 +254,7 @@ std::uint32_t CudaDevice::State::timeline(Stream stream, std::string_view operat
   return options_.single_stream ? Device::compute.id : stream.id;
 }
 
-EventHandle CudaDevice::State::handle(Event event, std::string_view operation) const {
+EventHandle CudaDevice::handle(Event event, std::string_view operation) const {
   if (event.id == 0 || event.id > events_.size()) {
     throw std::invalid_argument(
         fmt::format("{} on rank {}: event {} was never recorded on this device", operation, trace_.rank, event.id));
@@ -245,7 +262,7 @@ EventHandle CudaDevice::State::handle(Event event, std::string_view operation) c
   return events_[event.id - 1];
 }
 
-Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) {
+Stream CudaDevice::create_stream(StreamRole role, std::string_view name) {
   const auto id = static_cast<std::uint32_t>(lanes_.size());
   lanes_.push_back({gpu_.create_stream(std::string(name)), std::string(name)});
   // In a serial world nothing runs on the new stream.
@@ -253,16 +270,16 @@ Stream CudaDevice::State::create_stream(StreamRole role, std::string_view name) 
   return {id, role};
 }
 
-EventHandle CudaDevice::State::record_into(std::vector<EventHandle>& events, std::uint32_t timeline) {
+EventHandle CudaDevice::record_into(std::vector<EventHandle>& events, std::uint32_t timeline) {
   // Make room first: an event that is not stored would be lost.
   if (events.size() == events.capacity()) events.reserve(2 * events.size() + 16);
   events.push_back(gpu_.record(handle(timeline)));
   return events.back();
 }
 
-EventHandle CudaDevice::State::timestamp(std::uint32_t timeline) { return record_into(timestamps_, timeline); }
+EventHandle CudaDevice::timestamp(std::uint32_t timeline) { return record_into(timestamps_, timeline); }
 
-void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what) {
+void CudaDevice::spin(std::uint32_t timeline, Nanoseconds cost, std::string_view what) {
   if (cost < 0 || cost > longest_spin) {
     throw std::invalid_argument(fmt::format("{} on rank {} would take {} ns; {} spins for {} ns at most", what,
                                             trace_.rank, cost, gpu_.name(), longest_spin));
@@ -273,7 +290,7 @@ void CudaDevice::State::spin(std::uint32_t timeline, Nanoseconds cost, std::stri
   ++launches_;
 }
 
-void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const {
+void CudaDevice::compute(std::uint32_t timeline, const Work& work) const {
   try {
     work.run(gpu_.kernels(), handle(timeline));
   } catch (const std::invalid_argument& error) {
@@ -284,7 +301,7 @@ void CudaDevice::State::compute(std::uint32_t timeline, const Work& work) const 
 
 // Work spins before it computes. So a reader that comes too early finds the old values. A writer that comes too early
 // changes what this work reads.
-void CudaDevice::State::submit(Stream stream, const Work& work) {
+void CudaDevice::submit(Stream stream, Work work) {
   const std::uint32_t on = timeline(stream, "submit");
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
@@ -310,7 +327,7 @@ void CudaDevice::State::submit(Stream stream, const Work& work) {
   shardproof::note(trace_, work, on, 0, 0);
 }
 
-Event CudaDevice::State::record(Stream stream) {
+Event CudaDevice::record(Stream stream) {
   const std::uint32_t on = timeline(stream, "record");
   record_into(events_, on);
   const Event event{events_.size()};
@@ -318,33 +335,33 @@ Event CudaDevice::State::record(Stream stream) {
   return event;
 }
 
-void CudaDevice::State::wait(Stream stream, Event event) {
+void CudaDevice::wait(Stream stream, Event event) {
   const std::uint32_t on = timeline(stream, "wait");
   gpu_.check(gpu_.cuda().stream_wait_event(handle(on), handle(event, "wait")), "cudaStreamWaitEvent", handle(on));
   note(fact::EventWaited{on, event.id});
 }
 
-void CudaDevice::State::synchronize(Stream stream) {
+void CudaDevice::synchronize(Stream stream) {
   const std::uint32_t on = timeline(stream, "synchronize");
   gpu_.await(timestamp(on),
              [&] { return fmt::format("work on stream {} of rank {} has not ended", lanes_[on].name, trace_.rank); });
   note(fact::StreamSynchronized{on});
 }
 
-void CudaDevice::State::synchronize(Event event) {
+void CudaDevice::synchronize(Event event) {
   gpu_.await(handle(event, "synchronize"),
              [&] { return fmt::format("event {} of rank {} has not happened", event.id, trace_.rank); });
   note(fact::EventSynchronized{event.id});
 }
 
-void CudaDevice::State::synchronize() {
+void CudaDevice::synchronize() {
   synchronize(Device::compute);
   if (options_.single_stream) return;  // every handle is the compute stream
   for (std::uint32_t id = Device::compute.id + 1; id < lanes_.size(); ++id) synchronize(Stream{id});
 }
 
-std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
-                                                     std::string_view label) {
+std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
+                                              std::string_view label) {
   const std::uint32_t on = timeline(stream, "allocate");
   void* data = nullptr;
   if (bytes > 0) gpu_.check(gpu_.cuda().malloc_async(&data, bytes, handle(on)), "cudaMallocAsync", handle(on));
@@ -357,21 +374,20 @@ std::shared_ptr<Storage> CudaDevice::State::allocate(Stream stream, std::size_t 
   return storage;
 }
 
-CudaDevice::State::Memory& CudaDevice::State::own(const std::shared_ptr<Storage>& storage,
-                                                  std::string_view operation) const {
+CudaDevice::Memory& CudaDevice::own(const std::shared_ptr<Storage>& storage, std::string_view operation) const {
   return static_cast<Memory&>(live_storage(storage, this, operation, trace_.rank));
 }
 
-void CudaDevice::State::release(Stream stream, const std::shared_ptr<Storage>& storage) {
+void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) {
   const std::uint32_t on = timeline(stream, "release");
   give_back(on, own(storage, "release"));
 }
 
-void CudaDevice::State::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
+void CudaDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
   own(storage, "describe").describe(trace_, memory, label);
 }
 
-void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
+void CudaDevice::give_back(std::uint32_t timeline, Memory& memory) {
   memory.retire();
   live_bytes_ -= memory.bytes();
   note(fact::Released{timeline, memory.buffer()});
@@ -379,18 +395,18 @@ void CudaDevice::State::give_back(std::uint32_t timeline, Memory& memory) {
     gpu_.check(gpu_.cuda().free_async(memory.data(), handle(timeline)), "cudaFreeAsync", handle(timeline));
 }
 
-void CudaDevice::State::bury(Memory& memory) {
+void CudaDevice::bury(Memory& memory) {
   if (memory.data() != nullptr) buried_.push_back(memory.data());
   memory.retire();
   live_bytes_ -= memory.bytes();
 }
 
-void CudaDevice::State::host_access(std::string_view label, const std::vector<Tensor>& reads,
-                                    const std::vector<Tensor>& writes) {
+void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads,
+                             const std::vector<Tensor>& writes) {
   note(fact::HostAccess{std::string(label), ranges(reads), ranges(writes)});
 }
 
-Tensor CudaDevice::State::to_host(const Tensor& tensor) {
+Tensor CudaDevice::to_host(const Tensor& tensor) {
   if (!tensor.defined() || tensor.storage()->space() == MemorySpace::host) return tensor.clone();
   const Tensor copy = Tensor::host(tensor.dtype(), tensor.shape());
   if (copy.bytes() == 0) return copy;
@@ -404,49 +420,11 @@ Tensor CudaDevice::State::to_host(const Tensor& tensor) {
   return copy;
 }
 
-std::shared_ptr<CudaDevice::State::Resources> CudaDevice::State::resources(const NcclGroup& group) {
-  std::weak_ptr<Resources>& known = resources_[&group];
-  std::shared_ptr<Resources> shared = known.lock();
-  if (!shared) known = shared = std::make_shared<Resources>(Resources{.first = group.issued()});
-  return shared;
-}
-
-std::string CudaDevice::State::place(std::string_view kind, std::string_view tag, const Group& hosts) const {
-  return fmt::format("{} \"{}\" of group {} on rank {}", kind, tag, hosts.name(), trace_.rank);
-}
-
-void CudaDevice::State::run(Stream stream, const Collective& collective, const std::shared_ptr<NcclGroup>& group,
-                            Resources& resources) {
-  const Group& hosts = group->hosts();
-  const std::string where = place(to_string(collective.kind), collective.tag, hosts);
-  const std::uint32_t on = timeline(stream, where);
-  require_peers(hosts, where);
-  shardproof::check(collective, hosts.rank(), hosts.size(), where);
-  issue(where, on, {&collective, 1}, as_call(collective).descriptor, group, resources,
-        [&] { return group->run(handle(on), collective); });
-}
-
-void CudaDevice::State::run_coalesced(Stream stream, std::span<const Collective> collectives,
-                                      const std::shared_ptr<NcclGroup>& group, Resources& resources) {
-  const Group& hosts = group->hosts();
-  const std::string where = place("coalesced call", collectives.empty() ? "" : collectives.front().tag, hosts);
-  const std::uint32_t on = timeline(stream, where);
-  require_peers(hosts, where);
-  check_coalesced(collectives, hosts.rank(), hosts.size(), where);
-  issue(where, on, collectives, coalesced_descriptor(collectives), group, resources,
-        [&] { return group->run_coalesced(handle(on), collectives); });
-}
-
-void CudaDevice::State::require_peers(const Group& hosts, const std::string& where) {
-  if (hosts.size() == 1)
-    throw std::logic_error(where + ": a group of one rank has nobody to talk to and must issue no collective");
-}
-
 // NCCL runs the calls of a communicator one at a time. The GPU spins for their costs in the same order, before the
 // bytes move. `launch` returns the call's number in the group.
-void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
-                              Descriptor asked, const std::shared_ptr<NcclGroup>& group, Resources& resources,
-                              const std::function<std::uint64_t()>& launch) {
+void CudaDevice::issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives,
+                       Descriptor asked, const std::shared_ptr<NcclGroup>& group, Resources& resources,
+                       const std::function<std::uint64_t()>& launch) {
   EventHandle& last = resources.last_of(options_, collectives.front().kind);
   wait_in_turn(on, last);
   const std::uint64_t piece = next_piece(), launched_before = launches();
@@ -478,7 +456,7 @@ void CudaDevice::State::issue(const std::string& where, std::uint32_t on, std::s
 
 // The GPU spins while the host queues the rest. So the GPU goes from one operation to the next without waiting for the
 // host.
-ClockSign CudaDevice::State::put_clock_sign() {
+ClockSign CudaDevice::put_clock_sign() {
   ClockSign sign{.before = nullptr, .after = nullptr, .piece = next_piece()};
   spin(Device::compute.id, lead, "what clocks are compared behind");
   sign.before = timestamp(Device::compute.id);
@@ -489,7 +467,7 @@ ClockSign CudaDevice::State::put_clock_sign() {
   return sign;
 }
 
-Recording CudaDevice::State::take_recording() {
+Recording CudaDevice::take_recording() {
   // the last chance to report ranks that disagree or are gone
   gpu_.await([] { return true; }, [] { return std::string(); });
   Recording recording{
@@ -509,7 +487,7 @@ Recording CudaDevice::State::take_recording() {
 
 // Does not check work that has ended: a peer may have left its communicators by now, and the next device has new ones.
 // A caller that unwinds from an exception does not wait for long: it abandons work that is not over by then.
-void CudaDevice::State::quiesce() noexcept {
+void CudaDevice::quiesce() noexcept {
   no_piece_.reset();
   try {
     for (const Lane& lane : lanes_) {
@@ -533,60 +511,56 @@ void CudaDevice::State::quiesce() noexcept {
   if (gpu_.activity() != nullptr && !has_taken_records_ && !gpu_.is_lost()) gpu_.activity()->forget();
 }
 
-std::optional<IssuedCall> CudaDevice::State::first_open_call() {
+std::optional<IssuedCall> CudaDevice::first_open_call() {
   while (!open_calls_.empty() && gpu_.cuda().event_query(open_calls_.front().end) == 0) open_calls_.pop_front();
   if (open_calls_.empty()) return std::nullopt;
   return open_calls_.front().call;
 }
 
-CudaDevice::CudaDevice(Gpu& gpu, CostModel costs, DeviceOptions options)
-    : state_(std::make_shared<State>(gpu, std::move(costs), options)) {}
-
-CudaDevice::~CudaDevice() { state_->quiesce(); }
-
-std::string CudaDevice::objection(const CostModel& costs, const DeviceOptions& options, const VendorTables& vendor) {
-  if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);
-  if (options.hide_undeclared_memory)
-    return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
-  return {};
-}
-
-Stream CudaDevice::create_stream(StreamRole role, std::string_view name) { return state_->create_stream(role, name); }
-void CudaDevice::submit(Stream stream, Work work) { state_->submit(stream, work); }
-Event CudaDevice::record(Stream stream) { return state_->record(stream); }
-void CudaDevice::wait(Stream stream, Event event) { state_->wait(stream, event); }
-void CudaDevice::synchronize(Stream stream) { state_->synchronize(stream); }
-void CudaDevice::synchronize(Event event) { state_->synchronize(event); }
-void CudaDevice::synchronize() { state_->synchronize(); }
-std::shared_ptr<Storage> CudaDevice::allocate(Stream stream, std::size_t bytes, MemoryClass memory,
-                                              std::string_view label) {
-  return state_->allocate(stream, bytes, memory, label);
-}
-void CudaDevice::release(Stream stream, const std::shared_ptr<Storage>& storage) { state_->release(stream, storage); }
-void CudaDevice::release_to_cache(Stream, const std::shared_ptr<Storage>&) {
-  throw std::invalid_argument(
-      "release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
-}
 std::shared_ptr<Storage> CudaDevice::adopt(Stream, std::byte*, std::size_t bytes, MemoryClass, std::string_view label) {
   throw std::logic_error(
       fmt::format("adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate "
                   "a buffer and compute in it",
                   bytes, label));
 }
-void CudaDevice::describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) {
-  state_->describe(storage, memory, label);
+
+class CudaPlatform final : public Platform {
+ public:
+  CudaPlatform(Gpu& gpu, const CostModel& costs, const DeviceOptions& options, const std::shared_ptr<NcclGroup>& group)
+      : device_(std::make_shared<CudaDevice>(gpu, costs, options)) {
+    world_ =
+        communicator_of_world(*device_, options, [&] { return std::make_unique<CudaDevice::Channel>(device_, group); });
+  }
+  ~CudaPlatform() override {
+    world_.reset();
+    device_->quiesce();
+  }
+  CudaPlatform(const CudaPlatform&) = delete;
+  CudaPlatform& operator=(const CudaPlatform&) = delete;
+
+  Device& device() override { return *device_; }
+  Communicator& world() override { return *world_; }
+  std::unique_ptr<StreamGate> gate() override { return std::make_unique<CudaDevice::CudaStreamGate>(device_); }
+  Recording take_recording() override { return device_->take_recording(); }
+  std::size_t live_bytes() const override { return device_->live_bytes(); }
+
+ private:
+  std::shared_ptr<CudaDevice> device_;
+  std::unique_ptr<Communicator> world_;
+};
+
+}  // namespace
+
+std::unique_ptr<Platform> make_platform(Gpu& gpu, const CostModel& costs, const DeviceOptions& options,
+                                        const std::shared_ptr<NcclGroup>& group) {
+  return std::make_unique<CudaPlatform>(gpu, costs, options, group);
 }
-void CudaDevice::host_access(std::string_view label, const std::vector<Tensor>& reads,
-                             const std::vector<Tensor>& writes) {
-  state_->host_access(label, reads, writes);
+
+std::string objection(const CostModel& costs, const DeviceOptions& options, const VendorTables& vendor) {
+  if (costs.host_call != 0) return fmt::format("{} cannot make the host slower (costs.host_call)", vendor.name);
+  if (options.hide_undeclared_memory)
+    return fmt::format("{} cannot hide memory from work (costs.hide_undeclared_memory)", vendor.name);
+  return {};
 }
-Tensor CudaDevice::to_host(const Tensor& tensor) { return state_->to_host(tensor); }
-void CudaDevice::mark(std::string_view text) { state_->mark(text); }
-std::unique_ptr<Communicator> CudaDevice::communicator(std::shared_ptr<NcclGroup> group) {
-  return std::make_unique<State::Channel>(state_, std::move(group));
-}
-std::unique_ptr<StreamGate> CudaDevice::gate() { return std::make_unique<State::CudaStreamGate>(state_); }
-Recording CudaDevice::take_recording() { return state_->take_recording(); }
-std::size_t CudaDevice::live_bytes() const { return state_->live_bytes(); }
 
 }  // namespace shardproof::cuda

@@ -4,30 +4,10 @@
 #include <span>
 #include <utility>
 
+#include "harness/device/cuda/cuda_device.hpp"
 #include "harness/device/imagined_communicator.hpp"
 
 namespace shardproof::cuda {
-
-namespace {
-
-class CudaPlatform final : public Platform {
- public:
-  CudaPlatform(Gpu& gpu, const CostModel& costs, const DeviceOptions& options, const std::shared_ptr<NcclGroup>& group)
-      : device_(gpu, costs, options),
-        world_(communicator_of_world(device_, options, [&] { return device_.communicator(group); })) {}
-
-  Device& device() override { return device_; }
-  Communicator& world() override { return *world_; }
-  std::unique_ptr<StreamGate> gate() override { return device_.gate(); }
-  Recording take_recording() override { return device_.take_recording(); }
-  std::size_t live_bytes() const override { return device_.live_bytes(); }
-
- private:
-  CudaDevice device_;
-  std::unique_ptr<Communicator> world_;
-};
-
-}  // namespace
 
 CudaWorld::CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
                      std::shared_ptr<shm::SharedMemory> memory)
@@ -39,12 +19,12 @@ std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs, const DeviceOp
   const std::array<std::int64_t, 1> needs_new{is_usable ? 0 : 1};
   const Tensor any = hosts_->all_reduce(Tensor::of<std::int64_t>({1}, needs_new), ReduceOp::max, "communicators");
   if (any.values<std::int64_t>()[0] != 0) renew();
-  return std::make_unique<CudaPlatform>(gpu_, costs, options, group_);
+  return make_platform(gpu_, costs, options, group_);
 }
 
 std::string CudaWorld::objection(const CostModel& costs, const DeviceOptions& options) const {
   const std::string why = objection_to_imagined(options, hosts_->size());
-  return why.empty() ? CudaDevice::objection(costs, options, gpu_.vendor()) : why;
+  return why.empty() ? cuda::objection(costs, options, gpu_.vendor()) : why;
 }
 
 void CudaWorld::renew() {

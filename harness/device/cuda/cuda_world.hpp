@@ -4,7 +4,8 @@
 
 #include <memory>
 
-#include "harness/device/cuda/cuda_device.hpp"
+#include "harness/device/cuda/gpu.hpp"
+#include "harness/device/cuda/nccl_group.hpp"
 #include "harness/device/platform.hpp"
 
 namespace shardproof::cuda {

@@ -3,12 +3,21 @@
 // host thread drives it.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "harness/device/cost_model.hpp"
 #include "harness/device/device.hpp"
 #include "harness/device/device_options.hpp"
 #include "harness/fabric/group.hpp"
+#include "harness/trace/virtual_clock.hpp"
 
 namespace shardproof {
 
@@ -22,6 +31,8 @@ class SimDevice final : public Device {
 
   SimDevice(CostModel costs, int rank, DeviceOptions options = {});
   ~SimDevice() override;
+  SimDevice(const SimDevice&) = delete;
+  SimDevice& operator=(const SimDevice&) = delete;
 
   using Device::wait;
 
@@ -44,20 +55,48 @@ class SimDevice final : public Device {
   Tensor to_host(const Tensor& tensor) override { return tensor.clone(); }
   void mark(std::string_view text) override;
 
-  /// The communicator of `group` on this device. The group must outlive it. Communicators of one group share its
-  /// resource.
+  /// The communicator of `group` on this device. The group and the device must outlive it. Communicators of one group
+  /// share its resource.
   std::unique_ptr<Communicator> communicator(Group& group);
 
   /// The facts so far. The caller may take them away at the end.
   const Trace& trace() const;
   Trace take_trace();
-  Nanoseconds host_clock() const;
+  Nanoseconds host_clock() const { return clock_.host(); }
   /// Bytes of buffers not yet released.
   std::size_t live_bytes() const;
 
  private:
-  class State;
-  std::shared_ptr<State> state_;
+  class Memory;
+  class Channel;
+  struct Ledger;
+  /// The times when this rank's resources for a group's collectives become free.
+  struct Resources {
+    std::array<Nanoseconds, static_cast<std::size_t>(CollectiveKind::coalesced) + 1> free{};
+
+    Nanoseconds& free_of(const DeviceOptions& options, CollectiveKind kind) {
+      return free[options.separate_resources ? static_cast<std::size_t>(kind) : 0];
+    }
+  };
+
+  template <class F> void note(F fact);
+  /// The stream whose order and clock apply. In a serial world this is the compute stream for every handle.
+  std::uint32_t timeline(Stream stream, std::string_view operation) const;
+  std::size_t number(Event event, std::string_view operation) const;
+  Memory& own(const std::shared_ptr<Storage>& storage, std::string_view operation) const;
+  std::shared_ptr<Storage> enter(std::shared_ptr<Memory> made, std::uint32_t timeline, MemoryClass memory);
+  void issue(const std::string& where, std::uint32_t on, std::span<const Collective> collectives, const Group& group,
+             Resources& resources, const std::function<Receipt(std::span<const Call>)>& exchange);
+  void compute(const Work& work) const;
+  void run_alone(const Work& work) const;
+
+  CostModel costs_;
+  DeviceOptions options_;
+  std::shared_ptr<Ledger> ledger_;
+  trace::VirtualClock clock_;
+  std::uint64_t buffers_made_ = 0;
+  std::map<const Group*, std::weak_ptr<Resources>> resources_;
+  Resources imagined_;  // for collectives that work replaces
 };
 
 }  // namespace shardproof
