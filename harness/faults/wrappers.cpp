@@ -10,10 +10,10 @@ namespace {
 // A communicator whose calls go through an altered one. Groups that are split off it are altered, too.
 class AlteredCommunicator final : public Communicator {
  public:
-  using Factory = decltype(Alteration::communicator);
+  using Factory = decltype(AlteredParts::communicator);
 
-  AlteredCommunicator(std::shared_ptr<Communicator> inner, Factory factory, Device& device)
-      : inner_(std::move(inner)), factory_(std::move(factory)), device_(device), acting_(factory_(*inner_, device)) {}
+  AlteredCommunicator(std::shared_ptr<Communicator> inner, Factory factory)
+      : inner_(std::move(inner)), factory_(std::move(factory)), acting_(factory_(*inner_)) {}
 
   int rank() const override { return acting_->rank(); }
   std::span<const int> members() const override { return acting_->members(); }
@@ -24,13 +24,12 @@ class AlteredCommunicator final : public Communicator {
   }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
     std::shared_ptr<Communicator> part = inner_->split(color, key, name);
-    return part ? std::make_unique<AlteredCommunicator>(std::move(part), factory_, device_) : nullptr;
+    return part ? std::make_unique<AlteredCommunicator>(std::move(part), factory_) : nullptr;
   }
 
  private:
   std::shared_ptr<Communicator> inner_;
   Factory factory_;
-  Device& device_;
   std::unique_ptr<Communicator> acting_;
 };
 
@@ -64,18 +63,21 @@ class AlteredSubject final : public Subject {
     scenario::Plan altered_plan = plan;
     if (alteration_.plan) alteration_.plan(altered_plan);
     if (alteration_.plan_of_rank) alteration_.plan_of_rank(altered_plan, engine_context.rank);
-    auto device = alteration_.device ? alteration_.device(engine_context.device)
-                                     : std::make_unique<DeviceWrapper>(engine_context.device);
-    std::unique_ptr<Communicator> communicator = std::make_unique<CommunicatorWrapper>(engine_context.world);
-    if (alteration_.communicator) {
-      communicator = std::make_unique<AlteredCommunicator>(std::move(communicator), alteration_.communicator, *device);
+    AlteredParts parts = alteration_.parts ? alteration_.parts(engine_context) : AlteredParts{};
+    std::unique_ptr<Communicator> communicator;
+    if (parts.communicator) {
+      communicator = std::make_unique<AlteredCommunicator>(std::make_shared<CommunicatorWrapper>(engine_context.world),
+                                                           parts.communicator);
     }
     std::unique_ptr<Trainer> trainer;
-    Reply reply = inner_->create(altered_model, altered_plan,
-                                 EngineContext{*device, *communicator, engine_context.rank}, trainer);
+    Reply reply =
+        inner_->create(altered_model, altered_plan,
+                       EngineContext{parts.device ? *parts.device : engine_context.device,
+                                     communicator ? *communicator : engine_context.world, engine_context.rank},
+                       trainer);
     if (!reply.ok()) return reply;
-    if (alteration_.trainer) trainer = alteration_.trainer(std::move(trainer));
-    out = std::make_unique<AlteredTrainer>(std::move(trainer), std::move(device), std::move(communicator));
+    if (parts.trainer) trainer = parts.trainer(std::move(trainer));
+    out = std::make_unique<AlteredTrainer>(std::move(trainer), std::move(parts.device), std::move(communicator));
     return reply;
   }
 
@@ -150,14 +152,13 @@ std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration al
 }
 
 std::unique_ptr<Subject> drop_waits(std::unique_ptr<Subject> subject, std::function<bool(const Wait&)> drop) {
-  return altered(
-      std::move(subject),
-      {.device = [drop =
-                      std::move(drop)](Device& device) { return std::make_unique<WaitDroppingDevice>(device, drop); },
-       .communicator =
-           [](Communicator& communicator, Device& device) {
-             return std::make_unique<NotingCommunicator>(communicator, dynamic_cast<WaitDroppingDevice&>(device));
-           }});
+  return altered(std::move(subject), {.parts = [drop = std::move(drop)](const EngineContext& context) {
+                   auto device = std::make_unique<WaitDroppingDevice>(context.device, drop);
+                   WaitDroppingDevice& dropping = *device;
+                   return AlteredParts{.device = std::move(device), .communicator = [&dropping](Communicator& inner) {
+                                         return std::make_unique<NotingCommunicator>(inner, dropping);
+                                       }};
+                 }});
 }
 
 }  // namespace shardproof

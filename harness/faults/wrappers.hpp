@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,20 +40,57 @@ class TrainerWrapper : public Trainer {
 /// The reply with its error text changed by `change`. An ok reply stays as it is.
 Reply reworded(Reply reply, const std::function<std::string(const std::string&)>& change);
 
+/// What a fault puts around one trainer. The communicators and the trainer may refer to the device, which outlives them.
+/// An empty member changes nothing.
+struct AlteredParts {
+  std::unique_ptr<Device> device;
+  /// Called for the world, and again for every group that is split off: these groups have the defect, too.
+  std::function<std::unique_ptr<Communicator>(Communicator&)> communicator;
+  std::function<std::unique_ptr<Trainer>(std::unique_ptr<Trainer>)> trainer;
+};
+
 /// The changes of a fault to a subject. An empty member changes nothing.
 struct Alteration {
   std::function<void(scenario::Model&)> model;
   std::function<void(scenario::Plan&)> plan;
   std::function<void(scenario::Plan&, int rank)> plan_of_rank;  ///< called after `plan`
-  std::function<std::unique_ptr<Device>(Device&)> device;
-  /// Receives the altered device. Called for the world, and again for every group that is split off: these groups have
-  /// the defect, too.
-  std::function<std::unique_ptr<Communicator>(Communicator&, Device&)> communicator;
-  std::function<std::unique_ptr<Trainer>(std::unique_ptr<Trainer>)> trainer;
+  /// Makes the parts of each trainer, around the device and the world of its context.
+  std::function<AlteredParts(const EngineContext&)> parts;
 };
 
 /// The subject with the alteration. It keeps its name, version and claims.
 std::unique_ptr<Subject> altered(std::unique_ptr<Subject> subject, Alteration alteration);
+
+/// The subject on an `Altered` device, made from the subject's own device and the arguments.
+template <class Altered, class... Arguments>
+std::unique_ptr<Subject> with_device(std::unique_ptr<Subject> subject, Arguments... arguments) {
+  return altered(std::move(subject), {.parts = [arguments...](const EngineContext& context) {
+                   return AlteredParts{.device = std::make_unique<Altered>(context.device, arguments...)};
+                 }});
+}
+
+/// The subject with `Altered` communicators. Each is made from the subject's own communicator, the device if its
+/// constructor wants it, and the arguments.
+template <class Altered, class... Arguments>
+std::unique_ptr<Subject> with_communicators(std::unique_ptr<Subject> subject, Arguments... arguments) {
+  return altered(std::move(subject), {.parts = [arguments...](const EngineContext& context) {
+                   return AlteredParts{.communicator = [&device = context.device, arguments...](Communicator& inner) {
+                     if constexpr (std::is_constructible_v<Altered, Communicator&, Device&, const Arguments&...>)
+                       return std::make_unique<Altered>(inner, device, arguments...);
+                     else return std::make_unique<Altered>(inner, arguments...);
+                   }};
+                 }});
+}
+
+/// The subject with `Altered` trainers, made from the subject's own trainer and the arguments.
+template <class Altered, class... Arguments>
+std::unique_ptr<Subject> with_trainer(std::unique_ptr<Subject> subject, Arguments... arguments) {
+  return altered(std::move(subject), {.parts = [arguments...](const EngineContext&) {
+                   return AlteredParts{.trainer = [arguments...](std::unique_ptr<Trainer> inner) {
+                     return std::make_unique<Altered>(std::move(inner), arguments...);
+                   }};
+                 }});
+}
 
 /// The subject with the sections of this type changed in its plans. Plans of other kinds stay as they are.
 template <class Section>

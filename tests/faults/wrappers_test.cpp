@@ -75,10 +75,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
       DeviceWrapper::submit(stream, std::move(work));
     }
   };
-  const auto handing = [] {
-    return altered(std::make_unique<engines::Reference>(),
-                   {.device = [](Device& device) { return std::make_unique<Handing>(device); }});
-  };
+  const auto handing = [] { return with_device<Handing>(std::make_unique<engines::Reference>()); };
   scenario::Scenario layers;
   layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
                                 {.name = "relu", .kind = ModuleKind::relu},
@@ -199,9 +196,7 @@ TEST_CASE("what alters the world's collectives alters those of every group split
     for (std::size_t rank = 0; rank < groups.size(); ++rank) {
       ranks.emplace_back([&, rank] {
         const auto counting =
-            altered(std::make_unique<engines::Reference>(), {.communicator = [&, rank](Communicator& inner, Device&) {
-                      return std::make_unique<Counting>(inner, calls[rank]);
-                    }});
+            with_communicators<Counting>(std::make_unique<engines::Reference>(), std::ref(calls[rank]));
         const scenario::Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
         issued[rank] = static_cast<int>(std::ranges::count_if(
             run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));

@@ -15,8 +15,7 @@ class Silent final : public CommunicatorWrapper {
 }  // namespace
 
 FAULT(toy_without_all_reduce, breaks("TOY-1", "TOY-2"), "ranks keep their own gradients") {
-  return altered(std::move(subject),
-                 {.communicator = [](Communicator& world, Device&) { return std::make_unique<Silent>(world); }});
+  return with_communicators<Silent>(std::move(subject));
 }
 
 }  // namespace shardproof::toy
