@@ -2,7 +2,7 @@
 // spins for it. It is data of a scenario, and its functions are pure.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
-
-#include "harness/device/facts.hpp"
+#include <variant>
 
 namespace shardproof {
 
 void DeviceStorage::describe(Trace& trace, MemoryClass memory, std::string_view label) {
   label_ = label;
-  shardproof::describe(trace, fact_, buffer(), memory, label);
+  if (fact_ >= trace.facts.size()) return;
+  auto* const allocated = std::get_if<fact::Allocated>(&trace.facts[fact_]);
+  if (allocated == nullptr || allocated->buffer != buffer()) return;
+  allocated->memory = memory;
+  allocated->label = label;
 }
 
 DeviceStorage& live_storage(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,

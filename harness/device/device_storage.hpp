@@ -19,7 +19,8 @@ class DeviceStorage : public Storage {
   const std::string& label() const { return label_; }
   bool belongs_to(const void* device) const { return device_ == device; }
   bool is_released() const { return is_released_; }
-  /// Sets the class and label in the buffer's allocation fact, as if `allocate` had been given them.
+  /// Sets the class and label in the allocation fact of the buffer, as if `allocate` had been given them. If the caller
+  /// has taken the trace since, the fact stays as it is.
   void describe(Trace& trace, MemoryClass memory, std::string_view label);
 
  protected:

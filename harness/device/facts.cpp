@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "harness/fabric/group.hpp"
 #include "harness/trace/virtual_clock.hpp"
@@ -18,14 +17,6 @@ std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
     if (range.buffer != 0 && range.length != 0) found.push_back(range);
   }
   return found;
-}
-
-void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass memory, std::string_view label) {
-  if (fact >= trace.facts.size()) return;
-  auto* const allocated = std::get_if<fact::Allocated>(&trace.facts[fact]);
-  if (allocated == nullptr || allocated->buffer != buffer) return;
-  allocated->memory = memory;
-  allocated->label = label;
 }
 
 Nanoseconds cost_of(const CostModel& costs, const Collective& collective) {

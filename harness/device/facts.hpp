@@ -25,9 +25,6 @@ Nanoseconds cost_of(const CostModel& costs, const Work& work);
 /// The bytes of the tensors, by buffer of a device. Facts leave out host memory and empty views.
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors);
 
-/// Sets the class and label in a buffer's allocation fact. Does nothing if the caller has taken the trace since.
-void describe(Trace& trace, std::size_t fact, std::uint64_t buffer, MemoryClass memory, std::string_view label);
-
 /// Appends a fact::Work, or a fact::Collective for each collective that the work replaces.
 void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end);
 fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std::span<const int> members,

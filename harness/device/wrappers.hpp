@@ -64,6 +64,14 @@ class KernelsWrapper : public Kernels {
   const Kernels& inner_;
 };
 
+/// Makes the work compute with `Altered` kernels, which wrap the kernels of its device.
+template <class Altered> void compute_with(Work& work) {
+  if (!work.run) return;
+  work.run = [run = std::move(work.run)](const Kernels& kernels, NativeStream stream) {
+    run(Altered(kernels), stream);
+  };
+}
+
 class CommunicatorWrapper : public Communicator {
  public:
   explicit CommunicatorWrapper(Communicator& inner) : inner_(inner) {}

@@ -5,9 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,8 +38,8 @@ class TrainerWrapper : public Trainer {
 /// The reply with its error text changed by `change`. An ok reply stays as it is.
 Reply reworded(Reply reply, const std::function<std::string(const std::string&)>& change);
 
-/// What a fault puts around one trainer. The communicators and the trainer may refer to the device, which outlives them.
-/// An empty member changes nothing.
+/// The parts that a fault puts around one trainer. The communicators and the trainer may refer to the device, which
+/// outlives them. An empty member changes nothing.
 struct AlteredParts {
   std::unique_ptr<Device> device;
   /// Called for the world, and again for every group that is split off: these groups have the defect, too.
@@ -69,15 +67,24 @@ std::unique_ptr<Subject> with_device(std::unique_ptr<Subject> subject, Arguments
                  }});
 }
 
+namespace detail {
+
+template <class Altered, class... Arguments>
+std::unique_ptr<Communicator> make_communicator(Communicator& inner, Device& device, const Arguments&... arguments) {
+  if constexpr (std::is_constructible_v<Altered, Communicator&, Device&, const Arguments&...>)
+    return std::make_unique<Altered>(inner, device, arguments...);
+  else return std::make_unique<Altered>(inner, arguments...);
+}
+
+}  // namespace detail
+
 /// The subject with `Altered` communicators. Each is made from the subject's own communicator, the device if its
 /// constructor wants it, and the arguments.
 template <class Altered, class... Arguments>
 std::unique_ptr<Subject> with_communicators(std::unique_ptr<Subject> subject, Arguments... arguments) {
   return altered(std::move(subject), {.parts = [arguments...](const EngineContext& context) {
                    return AlteredParts{.communicator = [&device = context.device, arguments...](Communicator& inner) {
-                     if constexpr (std::is_constructible_v<Altered, Communicator&, Device&, const Arguments&...>)
-                       return std::make_unique<Altered>(inner, device, arguments...);
-                     else return std::make_unique<Altered>(inner, arguments...);
+                     return detail::make_communicator<Altered>(inner, device, arguments...);
                    }};
                  }});
 }

@@ -68,10 +68,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
    public:
     using DeviceWrapper::DeviceWrapper;
     void submit(Stream stream, Work work) override {
-      if (work.run)
-        work.run = [run = work.run](const Kernels& kernels, NativeStream native) {
-          run(KernelsWrapper(kernels), native);
-        };
+      compute_with<KernelsWrapper>(work);
       DeviceWrapper::submit(stream, std::move(work));
     }
   };

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "harness/device/cuda/gpu.hpp"
+#include "harness/device/cuda/vendor_error.hpp"
 
 namespace shardproof::cuda {
 
@@ -60,7 +60,7 @@ ActivityLog::~ActivityLog() {
 
 void ActivityLog::check(Status status, std::string_view operation, std::source_location location) const {
   if (status == 0) return;
-  throw VendorError(Library::cupti, status, fmt::format("{}: {}", table_.error_name(status), table_.error_text(status)),
+  throw VendorError("CUPTI", status, fmt::format("{}: {}", table_.error_name(status), table_.error_text(status)),
                     {operation, gpu_.rank(), gpu_.name(), {}, location});
 }
 

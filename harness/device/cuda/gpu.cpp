@@ -16,6 +16,7 @@
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/nccl_comm.hpp"
 #include "harness/device/cuda/staging.hpp"
+#include "harness/device/cuda/vendor_error.hpp"
 
 namespace shardproof::cuda {
 
@@ -84,9 +85,14 @@ Gpu::Gpu(const VendorTables& vendor, GpuContext context) : vendor_(vendor), cont
                                          std::move(uploads));
     kernels_ = std::make_unique<CudaKernels>(vendor_, &seen->index_error, *staging_,
                                              [this](Status status, const char* library, const char* operation) {
-                                               if (std::string_view(library) == "cuBLAS")
-                                                 return check_blas(status, operation);
-                                               check(status, operation);
+                                               if (std::string_view(library) != "cuBLAS")
+                                                 return check(status, operation);
+                                               throw VendorError(library, status, vendor_.cublas->error_name(status),
+                                                                 {.operation = operation,
+                                                                  .rank = rank(),
+                                                                  .gpu = name_,
+                                                                  .stream = {},
+                                                                  .location = std::source_location::current()});
                                              });
     if (context_.keeps_records) start_records();
     check(vendor_.kernels->warm_up(), "cudaFuncGetAttributes");
@@ -155,20 +161,13 @@ std::string_view Gpu::stream_name(StreamHandle stream) const {
 
 void Gpu::check(Status status, std::string_view operation, StreamHandle stream, std::source_location location) const {
   if (status == 0) return;
-  throw VendorError(Library::cuda, status, fmt::format("{}: {}", cuda().error_name(status), cuda().error_text(status)),
-                    {operation, rank(), name_, stream_name(stream), location});
-}
-
-void Gpu::check_blas(Status status, std::string_view operation, StreamHandle stream,
-                     std::source_location location) const {
-  if (status == 0) return;
-  throw VendorError(Library::cublas, status, vendor_.cublas->error_name(status),
+  throw VendorError("CUDA", status, fmt::format("{}: {}", cuda().error_name(status), cuda().error_text(status)),
                     {operation, rank(), name_, stream_name(stream), location});
 }
 
 void Gpu::fail_nccl(Status status, std::string_view operation, std::string_view in_words, StreamHandle stream,
                     std::source_location location) const {
-  throw VendorError(Library::nccl, status,
+  throw VendorError("NCCL", status,
                     fmt::format("{}{}{}", nccl().error_text(status), in_words.empty() ? "" : ": ", in_words),
                     {operation, rank(), name_, stream_name(stream), location});
 }

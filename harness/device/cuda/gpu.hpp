@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +17,7 @@
 
 #include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/device/cuda/activity_log.hpp"
-#include "harness/device/cuda/vendor_error.hpp"
+#include "harness/device/cuda/vendor.hpp"
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/flight_record.hpp"
 
@@ -85,8 +85,6 @@ class Gpu {
   /// Throws VendorError if the status is not success, with everything that is known about the call.
   void check(Status status, std::string_view operation, StreamHandle stream = nullptr,
              std::source_location location = std::source_location::current()) const;
-  void check_blas(Status status, std::string_view operation, StreamHandle stream = nullptr,
-                  std::source_location location = std::source_location::current()) const;
   [[noreturn]] void fail_nccl(Status status, std::string_view operation, std::string_view in_words,
                               StreamHandle stream = nullptr,
                               std::source_location location = std::source_location::current()) const;

@@ -7,9 +7,9 @@
 #include <memory>
 #include <span>
 
-#include "harness/device/cost_model.hpp"
 #include "harness/device/cuda/gpu.hpp"
 #include "harness/device/cuda/nccl_group.hpp"
+#include "harness/device/device_options.hpp"
 #include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
 

@@ -3,16 +3,11 @@
 
 #include <source_location>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
 #include "harness/device/cuda/vendor.hpp"
 
 namespace shardproof::cuda {
-
-enum class Library : std::uint8_t { cuda, cublas, nccl, cupti };
-
-std::string_view name_of(Library library);
 
 /// Where a call was made. `operation` is the library's name of the call. `stream` is the name of the stream, or empty.
 struct CallSite {
@@ -27,13 +22,7 @@ struct CallSite {
 /// memory (harness/device/cuda/cuda_device.cpp:123)`
 class VendorError : public std::runtime_error {
  public:
-  VendorError(Library library, Status status, std::string_view in_words, const CallSite& site);
-  Library library() const { return library_; }
-  Status status() const { return status_; }
-
- private:
-  Library library_;
-  Status status_;
+  VendorError(std::string_view library, Status status, std::string_view in_words, const CallSite& site);
 };
 
 }  // namespace shardproof::cuda

@@ -1,6 +1,7 @@
 // Times from CUPTI's records: whose a record is, what becomes of those that are missing, and that they are those of
 // events where nothing lies between an event and the work that it stands before.
 #include "harness/device/cuda/activity_log.hpp"
+#include "harness/device/cuda/vendor_error.hpp"
 
 #include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
