@@ -9,8 +9,8 @@
 
 #include "launcher/commands/command_line.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include "launcher/commands/help_text.hpp"
 #include "launcher/commands/option_values.hpp"
 #include "launcher/explore/contenders.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "reports/export/command_line_words.hpp"
 
 namespace shardproof::launcher {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launcher/commands/options.hpp"
+#include "launcher/commands/play.hpp"
 
 namespace shardproof::launcher {
 

@@ -5,8 +5,8 @@
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/report_file.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "reports/diff/diff.hpp"
 

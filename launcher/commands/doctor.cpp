@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/diagnosis.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/process/doctor.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "launcher/worker_client/backend.hpp"
 #include "reports/export/terminal.hpp"

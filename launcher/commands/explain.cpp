@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "launcher/commands/commands.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/records.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "reports/explain/explanation.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/merge/rank_stream.hpp"

@@ -10,10 +10,10 @@
 #include "launcher/commands/commands.hpp"
 #include "launcher/explore/exploration.hpp"
 #include "launcher/explore/side_by_side.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/files/output.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/claimed_directory.hpp"
-#include "launcher/run/output.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {

@@ -11,16 +11,14 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/kill_matrix.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/machine.hpp"
-#include "launcher/process/warm_process.hpp"
-#include "launcher/run/claimed_directory.hpp"
 #include "launcher/run/demands.hpp"
+#include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
-#include "launcher/terminal/standard_streams.hpp"
-#include "launcher/worker_client/backend.hpp"
 #include "launcher/worker_client/profile.hpp"
-#include "launcher/worker_client/subject.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/plan.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 #include "launcher/worker_client/profile.hpp"
 #include "launcher/worker_client/subject.hpp"
 #include "reports/export/terminal.hpp"

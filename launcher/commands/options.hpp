@@ -8,46 +8,15 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/commands/play.hpp"
+#include "launcher/explore/exploration.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/run/demands.hpp"
 #include "launcher/run/plan.hpp"
+#include "launcher/run/run.hpp"
+#include "launcher/terminal/terminal.hpp"
 
 namespace shardproof::launcher {
-
-enum class ColorWhen : std::uint8_t { automatic, always, never };
-
-struct TerminalOptions {
-  ColorWhen color = ColorWhen::automatic;
-  bool quiet = false;
-  bool verbose = false;
-};
-
-/// Where a command writes.
-struct OutputOptions {
-  std::filesystem::path directory;  ///< empty: the user named no directory
-  bool overwrite = false;           ///< replace an earlier run in it
-};
-
-/// The user's demands on a run beyond verdicts, and the known failures.
-struct DemandOptions {
-  std::optional<std::size_t> max_skips, max_waivers;
-  std::vector<std::string> require;  ///< clauses
-  std::filesystem::path waivers;     ///< empty: no waivers
-};
-
-/// How a run goes on after ranks ended a world.
-struct Persistence {
-  int retries = 0;    ///< How often to try a case again that ended badly, in a world of such cases.
-  /// The number of worlds that a run may lose to a deadline, or to a rank that cannot go on. A sick machine loses every
-  /// world.
-  int max_hangs = 5;
-};
-
-/// Information about running ranks that the user asked for.
-struct Attention {
-  int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
-  std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
-  /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
-  bool failures = false;
-};
 
 struct RunOptions {
   PlanOptions plan;
@@ -99,34 +68,6 @@ struct DiffOptions {
   std::filesystem::path before, after;
   bool json = false;
   ColorWhen color = ColorWhen::automatic;
-};
-
-struct PlayOptions {
-  std::filesystem::path scenario;
-  PlanOptions plan;  ///< for its one world
-  std::filesystem::path worker;
-  OutputOptions out;  ///< Empty: the command keeps no output.
-  std::filesystem::path trace;  ///< A file for Perfetto. Empty: no file.
-  bool show_plan = false;  ///< Print the compiled steps.
-  std::filesystem::path plan_dot;  ///< A file for Graphviz with the compiled steps. Empty: no file.
-  std::uint64_t ulps = 0;  ///< With two subjects: values may differ by so many units in the last place.
-  bool json = false;
-  TerminalOptions terminal;
-};
-
-struct ExploreOptions {
-  PlanOptions plan;  ///< Its worlds have the sizes in `ranks`. Its subject names two subjects.
-  std::string engine;  ///< The kind of engine for scenarios. Empty: the first kind for which both subjects can play.
-  std::uint64_t seed = 0;
-  std::optional<std::uint64_t> rounds;  ///< empty: until the time is over
-  std::optional<std::chrono::milliseconds> time;
-  std::vector<std::string> left_out;  ///< parts that scenarios do not have
-  std::uint64_t max_differences = 1;
-  std::uint64_t ulps = 0;  ///< values may differ by so many units in the last place
-  std::filesystem::path worker;
-  OutputOptions out;  ///< empty: a new directory under shardproof-out/
-  bool json = false;
-  TerminalOptions terminal;
 };
 
 struct StableOptions {

@@ -5,7 +5,7 @@
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/report_file.hpp"
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "reports/model/report.hpp"
 
 namespace shardproof::launcher {

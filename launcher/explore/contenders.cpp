@@ -17,8 +17,8 @@
 #include "harness/protocol/subject_name.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/machine.hpp"
+#include "launcher/run/preparation.hpp"
 #include "launcher/run/records.hpp"
-#include "launcher/worker_client/backend.hpp"
 #include "reports/export/summary.hpp"
 
 namespace shardproof::launcher {

@@ -10,8 +10,8 @@
 #include "harness/base/json_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/explore/shrinking.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/output.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -13,15 +13,32 @@
 #include <string>
 #include <vector>
 
-#include "launcher/commands/options.hpp"
 #include "launcher/explore/contenders.hpp"
 #include "launcher/explore/side_by_side.hpp"
+#include "launcher/files/claimed_directory.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/signal_watch.hpp"
+#include "launcher/run/plan.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::launcher {
+
+/// The options of `explore`.
+struct ExploreOptions {
+  PlanOptions plan;  ///< Its worlds have the sizes in `ranks`. Its subject names two subjects.
+  std::string engine;  ///< The kind of engine for scenarios. Empty: the first kind for which both subjects can play.
+  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> rounds;  ///< empty: until the time is over
+  std::optional<std::chrono::milliseconds> time;
+  std::vector<std::string> left_out;  ///< parts that scenarios do not have
+  std::uint64_t max_differences = 1;
+  std::uint64_t ulps = 0;  ///< values may differ by so many units in the last place
+  std::filesystem::path worker;
+  OutputOptions out;  ///< empty: a new directory under shardproof-out/
+  bool json = false;
+  TerminalOptions terminal;
+};
 
 /// The part of a difference that shrinking keeps: its strongest aspect, and for verdicts, the two verdicts. From strong
 /// to weak, a difference is:

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "harness/rendezvous/rendezvous_directory.hpp"
-#include "launcher/run/output.hpp"
+#include "launcher/files/output.hpp"
 
 namespace shardproof::launcher {
 

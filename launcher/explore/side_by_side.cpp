@@ -6,13 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "harness/base/json_text.hpp"
 #include "harness/base/rank_list.hpp"
-#include "harness/rendezvous/rendezvous_directory.hpp"
-#include "launcher/launcher.hpp"
-#include "launcher/process/warm_process.hpp"
-#include "launcher/run/claimed_directory.hpp"
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/run/preparation.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/export/traceback.hpp"
 #include "reports/play/play.hpp"
@@ -43,16 +39,6 @@ std::string refusals(const SideBySide& both) {
                         reports::indented(reports::printable(reports::shortened_tracebacks(played.play.why)), "  "));
   }
   return text;
-}
-
-std::string title(const PlayOptions& options, const std::array<Contender, 2>& contenders) {
-  const int ranks = options.plan.ranks.front();
-  return fmt::format("{}: {} rank{}, {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s",
-                     names_text(contenders));
-}
-
-bool was_lost(const DocumentPlay& played) {
-  return played.play.verdict == reports::Verdict::crashed || played.play.verdict == reports::Verdict::hung;
 }
 
 }  // namespace
@@ -129,42 +115,6 @@ Json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders)
     if (!play.ranks.empty()) written["result"] = reports::to_json(play.ranks, both.plays[which].world);
   }
   return json;
-}
-
-int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv) {
-  if (!options.trace.empty())
-    throw CommandError(usage, "--trace with two subjects: a trace is of one; play it on each alone");
-  if (options.show_plan || !options.plan_dot.empty())
-    throw CommandError(
-        usage,
-        fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
-                    options.show_plan ? "--show-plan" : "--plan-dot"));
-  require_kept(options.scenario, options.out);
-  SignalWatch signals;
-  std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
-  for (const Contender& contender : contenders)
-    check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
-
-  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  const bool keeps_runs = !options.out.directory.empty();
-  const ClaimedDirectory claimed(keeps_runs ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
-  const std::filesystem::path& place = claimed.path();
-  prepare(contenders, place, signals);
-  const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
-  const SideBySide both =
-      std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());
-  if (!both.plays[0].skipped.empty() && !both.plays[1].skipped.empty())
-    throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), both.plays[0].skipped));
-
-  if (options.json) {
-    say(dump_document(to_json(both, contenders)) + "\n");
-  } else {
-    Terminal terminal(stdout, options.terminal);
-    terminal.print(title(options, contenders) + "\n" + to_text(both));
-    require_said(terminal.finish());
-  }
-  if (!both.comparison.alike()) return case_failed;
-  return was_lost(both.plays[0]) ? crashed_or_hung : all_passed;
 }
 
 }  // namespace shardproof::launcher

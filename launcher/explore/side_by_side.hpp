@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "launcher/commands/options.hpp"
 #include "launcher/explore/contenders.hpp"
 #include "reports/play/play_difference.hpp"
 
@@ -44,8 +43,5 @@ std::string to_text(const SideBySide& both);
 /// `{alike, …, played: [{subject, version, fault, verdict, why, result}]}`: the comparison, and the output of `play
 /// --json` for each contender.
 nlohmann::ordered_json to_json(const SideBySide& both, const std::array<Contender, 2>& contenders);
-
-/// `shardproof play SCENARIO --subject A,B`.
-int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv);
 
 }  // namespace shardproof::launcher

@@ -9,9 +9,9 @@
 
 #include "harness/base/input_file.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/claimed_directory.hpp"
-#include "launcher/run/output.hpp"
 #include "launcher/run/run.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/export/command_line_words.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/process/small_file.hpp"
+#include "launcher/files/small_file.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {

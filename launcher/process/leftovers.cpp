@@ -16,7 +16,7 @@
 
 #include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/environment.hpp"
-#include "launcher/process/small_file.hpp"
+#include "launcher/files/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {

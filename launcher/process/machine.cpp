@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "launcher/process/small_file.hpp"
+#include "launcher/files/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {

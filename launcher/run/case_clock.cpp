@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
-namespace shardproof::launcher {
+#include "launcher/terminal/duration_text.hpp"
 
-std::string seconds_text(std::chrono::milliseconds time) {
-  return fmt::format("{} s", static_cast<double>(time.count()) / 1000.0);
-}
+namespace shardproof::launcher {
 
 CaseClock::CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chrono::milliseconds joining)
     : plan_(plan),

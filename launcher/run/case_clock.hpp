@@ -50,7 +50,4 @@ class CaseClock {
   std::vector<bool> told_;  ///< by position: the case was reported as slow
 };
 
-/// `0.5 s`
-std::string seconds_text(std::chrono::milliseconds time);
-
 }  // namespace shardproof::launcher

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "harness/base/file_descriptor.hpp"
-#include "launcher/process/small_file.hpp"
+#include "launcher/files/small_file.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -15,7 +15,7 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/control/control_plane.hpp"
-#include "launcher/run/output.hpp"
+#include "launcher/files/output.hpp"
 #include "reports/explain/nccl_calls.hpp"
 
 namespace shardproof::launcher {

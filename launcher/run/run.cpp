@@ -13,16 +13,16 @@
 #include <set>
 
 #include "harness/base/json_text.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/leftovers.hpp"
 #include "launcher/process/machine.hpp"
 #include "launcher/process/poller.hpp"
-#include "launcher/process/rank_processes.hpp"
-#include "launcher/process/warm_process.hpp"
-#include "launcher/run/output.hpp"
+#include "launcher/run/rank_processes.hpp"
 #include "launcher/run/records.hpp"
 #include "launcher/run/trace_files.hpp"
 #include "launcher/run/world.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/merge/merger.hpp"
 

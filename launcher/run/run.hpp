@@ -3,9 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/protocol/run_directory.hpp"
-#include "launcher/commands/options.hpp"
 #include "launcher/process/signal_watch.hpp"
 #include "launcher/run/plan.hpp"
 #include "launcher/terminal/terminal.hpp"
@@ -14,10 +14,26 @@
 
 namespace shardproof::launcher {
 
+/// How a run goes on after ranks ended a world.
+struct Persistence {
+  int retries = 0;    ///< How often to try a case again that ended badly, in a world of such cases.
+  /// The number of worlds that a run may lose to a deadline, or to a rank that cannot go on. A sick machine loses every
+  /// world.
+  int max_hangs = 5;
+};
+
+/// Information about running ranks that the user asked for.
+struct Attention {
+  int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
+  std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
+  /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
+  bool failures = false;
+};
+
 struct RunResult {
   reports::Report report;
   std::string infrastructure_error;  ///< why a world could not do its work; empty: no error
-  std::string output_error;          ///< why an output could not be written; empty: no error
+  std::string output_error;  ///< why an output could not be written; empty: no error
   int interrupted_by = 0;
   bool is_written = false;  ///< report.json is written
 };

@@ -13,8 +13,8 @@
 #include "harness/base/input_file.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/protocol/trace_json.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/output.hpp"
 #include "reports/export/chrome_trace.hpp"
 
 namespace shardproof::launcher {

@@ -16,6 +16,7 @@
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/run/records.hpp"
+#include "launcher/terminal/live_view.hpp"
 
 namespace shardproof::launcher {
 
@@ -32,12 +33,6 @@ struct WorldLaunch {
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
   std::function<void(const std::string&)> print;  ///< Prints whole lines that must be shown. Empty: ignored.
   std::function<void(const std::string&)> notice;  ///< Gets a line about each slow case. Empty: ignored.
-};
-
-/// Shows a world's progress, at most once per `interval`.
-struct LiveView {
-  std::chrono::milliseconds interval{100};
-  std::function<void(const ControlPlane&)> show;
 };
 
 struct WorldOutcome {

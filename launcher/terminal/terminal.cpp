@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "harness/base/utf8.hpp"
-#include "launcher/process/small_file.hpp"
-#include "launcher/run/claimed_directory.hpp"
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/files/small_file.hpp"
+#include "launcher/files/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -16,11 +16,18 @@
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
-#include "launcher/commands/options.hpp"
-#include "launcher/run/world.hpp"
+#include "launcher/terminal/live_view.hpp"
 #include "reports/export/summary.hpp"
 
 namespace shardproof::launcher {
+
+enum class ColorWhen : std::uint8_t { automatic, always, never };
+
+struct TerminalOptions {
+  ColorWhen color = ColorWhen::automatic;
+  bool quiet = false;
+  bool verbose = false;
+};
 
 /// How far a run has come.
 struct RunProgress {

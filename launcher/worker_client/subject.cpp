@@ -176,11 +176,4 @@ ChosenSubject choose_subject(const std::string& asked, const std::filesystem::pa
   return chosen;
 }
 
-Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
-  ChosenSubject chosen = choose_subject(options.subject, worker, signals);
-  options.subject = std::move(chosen.name);
-  options.subject_library = std::move(chosen.library);
-  return std::move(chosen.worker);
-}
-
 }  // namespace shardproof::launcher

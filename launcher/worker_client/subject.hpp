@@ -7,7 +7,6 @@
 
 #include "harness/protocol/case_info.hpp"
 #include "launcher/process/signal_watch.hpp"
-#include "launcher/run/plan.hpp"
 #include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::launcher {
@@ -36,9 +35,6 @@ NamedSubject named_subject(std::string_view asked);
 ///   - usage for a subject or a file that does not exist, with the closest match,
 ///   - infrastructure like `ask_worker`, and if PyTorch is not installed.
 ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
-
-/// The same for the subject in `options`. Writes the subject's name and library into `options`, for plans.
-Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The name in plans of the subject that the user asked for, without a path. Pure. Throws CommandError (usage).
 std::string subject_name(const Listing& listing, const std::string& asked);

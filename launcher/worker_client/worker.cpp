@@ -22,12 +22,12 @@
 #include "harness/base/utf8.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/leftovers.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/process.hpp"
-#include "launcher/run/case_clock.hpp"
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/terminal/duration_text.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {

@@ -1,5 +1,5 @@
 // Which directory a command writes into, which earlier one it may replace, and where the link to the latest run leads.
-#include "launcher/run/claimed_directory.hpp"
+#include "launcher/files/claimed_directory.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "launcher/files/earlier_run.hpp"
+#include "launcher/files/own_files.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/earlier_run.hpp"
-#include "launcher/run/own_files.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/process/doctor.hpp"
+#include "launcher/commands/diagnosis.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -7,9 +7,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <vector>
 
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/machine.hpp"
-#include "launcher/run/output.hpp"
 #include "tests/launcher/refusal.hpp"
 #include "tests/launcher/temporary.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "launcher/explore/side_by_side.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/process/warm_process.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof::launcher;

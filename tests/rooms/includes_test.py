@@ -1,5 +1,6 @@
-"""The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it.
-harness/CMakeLists.txt has the order. ALLOWED says what the other folders may include."""
+"""The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it. So do
+the rooms of the launcher. harness/CMakeLists.txt and launcher/CMakeLists.txt have the orders. ALLOWED says what the
+other folders may include."""
 
 import pathlib
 import re
@@ -7,20 +8,23 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
-ORDER = [
-    folder
-    for folder in re.findall(
-        r"^add_subdirectory\((.+)\)$", (ROOT / "harness/CMakeLists.txt").read_text(encoding="utf-8"), re.M
-    )
-    if "/" not in folder
-]
+
+
+def order_of(folder):
+    """The rooms in a folder, in the order of its CMakeLists.txt."""
+    lists = (ROOT / folder / "CMakeLists.txt").read_text(encoding="utf-8")
+    return [room for room in re.findall(r"^add_subdirectory\((.+)\)$", lists, re.M) if "/" not in room]
+
+
+ORDER = order_of("harness")
+LAUNCHER_ORDER = order_of("launcher")
 PUBLIC = "shardproof"  # the headers for users: <shardproof.hpp>, <shardproof/play.hpp>
 # shardproof::main is linked without these rooms.
 HEAVY = {"device", "scenario", "subject", "player", "faults"}
 # No suite includes an engine or a fault. Only `worker` sees everything.
 ALLOWED = {
     "reports": ["reports", *(f"harness/{room}" for room in ("base", "protocol", "trace"))],
-    "launcher": ["launcher", "reports", *(f"harness/{room}" for room in ("base", "protocol", "control", "rendezvous"))],
+    "launcher": ["reports", *(f"harness/{room}" for room in ("base", "protocol", "control", "rendezvous"))],
     "fixtures/engines": [
         "fixtures/engines",
         *(f"harness/{room}" for room in ORDER[:ORDER.index("player")] if room not in ("world", "cases")),
@@ -34,8 +38,11 @@ SOURCES = (".cpp", ".hpp", ".h", ".cu")
 
 
 def allowed(file):
-    """The folders that a file may include from."""
+    """The folders that a file may include from, and single files."""
     folder, room, *rest = file.split("/")
+    if folder == "launcher":
+        before = LAUNCHER_ORDER[:LAUNCHER_ORDER.index(room) + 1] if rest else LAUNCHER_ORDER
+        return [*ALLOWED[folder], "launcher/launcher.hpp", *(f"launcher/{each}" for each in before)]
     if folder != "harness":
         return ALLOWED[folder if folder in ALLOWED else f"{folder}/{room}"]
     if not rest or room == PUBLIC:
@@ -47,7 +54,7 @@ def allowed(file):
 def forbidden(file, text):
     """The includes of a file that are forbidden in its room."""
     return [path for path in re.findall(r'^\s*#\s*include "([^"]+/[^"]+)"', text, re.M)
-            if not any(path.startswith(f"{folder}/") for folder in allowed(file))]
+            if not any(path == place or path.startswith(f"{place}/") for place in allowed(file))]
 
 
 class Includes(unittest.TestCase):
@@ -77,17 +84,24 @@ class Includes(unittest.TestCase):
             forbidden("reports/diff/diff.cpp", '#include "launcher/run/run.hpp"'), ["launcher/run/run.hpp"]
         )
         self.assertEqual(
+            forbidden("launcher/run/run.cpp", '#include "launcher/launcher.hpp"\n#include "launcher/commands/run.hpp"'),
+            ["launcher/commands/run.hpp"],
+        )
+        self.assertEqual(
             forbidden("worker/main.cpp", '#include "launcher/run/run.hpp"\n#include "fixtures/engines/reference.hpp"'),
             ["launcher/run/run.hpp"],
         )
 
     def test_every_room_has_a_place_in_the_order(self):
-        folders = [folder.name for folder in (ROOT / "harness").iterdir() if folder.is_dir()]
-        self.assertEqual(sorted(ORDER), sorted(room for room in folders if room != PUBLIC))
+        for place, order in (("harness", ORDER), ("launcher", LAUNCHER_ORDER)):
+            rooms = [folder.name for folder in (ROOT / place).iterdir() if folder.is_dir() and folder.name != PUBLIC]
+            self.assertEqual(sorted(order), sorted(rooms))
 
     def test_the_guide_has_the_rooms_in_their_order(self):
         guide = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         self.assertEqual(re.findall(r"^\| `(\w+)` \|.*\| \[`", guide, re.M), ORDER)
+        launcher = re.search(r"^\| `launcher` \|(.*)\|$", guide, re.M)[1]
+        self.assertEqual(re.findall(r"`(\w+)`", launcher), LAUNCHER_ORDER)
 
     def test_no_file_has_an_include_that_is_forbidden_in_its_room(self):
         files = [

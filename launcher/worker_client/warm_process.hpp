@@ -16,7 +16,6 @@
 #include "launcher/process/leftovers.hpp"
 #include "launcher/process/process.hpp"
 #include "launcher/process/signal_watch.hpp"
-#include "launcher/run/plan.hpp"
 #include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::launcher {
@@ -69,12 +68,5 @@ class WarmProcess {
   std::vector<std::string> warnings_;
   std::string useless_;  ///< why it makes no more copies; empty: it does
 };
-
-/// Starts a warm process for these options, if their subject uses one. Shows the user the subject's warnings. Ranks
-/// under the NCCL tap are not copies: the tap has to be loaded before their program.
-///
-/// The caller calls this before the first rank of a run. `log` is in the run's directory. The worker's runtime keeps
-/// its cache in `cache`, in the same folder.
-void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals);
 
 }  // namespace shardproof::launcher

@@ -1,4 +1,4 @@
-#include "launcher/process/doctor.hpp"
+#include "launcher/commands/diagnosis.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,9 +15,9 @@
 #include <tuple>
 #include <utility>
 
+#include "launcher/files/small_file.hpp"
 #include "launcher/process/gpus.hpp"
 #include "launcher/process/machine.hpp"
-#include "launcher/process/small_file.hpp"
 #include "launcher/run/evidence.hpp"
 #include "launcher/worker_client/subject.hpp"
 

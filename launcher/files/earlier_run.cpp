@@ -1,4 +1,4 @@
-#include "launcher/run/earlier_run.hpp"
+#include "launcher/files/earlier_run.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 #include "harness/base/input_file.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/protocol/run_directory.hpp"
-#include "launcher/process/small_file.hpp"
-#include "launcher/run/output.hpp"
-#include "launcher/run/own_files.hpp"
+#include "launcher/files/output.hpp"
+#include "launcher/files/own_files.hpp"
+#include "launcher/files/small_file.hpp"
 #include "reports/model/report.hpp"
 
 namespace shardproof::launcher {

@@ -1,4 +1,4 @@
-#include "launcher/process/small_file.hpp"
+#include "launcher/files/small_file.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "launcher/process/warm_process.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "harness/protocol/environment.hpp"
+#include "launcher/files/output.hpp"
+#include "launcher/files/small_file.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/poller.hpp"
-#include "launcher/process/small_file.hpp"
-#include "launcher/run/output.hpp"
-#include "launcher/terminal/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -134,16 +134,6 @@ void WarmProcess::tell_end() {
   const std::string words = last_words(log_);
   throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end),
                            words.empty() ? "" : ":\n", words, see(log_)));
-}
-
-void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
-  if (!worker.cache_variable.empty())
-    worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
-  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
-  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
-  const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
-  worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
-  worker.started.push_back(worker.warm->pid());
 }
 
 }  // namespace shardproof::launcher

@@ -1,4 +1,4 @@
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/files/standard_streams.hpp"
 
 #include <fmt/format.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "launcher/process/rank_processes.hpp"
+#include "launcher/run/rank_processes.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "harness/protocol/environment.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/leftovers.hpp"
-#include "launcher/process/warm_process.hpp"
-#include "launcher/run/output.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 
 namespace shardproof::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/run/claimed_directory.hpp"
+#include "launcher/files/claimed_directory.hpp"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -18,10 +18,10 @@
 
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
+#include "launcher/files/earlier_run.hpp"
+#include "launcher/files/output.hpp"
+#include "launcher/files/own_files.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/earlier_run.hpp"
-#include "launcher/run/output.hpp"
-#include "launcher/run/own_files.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/run/own_files.hpp"
+#include "launcher/files/own_files.hpp"
 
 #include <fnmatch.h>
 

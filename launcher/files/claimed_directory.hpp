@@ -8,9 +8,14 @@
 
 #include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/run_directory.hpp"
-#include "launcher/commands/options.hpp"
 
 namespace shardproof::launcher {
+
+/// Where a command writes.
+struct OutputOptions {
+  std::filesystem::path directory;  ///< empty: the user named no directory
+  bool overwrite = false;  ///< replace an earlier run in it
+};
 
 class ClaimedDirectory {
  public:

@@ -1,4 +1,4 @@
-#include "launcher/run/output.hpp"
+#include "launcher/files/output.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-#include "launcher/terminal/standard_streams.hpp"
+#include "launcher/files/standard_streams.hpp"
 
 namespace shardproof::launcher {
 namespace {

@@ -1,0 +1,65 @@
+#include "launcher/run/preparation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "launcher/launcher.hpp"
+#include "launcher/process/home.hpp"
+#include "launcher/worker_client/backend.hpp"
+#include "launcher/worker_client/subject.hpp"
+#include "launcher/worker_client/warm_process.hpp"
+
+namespace shardproof::launcher {
+namespace {
+
+void find_backend(PlanOptions& options) {
+  if (!options.backend.empty()) {
+    options.backend = named_backend(options.backend);
+    return;
+  }
+  options.backend = built_backend();
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(options.backend, unknown)) return;
+  const OptionalPart part{.name = "the GPU backend", .target = "shardproof_cuda", .file = options.backend};
+  throw CommandError(infrastructure,
+                     fmt::format("--device {}: {}", options.device, why_missing(part, launcher_home())));
+}
+
+}  // namespace
+
+Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
+  ChosenSubject chosen = choose_subject(options.subject, worker, signals);
+  options.subject = std::move(chosen.name);
+  options.subject_library = std::move(chosen.library);
+  return std::move(chosen.worker);
+}
+
+void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals) {
+  if (options.device != cuda_device) return;
+  find_backend(options);
+  GpuSupply supply{.listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus};
+  if (supply.listing.gpus.empty())
+    throw CommandError(infrastructure,
+                       fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));
+  if (options.times == cupti_times && !supply.listing.why_no_records.empty())
+    throw CommandError(infrastructure, fmt::format("--times {}: {}", options.times, supply.listing.why_no_records));
+  supply.listing.gpus = choose_gpus(supply.listing.gpus, options.gpus);
+  options.supply = std::move(supply);
+}
+
+void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
+  if (!worker.cache_variable.empty())
+    worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
+  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
+  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
+  const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
+  worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+  worker.started.push_back(worker.warm->pid());
+}
+
+}  // namespace shardproof::launcher
