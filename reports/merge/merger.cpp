@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <initializer_list>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -35,21 +34,43 @@ std::string describe(const Ending& ending) {
   return sentence;
 }
 
-bool died_by_itself(const Ending& ending) {
-  return ending.how == Ending::How::signalled || ending.how == Ending::How::overran ||
-         ending.how == Ending::How::not_started ||
-         (ending.how == Ending::How::exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
+/// The launcher's text about an overdue rank says where the rank was.
+bool says_where(const Ending& ending) { return ending.how == Ending::How::overran && !ending.text.empty(); }
+
+/// A name that several measurements have: the first in the order of names.
+std::optional<std::string_view> name_measured_twice(const StreamedCase& streamed) {
+  std::vector<std::string_view> names;
+  for (const event::Measured& measured : streamed.measurements) names.push_back(measured.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  return twice == names.end() ? std::nullopt : std::optional(*twice);
 }
 
-/// Whether a case was cut short by the end of its run: its ranks' outcomes say nothing about the case.
-bool is_cut_short(std::span<const RankOutcome> ranks) {
-  const auto has = [&](std::initializer_list<Outcome> any_of) {
-    return std::any_of(ranks.begin(), ranks.end(), [&](const RankOutcome& rank) {
-      return std::ranges::find(any_of, rank.outcome) != any_of.end();
-    });
-  };
-  return has({Outcome::released, Outcome::missing}) &&
-         !has({Outcome::failed, Outcome::error, Outcome::crashed, Outcome::hung});
+FactSet<StreamFact> facts_of(const StreamedCase& streamed) {
+  FactSet<StreamFact> facts;
+  const bool has_failed =
+      streamed.failures_left_out > 0 ||
+      std::ranges::any_of(streamed.failures, [](const auto& failure) { return !failure.macro.empty(); });
+  facts.add(StreamFact::failed_assertion, has_failed);
+  facts.add(StreamFact::exception, !has_failed && !streamed.failures.empty());
+  facts.add(StreamFact::measured_twice, name_measured_twice(streamed).has_value());
+  if (!streamed.ended) return facts;
+  facts.add(StreamFact::ended);
+  facts.add(StreamFact::passed, streamed.ended->outcome == Outcome::passed);
+  facts.add(StreamFact::skipped, streamed.ended->outcome == Outcome::skipped);
+  return facts.add(StreamFact::released, streamed.ended->outcome == Outcome::released);
+}
+
+FactSet<EndingFact> facts_of(const Ending& ending) {
+  FactSet<EndingFact> facts;
+  facts.add(EndingFact::overran, ending.how == Ending::How::overran);
+  facts.add(EndingFact::signalled, ending.how == Ending::How::signalled);
+  facts.add(EndingFact::exited, ending.how == Ending::How::exited);
+  facts.add(EndingFact::stopped, ending.how == Ending::How::stopped);
+  facts.add(EndingFact::code_0, ending.code == 0);
+  facts.add(EndingFact::refusal, is_refusal(ending));
+  facts.add(EndingFact::cause, ending.is_cause);
+  return facts.add(EndingFact::unrecorded, ending.position < 0);
 }
 
 bool earlier(const Failure& a, const Failure& b) {
@@ -108,7 +129,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
     if (i < planned && plan.cases[i] == at(i).info.id) continue;
     world.defects.push_back(fmt::format("position {} of the plan is {}, not \"{}\"", i,
                                         i < planned ? "\"" + plan.cases[i] + "\"" : "missing", at(i).info.id));
-    positions_[i].different_case = true;
+    positions_[i].ranks_differ = true;
   }
 
   endings_.assign(size, std::nullopt);
@@ -123,15 +144,15 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
       endings_[rank] = std::move(ending);
     }
   }
-  somebody_died_ = std::any_of(endings_.begin(), endings_.end(),
-                               [](const auto& ending) { return ending && died_by_itself(*ending); });
-  interrupted_ = !somebody_died_ && std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) {
+  a_rank_died_ = std::any_of(endings_.begin(), endings_.end(),
+                             [](const auto& ending) { return ending && died_by_itself(*ending); });
+  interrupted_ = !a_rank_died_ && std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) {
     return ending && ending->how == Ending::How::interrupted;
   });
-  never_began_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
+  none_started_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
     return ending && ending->how == Ending::How::not_started && ending->text == endings_.front()->text;
   });
-  if (never_began_) world.defects.push_back("none of its ranks was started: " + endings_.front()->text);
+  if (none_started_) world.defects.push_back("none of its ranks was started: " + endings_.front()->text);
   const auto is_foreign = [](const auto& ending) { return ending && ending->how == Ending::How::foreign; };
   const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
   for (auto& ending : endings_) {
@@ -198,7 +219,7 @@ void Merger::add(RankStream stream) {
     }
     if (position < next) {
       defect(rank, fmt::format("ran position {} again", position));
-      set(rank, position, Outcome::missing, "ran it twice");
+      set(rank, position, outcome_by_stream(facts_of(streamed).add(StreamFact::repeated)), "ran it twice");
       break;
     }
     take_case(streamed, rank, position);
@@ -240,43 +261,25 @@ std::string Merger::why_untrusted(const RankStream& stream, int rank) {
 void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   auto& result = at(position);
   auto& place = positions_[position];
+  auto facts = facts_of(streamed);
   if (streamed.started.id != result.info.id) {
-    place.different_case = true;
-    set(rank, position, Outcome::missing, fmt::format("ran \"{}\" instead", streamed.started.id));
-    return;
+    place.ranks_differ = true;
+    const auto outcome = outcome_by_stream(facts.add(StreamFact::other_case));
+    return set(rank, position, outcome, fmt::format("ran \"{}\" instead", streamed.started.id));
   }
-  const bool has_failed =
-      streamed.failures_left_out > 0 || std::any_of(streamed.failures.begin(), streamed.failures.end(),
-                                                    [](const auto& failure) { return !failure.macro.empty(); });
-  const bool has_thrown = !has_failed && !streamed.failures.empty();
-  const bool was_released = streamed.ended && streamed.ended->outcome == Outcome::released;
-  take_failures(result, streamed, rank, was_released);
-  if (!streamed.ended) {
-    take_measurements(result, place, streamed, rank, false);
-    return set(rank, position, Outcome::missing, "its stream stops inside this case");
-  }
+  const auto reported = streamed.ended ? streamed.ended->outcome : Outcome::missing;
+  const auto outcome = outcome_by_stream(facts, reported);
+  take_failures(result, streamed, rank, reported == Outcome::released);
+  take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
+  if (!streamed.ended) return set(rank, position, outcome, "its stream stops inside this case");
 
   auto& ended = *streamed.ended;
-  auto outcome = ended.outcome;
   auto reason = std::move(ended.reason);
-  const bool claims_innocence =
-      outcome == Outcome::passed || outcome == Outcome::skipped || outcome == Outcome::released;
-  if (claims_innocence && has_failed) outcome = Outcome::failed;
-  // The release itself is an exception that passes through the body.
-  if (claims_innocence && has_thrown && !was_released) outcome = Outcome::error;
   if (outcome == Outcome::released && reason.empty() && ended.culprit >= 0)
     reason = fmt::format("left because of rank {}", ended.culprit);
-
-  auto names = streamed.measurements;
-  std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto twice =
-      std::adjacent_find(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
-  if (twice != names.end() && outcome == Outcome::passed) {
-    outcome = Outcome::error;
-    reason = fmt::format("measured \"{}\" twice", twice->name);
-  }
-  take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
-
+  const bool is_exception = facts.has_all({StreamFact::exception});
+  if (outcome == Outcome::error && reported == Outcome::passed && !is_exception)
+    reason = fmt::format("measured \"{}\" twice", *name_measured_twice(streamed));
   if (outcome == Outcome::skipped && result.skipped_by < 0 && ended.culprit < plan_.size)
     result.skipped_by = std::max(ended.culprit, -1);
   if (outcome == Outcome::skipped) result.unclaimed = result.unclaimed || ended.unclaimed;
@@ -315,7 +318,7 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
     return;
   }
   const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
-    position.different_case = true;
+    position.ranks_differ = true;
     result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same",
                                        name, there, position.measured_by, here, rank));
   };
@@ -341,75 +344,60 @@ void Merger::take_measurements(CaseResult& result, Position& position, const Str
 
 void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside) {
   const auto& recorded = endings_[static_cast<std::size_t>(rank)];
-  const bool is_last = first_unended >= positions_.size();
   if (!recorded) return defect(rank, "has no recorded ending");
-  const auto& ending = *recorded;
+  const Ending& ending = *recorded;
+  const bool is_recorded = ending.position >= 0;
+  const auto position = is_recorded ? static_cast<std::size_t>(ending.position) : first_unended;
+  const bool is_in_plan = position < positions_.size();
+  const bool is_open = is_inside && position == first_unended;
+
+  auto facts = facts_of(ending);
+  facts.add(EndingFact::a_rank_died, a_rank_died_).add(EndingFact::last_line_cut, stream.truncated);
+  if (is_inside && !is_open) decide_by_ending(ending, first_unended, FactSet(facts).add(EndingFact::open));
+  facts.add(EndingFact::recorded, is_recorded).add(EndingFact::between_cases, !is_inside && !is_recorded);
+  facts.add(EndingFact::open, is_open).add(EndingFact::open_elsewhere, is_inside && !is_open);
+  facts.add(EndingFact::was_released,
+            is_recorded && is_in_plan && outcome_of(rank, position).outcome == Outcome::released);
+  const auto outcome = decide_by_ending(ending, position, facts);
+
+  if (facts.has_all({EndingFact::stopped, EndingFact::between_cases}) && is_in_plan)
+    positions_[position].waiting.push_back(rank);
   switch (ending.how) {
     case Ending::How::not_started:
-      if (!never_began_) defect(rank, describe(ending));
+      if (!none_started_) defect(rank, describe(ending));
       return;
     case Ending::How::foreign:
       if (stream.start && !stream.complete && stream.defect.empty())
         defect(rank, "has a stream without an end, and nobody saw how its process ended");
       return;
     case Ending::How::interrupted: return;
-    case Ending::How::stopped: {
-      if (!somebody_died_) defect(rank, describe(ending) + ", but none of its world died");
-      const auto position = ending.position >= 0 ? static_cast<std::size_t>(ending.position) : first_unended;
-      if (position >= positions_.size()) return;
-      if (is_inside || ending.position >= 0) {
-        set(rank, position, Outcome::released, describe(ending));
-      } else {
-        positions_[position].waiting.push_back(rank);
-      }
+    case Ending::How::stopped:
+      if (!a_rank_died_) defect(rank, describe(ending) + ", but none of its world died");
       return;
-    }
     case Ending::How::exited:
-      // A process that left in order has flushed its lines. A cut-off line then means a full disk, not an exit inside
-      // the case.
-      if (ending.code == 0 && (!is_inside || stream.truncated) && ending.position < 0 && !ending.is_cause) {
-        if (stream.start && stream.defect.empty() && !stream.complete)
-          defect(rank, "exited with code 0, but its stream has no end");
-        if (stream.complete && !is_last && !somebody_died_) {
-          defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
-        }
-        return;
-      }
-      break;
+      if (outcome == Outcome::missing) return defect(rank, "could not join or stay in its world: " + describe(ending));
+      if (outcome || ending.code != 0 || is_recorded) break;
+      if (stream.start && stream.defect.empty() && !stream.complete)
+        defect(rank, "exited with code 0, but its stream has no end");
+      if (stream.complete && is_in_plan && !a_rank_died_)
+        defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
+      return;
     case Ending::How::signalled:
     case Ending::How::overran: break;
   }
-  apply_death(ending, rank, first_unended, is_inside);
+  if (outcome && !is_in_plan && !is_inside)
+    defect(rank, describe(ending) + (says_where(ending) ? "" : " after its last case"));
 }
 
-void Merger::apply_death(const Ending& ending, int rank, std::size_t first_unended, bool is_inside) {
-  const bool is_exit = ending.how == Ending::How::exited;
-  const auto named = static_cast<std::size_t>(std::max<std::int64_t>(ending.position, 0));
-  const bool is_named_open = ending.position >= 0 && named >= first_unended;
-  if (is_exit && !is_inside && !is_named_open) {
-    // The rank left because of another rank. Its launcher's record of its position may be older than its stream.
-    if (somebody_died_ && !ending.is_cause &&
-        (ending.position < 0 || named >= positions_.size() || outcome_of(rank, named).outcome == Outcome::released))
-      return;
-    if (is_refusal(ending)) {
-      if (first_unended < positions_.size()) set(rank, first_unended, Outcome::missing, describe(ending));
-      return defect(rank, "could not join or stay in its world: " + describe(ending));
-    }
-  }
-  const auto outcome = ending.how == Ending::How::overran ? Outcome::hung : Outcome::crashed;
-  const auto position = ending.position >= 0 ? named : first_unended;
-  // The launcher's text about an overdue rank says where the rank was.
-  const bool says_where = ending.how == Ending::How::overran && !ending.text.empty();
-  if (is_inside) set(rank, first_unended, outcome, describe(ending) + (says_where ? "" : " inside this case"));
-  if (position >= positions_.size()) {
-    if (!is_inside) defect(rank, describe(ending) + (says_where ? "" : " after its last case"));
-    return;
-  }
-  if (is_inside && position == first_unended) return;
-  set(rank, position, outcome,
-      describe(ending) + (says_where             ? ""
-                          : ending.position >= 0 ? " inside this case"
-                                                 : " before this case"));
+std::optional<Outcome> Merger::decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts) {
+  const auto outcome = outcome_by_ending(facts);
+  if (!outcome || position >= positions_.size()) return outcome;
+  const bool is_death = outcome == Outcome::crashed || outcome == Outcome::hung;
+  const bool is_between = facts.has_all({EndingFact::between_cases});
+  const std::string_view where = is_between ? " before this case" : " inside this case";
+  set(ending.rank, position, *outcome,
+      fmt::format("{}{}", describe(ending), is_death && !says_where(ending) ? where : ""));
+  return outcome;
 }
 
 void Merger::set(int rank, std::size_t position, Outcome outcome, std::string reason) {
@@ -430,7 +418,7 @@ std::size_t Merger::answered() const {
   std::size_t count = positions_.size();
   const auto says_nothing = [&](std::size_t i) {
     const auto& ranks = report_.cases[first_case_ + i].ranks;
-    return !positions_[i].different_case &&
+    return !positions_[i].ranks_differ &&
            std::ranges::all_of(ranks, [](const RankOutcome& rank) { return rank.outcome == Outcome::missing; });
   };
   while (count > 0 && says_nothing(count - 1)) --count;
@@ -458,15 +446,15 @@ std::span<const CaseResult> Merger::close_world() {
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     auto& result = at(i);
     auto& place = positions_[i];
-    const auto begun = [](const RankOutcome& rank) {
+    const bool began = std::ranges::any_of(result.ranks, [](const RankOutcome& rank) {
       return rank.outcome != Outcome::missing && rank.outcome != Outcome::skipped;
-    };
-    if (std::any_of(result.ranks.begin(), result.ranks.end(), begun)) {
-      for (const int rank : place.waiting)
-        set(rank, i, Outcome::released, describe(*endings_[static_cast<std::size_t>(rank)]));
-    }
-    result.verdict = interrupted_ && is_cut_short(result.ranks) ? Verdict::not_run : decide(result.ranks);
-    if (place.different_case) result.verdict = std::max(result.verdict, Verdict::disagreed);
+    });
+    FactSet stopped_before{EndingFact::stopped, EndingFact::unrecorded, EndingFact::between_cases};
+    stopped_before.add(EndingFact::another_began, began);
+    for (const int rank : place.waiting) decide_by_ending(*endings_[static_cast<std::size_t>(rank)], i, stopped_before);
+    FactSet<CaseFact> facts;
+    facts.add(CaseFact::ranks_differ, place.ranks_differ).add(CaseFact::interrupted, interrupted_);
+    result.verdict = decide(result.ranks, facts);
     if (result.verdict == Verdict::disagreed) {
       std::vector<int> silent;
       for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {

@@ -1,23 +1,12 @@
 // Merges the streams of ranks and the endings of their processes into a report. Holds one rank's stream in memory at a
 // time. Runs and `merge` use it. Pure.
 //
-// A rank's evidence of a case becomes its outcome by these rules:
+// The rules by which evidence becomes outcomes and verdicts are in outcome_rules.hpp. The merger decides what is evidence:
 //   1. A stream counts only if its first line has this rank, world size, nonce and protocol. It must also have the
 //      suite version and build of the first stream that counts. Else every case is `missing` on this rank.
-//   2. A case that the stream ended has the outcome in the stream. There are three exceptions. A case with a failed
-//      assertion is `failed`, whatever its end says. A case with another id than the plan's is `missing` on this rank,
-//      and the case is `disagreed`. A pass that measures a name twice is an `error`.
-//   3. The process's ending outranks the stream. A rank died if it ended by a signal, its deadline, a nonzero exit, an
-//      exit inside a case, or an exit that ended its world. Such a rank is `crashed` (deadline: `hung`) in the case
-//      that its launcher recorded, and in the case that its stream left open. A rank that died outside any case is
-//      `crashed` or `hung` in the first case that it has not ended.
-//   4. A rank that was stopped because of another rank is `released` there.
-//   5. Some exits outside a case are consequences, and the case is `missing`. They are exits with the codes for usage
-//      (2) and infrastructure (3), and any nonzero exit in a world where another rank died first.
-//   6. All else is `missing`: a pass needs evidence from every rank.
-//   7. A rank may report why all ranks of its world left early. It then answers for no later case, however its process
+//   2. A rank may report why all ranks of its world left early. It then answers for no later case, however its process
 //      ended afterwards.
-//   8. In a world that was interrupted, a case that was cut short is `not_run`.
+//   3. A plan with another case than the launcher's at a position counts as a rank that ran another case there.
 //
 // The world gets a sentence about each defect.
 #pragma once
@@ -31,6 +20,7 @@
 
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "reports/merge/outcome_rules.hpp"
 #include "reports/merge/rank_stream.hpp"
 #include "reports/model/report.hpp"
 
@@ -87,7 +77,7 @@ class Merger {
     std::string suite_version, build;
   };
   struct Position {
-    bool different_case = false;
+    bool ranks_differ = false;
     int measured_by = -1;  ///< The first passed rank. Other ranks' measurements are compared with its own. -1: none.
     std::vector<int> waiting;  ///< Ranks that were stopped before it. They are released if another rank began it.
   };
@@ -96,8 +86,10 @@ class Merger {
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
   void take_failures(CaseResult& result, StreamedCase& streamed, int rank, bool released);
   void take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank, bool passed);
+  /// `first_unended` is the first position that the rank has not ended. `is_inside`: its stream stops inside this case.
   void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);
-  void apply_death(const Ending& ending, int rank, std::size_t first_unended, bool is_inside);
+  /// Applies the rules of endings to the rank's case, if the plan has this position. Returns the outcome, as the rules.
+  std::optional<Outcome> decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts);
   CaseResult& at(std::size_t position) { return report_.cases[first_case_ + position]; }
   void put_in_order();
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
@@ -122,10 +114,10 @@ class Merger {
   std::vector<std::optional<Ending>> endings_;  ///< by rank
   std::optional<Identity> identity_;
   int next_rank_ = 0;
-  bool somebody_died_ = false;
+  bool a_rank_died_ = false;
   bool interrupted_ = false;  ///< by the user, and no rank died by itself
   std::string cut_short_;
-  bool never_began_ = false;  ///< no rank was started, all for the same reason
+  bool none_started_ = false;  ///< no rank was started, all for the same reason
 };
 
 }  // namespace shardproof::reports

@@ -1,10 +1,9 @@
-// The verdict of a case, from the outcomes of all its ranks. Pure.
+// Verdict is the result of a case. `merge/outcome_rules.hpp` decides it from the outcomes of all ranks. Pure.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -31,19 +30,5 @@ struct RankOutcome {
   std::uint64_t assertions = 0;
   friend bool operator==(const RankOutcome&, const RankOutcome&) = default;
 };
-
-/// Decides a case's verdict. A rank *began* the case if it passed, failed, had an error or was released. A rank *ended
-/// it itself* if it passed, failed or had an error. The verdict is the first that applies:
-///   - crashed: some rank crashed.
-///   - hung: some rank hung.
-///   - disagreed: some rank has no evidence of the case while another began it, or some rank skipped it while another
-///     ended it itself.
-///   - failed: some rank failed.
-///   - error: some rank had an error, or passed without an assertion. Or some rank was released although no other rank
-///     failed, had an error, hung, crashed or skipped: a release without a culprit explains nothing.
-///   - not_run: some rank has no evidence (so no rank began the case), or there is no rank at all.
-///   - skipped: some rank skipped. The others skipped too, or were released by it.
-///   - passed: every rank passed, each with at least one assertion.
-Verdict decide(std::span<const RankOutcome> ranks);
 
 }  // namespace shardproof::reports

@@ -1,4 +1,4 @@
-#include "reports/model/verdict.hpp"
+#include "reports/merge/outcome_rules.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
