@@ -173,7 +173,7 @@ void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& 
   merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
   if (remains.flight) merger.explain(*remains.flight);
   for (const std::string& defect : remains.defects) merger.add_defect(defect);
-  if (const auto kept = read_nccl_records(directory)) merger.tell_nccl(tell(*kept, directory, plan.size));
+  if (const auto kept = read_nccl_records(directory)) merger.add_nccl_calls(tell(*kept, directory, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "reports/explain/explanation.hpp"
@@ -71,10 +69,6 @@ FactSet<EndingFact> facts_of(const Ending& ending) {
   facts.add(EndingFact::refusal, is_refusal(ending));
   facts.add(EndingFact::cause, ending.is_cause);
   return facts.add(EndingFact::unrecorded, ending.position < 0);
-}
-
-bool earlier(const Failure& a, const Failure& b) {
-  return std::pair(a.assertion.monotonic_ns, a.rank) < std::pair(b.assertion.monotonic_ns, b.rank);
 }
 
 std::string join_ranks(const std::vector<int>& ranks) {
@@ -178,8 +172,8 @@ void Merger::explain(const FlightSnapshot& flight) {
   world.explanation = reports::explain(plan_, world.endings, &flight);
 }
 
-void Merger::tell_nccl(std::vector<std::string> sentences) {
-  if (!is_open_) throw std::logic_error("Merger::tell_nccl: no world is open");
+void Merger::add_nccl_calls(std::vector<std::string> sentences) {
+  if (!is_open_) throw std::logic_error("Merger::add_nccl_calls: no world is open");
   report_.worlds.back().nccl = std::move(sentences);
 }
 
@@ -269,8 +263,9 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   }
   const auto reported = streamed.ended ? streamed.ended->outcome : Outcome::missing;
   const auto outcome = outcome_by_stream(facts, reported);
-  take_failures(result, streamed, rank, reported == Outcome::released);
-  take_measurements(result, place, streamed, rank, outcome == Outcome::passed);
+  add_failures(result, streamed, rank, reported == Outcome::released);
+  if (!place.measurements.add(result, streamed, rank, outcome == Outcome::passed, plan_.device))
+    place.ranks_differ = true;
   if (!streamed.ended) return set(rank, position, outcome, "its stream stops inside this case");
 
   auto& ended = *streamed.ended;
@@ -288,58 +283,6 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   result.assertions += ended.assertions;
   if (result.combined.empty()) result.combined = ended.combined;
   result.duration_ns = std::max(result.duration_ns, ended.duration_ns);
-}
-
-void Merger::take_failures(CaseResult& result, StreamedCase& streamed, int rank, bool released) {
-  result.failures_left_out += streamed.failures_left_out;
-  for (auto& failure : streamed.failures) {
-    if (released && failure.macro.empty()) continue;
-    result.failures.push_back({rank, std::move(failure)});
-  }
-  // Keeps at most twice as many, so that a thousand failing ranks cost only a few sorts.
-  if (result.failures.size() > 2 * failures_kept) {
-    std::stable_sort(result.failures.begin(), result.failures.end(), earlier);
-    result.failures_left_out += result.failures.size() - failures_kept;
-    result.failures.resize(failures_kept);
-  }
-}
-
-void Merger::take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank,
-                               bool passed) {
-  if (!passed || position.measured_by < 0) {
-    if (passed) {
-      position.measured_by = rank;
-      result.measurements.clear();
-    } else if (position.measured_by >= 0) {
-      return;
-    }
-    for (const auto& measured : streamed.measurements)
-      result.measurements.try_emplace(measured.name, Measurement{measured.value, measured.unit});
-    return;
-  }
-  const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
-    position.ranks_differ = true;
-    result.notes.push_back(fmt::format("measurement {}: {} on rank {}, {} on rank {}; every rank must measure the same",
-                                       name, there, position.measured_by, here, rank));
-  };
-  for (const auto& measured : streamed.measurements) {
-    const Measurement here{measured.value, measured.unit};
-    const auto there = result.measurements.find(measured.name);
-    if (there == result.measurements.end()) {
-      differs(measured.name, to_text(here), "none");
-    } else if (!is_exact(plan_.device, measured.unit) && there->second.unit == here.unit) {
-      there->second.value = std::max(there->second.value, here.value);  // the user waits for the slowest rank
-    } else if (!(there->second == here)) {
-      differs(measured.name, to_text(here), to_text(there->second));
-    }
-  }
-  if (streamed.measurements.size() < result.measurements.size()) {
-    for (const auto& [name, there] : result.measurements) {
-      const auto same = [&wanted = name](const event::Measured& measured) { return measured.name == wanted; };
-      if (std::none_of(streamed.measurements.begin(), streamed.measurements.end(), same))
-        differs(name, "none", to_text(there));
-    }
-  }
 }
 
 void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside) {
@@ -462,11 +405,7 @@ std::span<const CaseResult> Merger::close_world() {
       }
       if (!silent.empty()) result.notes.push_back("no evidence from " + join_ranks(silent));
     }
-    std::stable_sort(result.failures.begin(), result.failures.end(), earlier);
-    if (result.failures.size() > failures_kept) {
-      result.failures_left_out += result.failures.size() - failures_kept;
-      result.failures.resize(failures_kept);
-    }
+    keep_first_failures(result);
   }
   is_open_ = false;
   const auto own = std::span(report_.cases).subspan(first_case_);
@@ -475,53 +414,11 @@ std::span<const CaseResult> Merger::close_world() {
   return own;
 }
 
-void Merger::put_in_order() {
-  std::vector<std::size_t> order(places_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
-    const Place &first = places_[a], &second = places_[b];
-    // In the worlds of one plan, the world with more cases left comes first.
-    return std::tie(first.attempt, first.planned, second.left, first.first_case) <
-           std::tie(second.attempt, second.planned, first.left, second.first_case);
-  });
-  int next = 0;  // the next number for a world without a folder
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].has_folder) next = std::max(next, report_.worlds[i].number + 1);
-  }
-  std::vector<WorldResult> worlds;
-  std::vector<int> place_of(order.size());
-  for (const std::size_t old : order) {
-    place_of[old] = static_cast<int>(worlds.size());
-    worlds.push_back(std::move(report_.worlds[old]));
-    if (!places_[old].has_folder) worlds.back().number = next++;
-  }
-  report_.worlds = std::move(worlds);
-  for (CaseResult& result : report_.cases) result.world = place_of[static_cast<std::size_t>(result.world)];
-  places_.clear();
-  std::ranges::stable_sort(report_.cases, {}, &CaseResult::world);
-}
-
 Report Merger::finish() {
   close_world();
-  put_in_order();
-  // A stable sort keeps the order of repetitions and attempts in worlds and plans.
-  std::stable_sort(report_.cases.begin(), report_.cases.end(),
-                   [](const auto& a, const auto& b) { return a.info.id < b.info.id; });
-  std::size_t counts = 0;  // the attempt of this case that counts
-  for (std::size_t i = 1; i < report_.cases.size(); ++i) {
-    CaseResult& before = report_.cases[i - 1];
-    CaseResult& result = report_.cases[i];
-    if (result.info.id != before.info.id) {
-      counts = i;
-    } else if (result.attempt > 0) {
-      // An attempt that did not run says nothing. Then the attempt before it still counts.
-      const bool came_about = result.verdict != Verdict::not_run;
-      (came_about ? report_.cases[counts] : result).superseded = true;
-      if (came_about) counts = i;
-    } else {
-      result.repetition = before.repetition + 1;
-    }
-  }
+  order_worlds(report_, places_);
+  places_.clear();
+  order_cases(report_);
   return std::exchange(report_, {});
 }
 

@@ -1,7 +1,7 @@
 // Merges the streams of ranks and the endings of their processes into a report. Holds one rank's stream in memory at a
 // time. Runs and `merge` use it. Pure.
 //
-// The rules by which evidence becomes outcomes and verdicts are in outcome_rules.hpp. The merger decides what is evidence:
+// outcome_rules.hpp has the rules by which evidence becomes outcomes and verdicts. The merger decides what is evidence:
 //   1. A stream counts only if its first line has this rank, world size, nonce and protocol. It must also have the
 //      suite version and build of the first stream that counts. Else every case is `missing` on this rank.
 //   2. A rank may report why all ranks of its world left early. It then answers for no later case, however its process
@@ -20,17 +20,16 @@
 
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "reports/merge/case_evidence.hpp"
 #include "reports/merge/outcome_rules.hpp"
 #include "reports/merge/rank_stream.hpp"
+#include "reports/merge/report_order.hpp"
 #include "reports/model/report.hpp"
 
 namespace shardproof::reports {
 
 class Merger {
  public:
-  /// The number of failures that a report keeps of one case, the first ones in time.
-  static constexpr std::size_t failures_kept = 200;
-
   explicit Merger(RunHead head);
 
   /// Closes the open world, and opens the next one. `cases` are the plan's cases, in its order. `number` is the number
@@ -46,7 +45,7 @@ class Merger {
   void explain(const FlightSnapshot& flight);
 
   /// Adds sentences about the NCCL calls of the open world's ranks. They are kept if one of its cases goes wrong.
-  void tell_nccl(std::vector<std::string> sentences);
+  void add_nccl_calls(std::vector<std::string> sentences);
 
   /// Adds a sentence about a defect in the open world's evidence.
   void add_defect(std::string defect);
@@ -66,9 +65,8 @@ class Merger {
   /// valid until the next call.
   std::span<const CaseResult> close_world();
 
-  /// Returns the report, with the head's waivers applied, and leaves the merger empty. The worlds have this order, in
-  /// whatever order they were added: first the planned worlds, each followed by the worlds that continue it; then the
-  /// worlds that try cases again, by attempt and case.
+  /// Returns the report, with the head's waivers applied, and leaves the merger empty. Worlds and cases have the order
+  /// of report_order.hpp.
   Report finish();
 
  private:
@@ -78,34 +76,23 @@ class Merger {
   };
   struct Position {
     bool ranks_differ = false;
-    int measured_by = -1;  ///< The first passed rank. Other ranks' measurements are compared with its own. -1: none.
+    MeasurementMerge measurements;
     std::vector<int> waiting;  ///< Ranks that were stopped before it. They are released if another rank began it.
   };
 
   std::string why_untrusted(const RankStream& stream, int rank);
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
-  void take_failures(CaseResult& result, StreamedCase& streamed, int rank, bool released);
-  void take_measurements(CaseResult& result, Position& position, const StreamedCase& streamed, int rank, bool passed);
   /// `first_unended` is the first position that the rank has not ended. `is_inside`: its stream stops inside this case.
   void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);
   /// Applies the rules of endings to the rank's case, if the plan has this position. Returns the outcome, as the rules.
   std::optional<Outcome> decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts);
   CaseResult& at(std::size_t position) { return report_.cases[first_case_ + position]; }
-  void put_in_order();
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
   void set(int rank, std::size_t position, Outcome outcome, std::string reason);
   void defect(int rank, std::string_view sentence);
 
-  /// A world's position in the report.
-  struct Place {
-    int attempt = 0, planned = -1;
-    std::size_t left = 0;  ///< The number of cases from its first case to the end of the planned world.
-    std::string first_case;  ///< First case of a world that tries cases again.
-    bool has_folder = false;
-  };
-
   Report report_;
-  std::vector<Place> places_;  ///< by world, in the order of addition
+  std::vector<WorldPlace> places_;  ///< by world, in the order of addition
   // The open world
   bool is_open_ = false;
   WorldPlan plan_;

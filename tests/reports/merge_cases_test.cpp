@@ -87,7 +87,7 @@ TEST_CASE("a case keeps its first failures and counts the others") {
   const auto report = world.merged();
   const auto& result = report.cases.at(0);
   CHECK(result.failures.size() + result.failures_left_out == 300);
-  CHECK(result.failures.size() <= Merger::failures_kept);
+  CHECK(result.failures.size() <= failures_kept);
   CHECK(result.failures.front().assertion.monotonic_ns == 0);
   CHECK(result.failures.front().rank == 0);
 }

@@ -60,7 +60,7 @@ TEST_CASE("nothing at all is no pass") {
 TEST_CASE("a merger refuses to be used out of order") {
   Merger merger({});
   CHECK_THROWS_AS(merger.add({}), std::logic_error);
-  CHECK_THROWS_AS(merger.tell_nccl({}), std::logic_error);
+  CHECK_THROWS_AS(merger.add_nccl_calls({}), std::logic_error);
   WorldOnPaper world(1, {"a/x"});
   merger.open_world(world.plan, world.cases, world.endings);
   merger.add(parse(world.of(0).text()));
@@ -74,7 +74,7 @@ TEST_CASE("what ranks asked of NCCL is kept of worlds in which a case went wrong
   WorldOnPaper world(1, {"a/x"});
   for (const bool has_stream : {true, false}) {
     merger.open_world(world.plan, world.cases, world.endings);
-    merger.tell_nccl({"rank 0 called NCCL"});
+    merger.add_nccl_calls({"rank 0 called NCCL"});
     if (has_stream) merger.add(parse(world.of(0).text()));
   }
   const Report report = merger.finish();
