@@ -1,5 +1,5 @@
-// Compares the collectives of two plays: how many of each kind, for which purpose, and what they exchange. Only files of
-// this folder use this header.
+// Compares the collectives of two plays: how many of each kind, for which purpose, and what they exchange. Only files
+// of this folder use this header.
 #pragma once
 
 #include <cstddef>
