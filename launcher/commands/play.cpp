@@ -20,6 +20,7 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "reports/export/chrome_trace.hpp"
+#include "reports/export/failure_text.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/play/compiled_steps.hpp"
 #include "reports/play/play.hpp"

@@ -19,7 +19,7 @@
 #include "launcher/process/machine.hpp"
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/records.hpp"
-#include "reports/export/summary.hpp"
+#include "reports/export/failure_text.hpp"
 
 namespace shardproof::launcher {
 namespace {

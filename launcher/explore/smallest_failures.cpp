@@ -15,7 +15,7 @@
 #include "launcher/run/run.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/export/command_line_words.hpp"
-#include "reports/export/summary.hpp"
+#include "reports/export/repeat_command.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -117,7 +117,7 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
     write_file(smallest.file, smallest.shrunk.scenario.document);
     write_file(folder / "as_drawn.json", drawn.document);
     smallest.command =
-        fmt::format("{} --scenario {}", reports::again(failed, report), reports::shell_word(smallest.file.string()));
+        fmt::format("{} --scenario {}", reports::repeat_command(failed, report), reports::shell_word(smallest.file.string()));
     if (smallest.shrunk.ended_by) break;
   }
   return failures;

@@ -24,6 +24,7 @@
 #include "launcher/run/world.hpp"
 #include "launcher/worker_client/warm_process.hpp"
 #include "reports/explain/causes.hpp"
+#include "reports/export/failure_text.hpp"
 #include "reports/merge/merger.hpp"
 
 namespace shardproof::launcher {
@@ -260,7 +261,7 @@ class Run {
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
       // Shows only the first case of a cause. The summary counts the others.
-      if (reports::is_worth_telling(result, terminal_.style()) &&
+      if (reports::has_own_text(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
         failures += reports::failure_line(result, terminal_.style());
       if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));

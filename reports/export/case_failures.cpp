@@ -36,11 +36,12 @@ std::string text_of(const event::AssertionFailed& failure) {
   return indented(printable(text), "  ");
 }
 
-std::string clauses_text(const std::vector<std::string>& clauses, const TextStyle& style, std::set<std::string>& told) {
+std::string clauses_text(const std::vector<std::string>& clauses, const TextStyle& style,
+                         std::set<std::string>& seen_clauses) {
   std::string text;
   for (const std::string& clause : clauses) {
     const auto known = style.clauses.find(clause);
-    const bool is_new = told.insert(clause).second;
+    const bool is_new = seen_clauses.insert(clause).second;
     text += known == style.clauses.end() || !is_new
                 ? fmt::format("  {}\n", printable(clause))
                 : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
@@ -86,7 +87,7 @@ void CaseFailures::fold(const std::vector<Shown>& shared) {
   }
 }
 
-std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* told) const {
+std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* seen_clauses) const {
   const Paint paint(style.color);
   std::string text;
   for (std::size_t i = 0; i < shown_.size(); ++i) {
@@ -95,7 +96,7 @@ std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* to
     text += text_of(*one.failure);
     if (one.alike > 0) text += fmt::format("    and {} more like it\n", one.alike);
     const bool goes_on = i + 1 < shown_.size() && shown_[i + 1].failure->clauses == one.failure->clauses;
-    if (told != nullptr && !goes_on) text += clauses_text(one.failure->clauses, style, *told);
+    if (seen_clauses != nullptr && !goes_on) text += clauses_text(one.failure->clauses, style, *seen_clauses);
   }
   if (left_out_ > 0) text += fmt::format("  and {} more\n", left_out_);
   return text;

@@ -1,9 +1,10 @@
-#include "reports/export/summary.hpp"
+#include "reports/export/failure_text.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
 
+#include "reports/export/summary.hpp"
 #include "reports/export/terminal.hpp"
 #include "tests/reports/sample_report.hpp"
 

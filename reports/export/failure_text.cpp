@@ -1,0 +1,275 @@
+#include "reports/export/failure_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/rank_list.hpp"
+#include "harness/base/utf8.hpp"
+#include "harness/protocol/failure_text.hpp"
+#include "reports/explain/causes.hpp"
+#include "reports/export/case_failures.hpp"
+#include "reports/export/repeat_command.hpp"
+#include "reports/export/terminal.hpp"
+#include "reports/export/verdict_text.hpp"
+
+namespace shardproof::reports {
+
+namespace {
+
+/// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long
+/// reason.
+bool has_reason(const event::AssertionFailed& failure, std::string_view reason) {
+  const std::string exception = unexpected_exception(reason);
+  const std::size_t received = unexpected_exception({}).size() + abort_text_limit;
+  const auto is_reason = [&](std::string_view text) {
+    return text == reason || text == exception || beginning_within(text, received) == exception;
+  };
+  return is_reason(failure.expansion) || std::ranges::any_of(failure.messages, is_reason);
+}
+
+/// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
+/// appear. The guilty ranks come first: they explain the other ranks' reasons.
+std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown,
+                         std::string_view explanation) {
+  struct SharedReason {
+    Outcome outcome;
+    std::string_view reason;
+    std::vector<int> ranks;
+  };
+  std::vector<SharedReason> reasons;
+  for (const auto& [rank, reason] : result.reasons) {
+    const auto outcome = result.ranks.at(static_cast<std::size_t>(rank)).outcome;
+    const auto found = std::find_if(reasons.begin(), reasons.end(), [&, &text = reason](const SharedReason& shared) {
+      return shared.outcome == outcome && shared.reason == text;
+    });
+    if (found == reasons.end()) {
+      reasons.push_back({outcome, reason, {rank}});
+    } else {
+      found->ranks.push_back(rank);
+    }
+  }
+  // The explanation of a death says everything about it.
+  if (!explanation.empty())
+    std::erase_if(reasons, [](const SharedReason& shared) { return shared.outcome == Outcome::crashed; });
+  const auto guilt = [](const SharedReason& shared) {
+    constexpr std::array<Outcome, 8> order{Outcome::crashed, Outcome::hung,    Outcome::failed,   Outcome::error,
+                                           Outcome::missing, Outcome::skipped, Outcome::released, Outcome::passed};
+    return std::find(order.begin(), order.end(), shared.outcome) - order.begin();
+  };
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [&](const SharedReason& a, const SharedReason& b) { return guilt(a) < guilt(b); });
+  std::string text;
+  for (const auto& shared : reasons) {
+    const bool is_shown = std::ranges::any_of(
+        shown, [&](const event::AssertionFailed* failure) { return has_reason(*failure, shared.reason); });
+    if (is_shown && shared.outcome == Outcome::error) continue;
+    const auto actor = fmt::format("{} {}", rank_list(shared.ranks), to_string(shared.outcome));
+    text += indented(is_shown ? actor : printable(fmt::format("{}: {}", actor, shared.reason)), "  ");
+  }
+  return text;
+}
+
+bool is_end_of_process(Verdict verdict) { return verdict == Verdict::crashed || verdict == Verdict::hung; }
+
+/// The number of its world's folder.
+int number_of(const CaseResult& result, const Report& report) {
+  return report.worlds.at(static_cast<std::size_t>(result.world)).number;
+}
+
+/// The last output of ranks that died or hung. Without it, the reader would have to open their logs.
+std::string last_output_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  constexpr std::size_t shown = 5;
+  std::string text;
+  for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
+    const auto rank = static_cast<std::size_t>(ending.rank);
+    if (ending.last_words.empty() || ending.rank < 0 || rank >= result.ranks.size()) continue;
+    if (result.ranks[rank].outcome != Outcome::crashed && result.ranks[rank].outcome != Outcome::hung) continue;
+    std::string_view words = ending.last_words;
+    std::size_t begin = words.size();
+    for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
+      begin = words.rfind('\n', begin - 1);
+    if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
+    text += fmt::format("  rank {} said last", ending.rank);
+    if (style.is_kept)
+      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report),
+                          ending.rank);
+    text += fmt::format(":\n{}", indented(printable(words), "    "));
+  }
+  return text;
+}
+
+/// The commands that play the case's scenarios alone.
+std::string scenarios_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::string text;
+  if (!style.scenarios) return text;
+  for (const std::string& file : style.scenarios(result, number_of(result, report)))
+    text += fmt::format("  what it played: {}\n", scenario_command(file, result, report));
+  return text;
+}
+
+/// Shows the stacks of the first rank that hung.
+std::string stacks_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  const auto hung = std::ranges::find(result.ranks, Outcome::hung, &RankOutcome::outcome);
+  if (!style.stacks || hung == result.ranks.end()) return {};
+  const std::string line = style.stacks(number_of(result, report), static_cast<int>(hung - result.ranks.begin()));
+  return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
+}
+
+/// The waiver's owner, last day, reason and link.
+std::string waiver_text(const CaseResult& result, const Report& report) {
+  const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
+  return printable(
+      fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
+}
+
+/// The causes that made the case bad, first cause first. `seen_clauses`: see CaseFailures::text.
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style,
+                       std::set<std::string>* seen_clauses) {
+  // A death explains the rest; a failed assertion explains releases and disagreement.
+  const bool reasons_first = is_end_of_process(result.verdict);
+  std::string text;
+  for (const auto& note : result.notes) text += indented(printable(note), "  ");
+  const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
+  if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
+  if (reasons_first) text += reasons_text(result, {}, explanation) + last_output_text(result, report, style);
+
+  const CaseFailures failures(result, style.verbose);
+  text += failures.text(style, seen_clauses);
+  if (!reasons_first) text += reasons_text(result, failures.covered(), {});
+  return text;
+}
+
+/// The number of other cases with the same cause: `14 cases of overlap: any_costs, mesh and 3 more`, a line for each
+/// suite.
+std::string others_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
+  constexpr std::size_t named = 3;
+  struct Suite {
+    std::set<std::string_view> ids;
+    std::vector<std::string_view> names;  // names of cases, without suite and parameters
+  };
+  std::map<std::string_view, Suite> suites;
+  std::size_t again = 0;
+  for (const CaseResult* const other : others) {
+    const std::string_view id = other->info.id;
+    if (id == shown.info.id) {
+      ++again;
+      continue;
+    }
+    Suite& suite = suites[other->info.suite];
+    suite.ids.insert(id);
+    std::string_view name = id.substr(0, id.find('['));
+    name.remove_prefix(std::min(name.find('/') + 1, name.size()));
+    if (std::ranges::find(suite.names, name) == suite.names.end()) suite.names.push_back(name);
+  }
+  std::string text;
+  const auto say = [&text](const std::string& line) {
+    text += fmt::format("  {} {}\n", text.empty() ? "also in:" : "        ", line);
+  };
+  if (again > 0) say(fmt::format("{} more {} of this case", again, again == 1 ? "run" : "runs"));
+  for (const auto& [name, suite] : suites) {
+    const std::span few = std::span(suite.names).first(std::min(named, suite.names.size()));
+    std::string line = fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name,
+                                   fmt::join(few, ", "));
+    if (few.size() < suite.names.size()) line += fmt::format(" and {} more", suite.names.size() - few.size());
+    say(printable(line));
+  }
+  return text;
+}
+
+/// The clauses that only the other cases break: `they also break OVL-20 (3 cases), OVL-21 (48 cases)`. The first defect
+/// must not hide another.
+std::string also_broken_text(const CaseResult& shown, const std::vector<const CaseResult*>& others) {
+  const auto clauses_of = [](const CaseResult& result) {
+    std::set<std::string_view> clauses;
+    for (const Failure& failure : result.failures)
+      clauses.insert(failure.assertion.clauses.begin(), failure.assertion.clauses.end());
+    return clauses;
+  };
+  const std::set<std::string_view> known = clauses_of(shown);
+  std::map<std::string_view, std::size_t> cases;  // by clause
+  for (const CaseResult* const other : others) {
+    for (const std::string_view clause : clauses_of(*other)) {
+      if (!known.contains(clause)) ++cases[clause];
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [clause, count] : cases)
+    texts.push_back(fmt::format("{} ({} {})", clause, count, count == 1 ? "case" : "cases"));
+  return texts.empty() ? std::string() : printable(fmt::format("  they also break {}", fmt::join(texts, ", "))) + "\n";
+}
+
+/// The text of a bad case, and of other cases with the same cause.
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style,
+                         const std::vector<const CaseResult*>& others, std::set<std::string>& seen_clauses) {
+  std::string text = failure_line(result, style);
+  if (result.waiver >= 0) text += waiver_text(result, report);
+  text += cause_text(result, report, style, &seen_clauses);
+  if (is_end_of_process(result.verdict) &&
+      !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
+    text += style.is_kept
+                ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
+                : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
+  if (style.is_kept) text += stacks_text(result, report, style);
+  text += others_text(result, others) + also_broken_text(result, others);
+  return text + fmt::format("  again: {}\n", repeat_command(result, report)) + scenarios_text(result, report, style);
+}
+
+}  // namespace
+
+bool has_own_text(const CaseResult& result, const TextStyle& style) {
+  return is_bad(result.verdict) && result.verdict != Verdict::not_run && (result.waiver < 0 || style.verbose);
+}
+
+std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  return cause_text(result, report, style, nullptr);
+}
+
+std::string failure_line(const CaseResult& result, const TextStyle& style) {
+  const Paint paint(style.color);
+  const auto total = result.failures.size() + result.failures_left_out;
+  std::string text = fmt::format("{} {}{}", paint(hue_of(result), headline(result)), printable(result.info.id),
+                                 repetition_text(result));
+  if (total > 0) {
+    text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank,
+                        duration_text(result.duration_ns));
+    if (total > 1) text += fmt::format(", first of {} failures", total);
+  } else {
+    // if 0, no rank finished the case
+    if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));
+  }
+  return text + '\n';
+}
+
+std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::set<std::string> seen_clauses;
+  return failure_text(result, report, style, {}, seen_clauses);
+}
+
+std::string failures_text(const Report& report, const TextStyle& style) {
+  std::vector<const CaseResult*> bad;
+  for (const CaseResult& result : report.cases) {
+    if (has_own_text(result, style)) bad.push_back(&result);
+  }
+  std::vector<CauseGroup> groups;
+  if (!style.verbose) groups = by_cause(bad);
+  else
+    std::ranges::transform(bad, std::back_inserter(groups),
+                           [](const CaseResult* result) { return CauseGroup{.shown = result, .others = {}}; });
+  std::string text;
+  std::set<std::string> seen_clauses;
+  for (const CauseGroup& group : groups)
+    text += fmt::format("{}{}", text.empty() ? "" : "\n",
+                        failure_text(*group.shown, report, style, group.others, seen_clauses));
+  return text;
+}
+
+}  // namespace shardproof::reports

@@ -1,0 +1,43 @@
+#include "reports/export/verdict_text.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace shardproof::reports {
+
+namespace {
+
+std::string_view verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "PASS";
+    case Verdict::skipped: return "SKIP";
+    case Verdict::not_run: return "NOT RUN";
+    case Verdict::error: return "ERROR";
+    case Verdict::failed: return "FAIL";
+    case Verdict::disagreed: return "DISAGREE";
+    case Verdict::hung: return "HANG";
+    case Verdict::crashed: return "CRASH";
+  }
+  return "UNKNOWN";
+}
+
+}  // namespace
+
+Hue hue_of(Verdict verdict) {
+  return is_bad(verdict) ? Hue::red : verdict == Verdict::skipped ? Hue::yellow : Hue::green;
+}
+
+Hue hue_of(const CaseResult& result) { return result.waiver >= 0 ? Hue::yellow : hue_of(result.verdict); }
+
+std::string headline(const CaseResult& result) {
+  const std::string_view word = verdict_word(result.verdict);
+  return result.waiver >= 0 ? fmt::format("WAIVED {}", word) : std::string(word);
+}
+
+std::string repetition_text(const CaseResult& result) {
+  if (result.attempt > 0 || result.superseded) return fmt::format(" (attempt {})", result.attempt + 1);
+  return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);
+}
+
+}  // namespace shardproof::reports

@@ -1,0 +1,20 @@
+// The words and colours of verdicts, for all texts about cases. Pure.
+#pragma once
+
+#include <string>
+
+#include "reports/export/terminal.hpp"
+#include "reports/model/report.hpp"
+
+namespace shardproof::reports {
+
+Hue hue_of(Verdict verdict);
+Hue hue_of(const CaseResult& result);
+
+/// `FAIL`, or `WAIVED FAIL`, so that no reader takes a waived case for a new failure or for a pass.
+std::string headline(const CaseResult& result);
+
+/// ` (attempt 2)` or ` (repetition 1)`. Empty for a case that ran once.
+std::string repetition_text(const CaseResult& result);
+
+}  // namespace shardproof::reports
