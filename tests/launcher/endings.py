@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every way in which a rank, a case or a run can end, tried, and what is told of it.
+"""Tries every way in which a rank, a case or a run can end, and finds the verdict, the exit code and the message.
 
-    endings.py LAUNCHER PROGRAM REPORT.md     tests that all of it is as the table in the document says
-    endings.py LAUNCHER PROGRAM --table       tries all, and prints the table with the times that were measured
+    endings.py LAUNCHER PROGRAM PAGE.md       tests that each way ends as the table of the page says
+    endings.py LAUNCHER PROGRAM --table       prints the table, with the times that it measures
 """
 import concurrent.futures
 import contextlib
@@ -21,6 +21,7 @@ import tempfile
 import time
 import unittest
 
+HEADINGS = "| what ends, and how | verdict | exit code | message | peers free after | evidence |"
 SIDE_BY_SIDE = 8  # most of the time is spent waiting for ranks that do not come
 ALL_WELL = {"good/stays[W=2]": "passed", "many/rounds[W=2,n=0]": "passed"}
 
@@ -101,7 +102,7 @@ WAYS = [
         "a failed REQUIRE while the others wait", "fails/requires[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"
     ),
     fails("an exception", "fails/throws[W=2]", "error", r"^out of paper$"),
-    fails("something thrown that is no exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"),
+    fails("a thrown object that is not an exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"),
     fails(
         "no assertion",
         "fails/checks_nothing[W=2]",
@@ -167,7 +168,7 @@ WAYS = [
     ),
     hangs("asleep", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world"),
     hangs(
-        "asleep, and deaf to SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"
+        "asleep, and ignores SIGTERM", "hang/ignores_sigterm[W=2]", r"^rank 1 never entered barrier #0 in group world"
     ),
     hangs(
         "asleep, with a handler for SIGTERM",
@@ -196,7 +197,7 @@ WAYS = [
         r"in hang/slow_not_stuck\[W=2\] .*; it went on meanwhile .*: slow, not stuck",
     ),
     hangs(
-        "longer than a case gives itself",
+        "longer than the time limit of its case",
         "hang/soon_told[W=2]",
         r"^rank 0 never came to the end of the case",
         options=(),
@@ -298,7 +299,7 @@ WAYS = [
         others="disagreed",
     ),
     Way(
-        "a line behind the end of its stream",
+        "a line after the end of its stream",
         "lies/writes_after_its_end[W=2]",
         "passed",
         5,
@@ -464,8 +465,8 @@ class Outcome:
     def case(self, case):
         return next((result for result in self.report["cases"] if result["id"] == case), {"verdict": "missing"})
 
-    def told(self, way):
-        """The sentences that explain it, the best first."""
+    def messages(self, way):
+        """The sentences that explain this end, the best first."""
         result = self.case(way.case)
         sentences = []
         for world in self.report["worlds"]:
@@ -503,17 +504,14 @@ def shown(sentence):
 
 
 def best(way, outcome):
-    for sentence in outcome.told(way):
+    for sentence in outcome.messages(way):
         if way.says and re.search(way.says, sentence, re.MULTILINE):
             return sentence
     return ""
 
 
 def table():
-    rows = [
-        "| what ends, and how | verdict | exit code | what is told | peers free after | evidence |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = [HEADINGS, "|---|---|---|---|---|---|"]
     for way in WAYS:
         with tempfile.TemporaryDirectory() as folder:
             outcome = Outcome(way, folder)
@@ -547,7 +545,7 @@ class Endings(unittest.TestCase):
             if way.case != case and not (way.case == "" and way.verdict not in ("passed", "not_run")):
                 self.assertEqual(outcome.case(case)["verdict"], way.others, context)
         if way.says:
-            self.assertTrue(best(way, outcome), f"{outcome.told(way)}\n{context}")
+            self.assertTrue(best(way, outcome), f"{outcome.messages(way)}\n{context}")
         if way.clock_set_back:
             self.assert_looked_at_the_clock(outcome, context)
         freed = outcome.freed_ms()
@@ -572,9 +570,9 @@ class Endings(unittest.TestCase):
             )
 
     def test_the_document_has_a_row_for_every_way(self):
-        rows = re.findall(
-            r"^\| (.*?) \| (\w+) \| (\d+) \| (.*?) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
-        )
+        page = DOCUMENT.read_text(encoding="utf-8")
+        self.assertIn(f"\n{HEADINGS}\n", page)
+        rows = re.findall(r"^\| (.*?) \| (\w+) \| (\d+) \| (.*?) \|", page, re.MULTILINE)
         self.assertEqual(
             [(row[0], row[1], int(row[2])) for row in rows], [(way.what, way.verdict, way.code) for way in WAYS]
         )
