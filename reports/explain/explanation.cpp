@@ -69,7 +69,7 @@ class Explainer {
   /// cause.
   std::string explain_death_of_all(const std::vector<const Ending*>& suspects) const {
     std::string text = fmt::format("the process of all ranks {}", end_text(*suspects.front()));
-    const char* separator = suspects.size() == 1 ? " while" : "; one of these did it:";
+    const char* separator = suspects.size() == 1 ? " while" : "; one of these ranks is the cause:";
     for (const Ending* suspect : suspects) {
       text += fmt::format("{} rank {}{} {}{}", separator, suspect->rank, suspects.size() == 1 ? " was running," : "",
                           place(suspect->position, suspect->rank), activity(suspect->rank));
@@ -114,18 +114,19 @@ class Explainer {
     std::string text;
     const PeerWait* const moving = wait_of(rank);
     if (moving != nullptr && moving->entry->what == What::call && !moving->is_for_others()) {
-      text = fmt::format("rank {} is {} inside {}, which all have entered{}", rank, where, call_text(*moving),
-                         since(moving->entry->since_ns));
+      const std::string age = age_text(moving->entry->since_ns);
+      text = fmt::format("rank {} is {} inside {}, which all ranks {}", rank, where, call_text(*moving),
+                         age.empty() ? "have entered" : fmt::format("entered {} ago", age));
     } else {
       for (const auto& [what, ranks] : waiting_for(rank)) {
-        text += fmt::format("{}rank {} never {} ({} wait{}{})", text.empty() ? "" : ", ", rank, what.first,
-                            rank_list(ranks), ranks.size() == 1 ? "s" : "", since(what.second));
+        text += fmt::format("{}rank {} never {} ({} {})", text.empty() ? "" : ", ", rank, what.first, rank_list(ranks),
+                            waiting_text(ranks.size() == 1, age_text(what.second)));
       }
       text += text.empty() ? fmt::format("rank {} is", rank) : "; it is";
       text += fmt::format(" {}{}", where, activity(rank));
     }
     if (const std::uint64_t more = begun_since(rank); more > 0) {
-      text += fmt::format("; it went on meanwhile ({} more): slow, not stuck", more);
+      text += fmt::format("; it has made progress since ({} more entries): slow, not stuck", more);
     }
     return text;
   }
@@ -172,7 +173,7 @@ class Explainer {
   std::string activity(int rank) const {
     const FlightRecord* const its = record(rank);
     if (its == nullptr || its->entries.empty()) return {};
-    if (its->is_writing) return ", as it began something";
+    if (its->is_writing) return ", while it recorded its next call or case";
     const FlightEntry* const last = its->last_call();
     if (its->entries.back().what == What::left) return {};
     if (last == nullptr)
@@ -183,8 +184,8 @@ class Explainer {
         return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
       case State::left: return " after " + call;
       case State::released: return fmt::format(" after {}, from which it was released", call);
-      case State::given_up: return fmt::format(" after {}, for which it waited in vain", call);
-      case State::refused: return fmt::format(" after {}, which did not fit what others asked for", call);
+      case State::given_up: return fmt::format(" after {}, which it gave up", call);
+      case State::refused: return fmt::format(" after {}, which did not match the calls of other ranks", call);
     }
     return {};
   }
@@ -203,13 +204,13 @@ class Explainer {
     for (const PeerWait& wait : waits_) {
       if (std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
       const std::string what =
-          wait.entry->what == What::call ? "entered " + call_text(wait) : fmt::format("came to {}", meeting_text(wait));
+          wait.entry->what == What::call ? "entered " + call_text(wait) : fmt::format("reached {}", meeting_text(wait));
       auto& [first, ranks] = by_call[what];
       first = first == 0 ? wait.entry->since_ns : std::min(first, wait.entry->since_ns);
       ranks.push_back(wait.rank);
     }
     std::map<std::pair<std::string, std::int64_t>, std::vector<int>> result;
-    for (auto& [what, who] : by_call) result[{what, who.first}] = std::move(who.second);
+    for (auto& [what, waiting] : by_call) result[{what, waiting.first}] = std::move(waiting.second);
     return result;
   }
 
@@ -224,9 +225,15 @@ class Explainer {
     return text;
   }
 
-  std::string since(std::int64_t begun_ns) const {
+  static std::string waiting_text(bool is_one_rank, const std::string& age) {
+    if (age.empty()) return is_one_rank ? "waits" : "wait";
+    return fmt::format("{} waited for {}", is_one_rank ? "has" : "have", age);
+  }
+
+  /// `3.0 s`. Empty: the time is unknown.
+  std::string age_text(std::int64_t begun_ns) const {
     if (begun_ns == 0 || begun_ns > flight_->taken_ns) return {};
-    return fmt::format(" since {:.1f} s", static_cast<double>(flight_->taken_ns - begun_ns) / 1e9);
+    return fmt::format("{:.1f} s", static_cast<double>(flight_->taken_ns - begun_ns) / 1e9);
   }
 
   /// The place in the plan: as the launcher recorded it, else as the rank did.
@@ -245,7 +252,7 @@ class Explainer {
       if (entry->what == What::agreement && !ended) ++agreements;
       if (entry->what == What::case_begun) break;
     }
-    const std::string name = *begun < plan_.cases.size() ? plan_.cases[*begun] : "a case that the plan has not";
+    const std::string name = *begun < plan_.cases.size() ? plan_.cases[*begun] : "a case that is not in the plan";
     return (!ended ? "in " : agreements < 2 ? "at the end of " : "after ") + name;
   }
 

@@ -18,7 +18,7 @@ namespace shardproof::reports {
 ///   rank 1 died by signal 11 (SIGSEGV) in CASE before its first collective; rank 0 waited for it in barrier #0 in
 ///   group world
 ///
-///   rank 2 never entered all_gather #17 of 276 f32 in group dp (ranks 0, 1 wait since 3.0 s); it last left
+///   rank 2 never entered all_gather #17 of 276 f32 in group dp (ranks 0, 1 have waited for 3.0 s); it last left
 ///   reduce_scatter #9 of 276 f32 in group dp and is in CASE
 ///
 ///   the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in CASE before its first collective

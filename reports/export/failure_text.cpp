@@ -98,7 +98,7 @@ std::string last_output_text(const CaseResult& result, const Report& report, con
     for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
       begin = words.rfind('\n', begin - 1);
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
-    text += fmt::format("  rank {} said last", ending.rank);
+    text += fmt::format("  rank {} printed last", ending.rank);
     if (style.is_kept)
       text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report),
                           ending.rank);

@@ -232,7 +232,7 @@ void Merger::add(RankStream stream) {
 
 std::string Merger::why_untrusted(const RankStream& stream, int rank) {
   if (!stream.start) {
-    if (!stream.defect.empty()) return "has no stream to trust: " + stream.defect;
+    if (!stream.defect.empty()) return "has no valid stream: " + stream.defect;
     return stream.truncated ? "has a stream that is cut off in its first line" : "has an empty stream";
   }
   const auto& start = *stream.start;
@@ -311,11 +311,11 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       return;
     case Ending::How::foreign:
       if (stream.start && !stream.complete && stream.defect.empty())
-        defect(rank, "has a stream without an end, and nobody saw how its process ended");
+        defect(rank, "has a stream without an end, and no launcher saw how its process ended");
       return;
     case Ending::How::interrupted: return;
     case Ending::How::stopped:
-      if (!a_rank_died_) defect(rank, describe(ending) + ", but none of its world died");
+      if (!a_rank_died_) defect(rank, describe(ending) + ", but no rank of its world died");
       return;
     case Ending::How::exited:
       if (outcome == Outcome::missing) return defect(rank, "could not join or stay in its world: " + describe(ending));
@@ -379,7 +379,7 @@ std::span<const CaseResult> Merger::close_world() {
   if (!is_open_) return {};
   while (next_rank_ < plan_.size) {
     RankStream none;
-    none.defect = "there is none";
+    none.defect = "it does not exist";
     none.absent = true;
     add(std::move(none));
   }

@@ -52,7 +52,7 @@ std::optional<std::string> finding_of(const Requirement& requirement) {
   if (requirement.cases == 0)
     return fmt::format("required clause {}: no case of this run checks it", requirement.clause);
   return requirement.cases == 1
-             ? fmt::format("required clause {}: its one case did not pass", requirement.clause)
+             ? fmt::format("required clause {}: its only case did not pass", requirement.clause)
              : fmt::format("required clause {}: none of its {} cases passed", requirement.clause, requirement.cases);
 }
 
@@ -60,11 +60,11 @@ std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use
   switch (use.state) {
     case WaiverState::expired:
       if (head.started.empty())
-        return fmt::format("expires on {}, and when this run started is not known: it excuses nothing", waiver.expires);
+        return fmt::format("expires on {}, but the start of this run is unknown: it excuses nothing", waiver.expires);
       return fmt::format("expired on {}: it excuses nothing until {} renews it", waiver.expires, waiver.owner);
     case WaiverState::unexpected_pass:
       return fmt::format("unexpected pass of {}: remove the waiver, or make its pattern narrower", some(use.passed));
-    case WaiverState::unused: return "unused: no case that it covers exists";
+    case WaiverState::unused: return "unused: it covers no case";
     case WaiverState::used:
     case WaiverState::idle: break;
   }

@@ -22,7 +22,7 @@ namespace {
 const std::string& nonempty(const Fields& fields, const char* name) {
   const std::string& text = fields.text(name);
   if (text.empty())
-    throw std::invalid_argument(fmt::format("{}: expected a text that says something", fields.where(name)));
+    throw std::invalid_argument(fmt::format("{}: expected a text that is not empty", fields.where(name)));
   return text;
 }
 

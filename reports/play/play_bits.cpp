@@ -135,7 +135,7 @@ class Values {
     if (!first_) return std::nullopt;
     PlayDifference found = *first_;
     if (different_ == 0) return found;
-    found.more = fmt::format("{} of {} values differ in all", different_, compared_);
+    found.more = fmt::format("in total, {} of {} values differ", different_, compared_);
     if (furthest_ > 0 && furthest_ <= meaningful)
       found.more += fmt::format(", by {} units in the last place at most", furthest_);
     return found;

@@ -32,7 +32,7 @@ std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const S
   if (first.verdict == second.verdict && first.ranks.empty() == second.ranks.empty()) return std::nullopt;
   std::string what = "both play it to its end, and they have different verdicts";
   if (first.ranks.empty() != second.ranks.empty()) what = "only one of them plays it to its end";
-  else if (first.ranks.empty()) what = "neither plays it to its end, and they end otherwise";
+  else if (first.ranks.empty()) what = "neither plays it to its end, and they end differently";
   return PlayDifference{
       .aspect = Aspect::verdict, .what = std::move(what), .values = {outcome(first), outcome(second)}};
 }
@@ -111,8 +111,8 @@ PlayComparison compare(const SubjectPlay& first, const SubjectPlay& second, std:
   if (!comparison.both_played) return comparison;
   if (first.ranks.size() != second.ranks.size()) {
     throw std::invalid_argument(
-        fmt::format("{} played on {} ranks, {} on {}: only plays on as many ranks can be compared", first.subject,
-                    first.ranks.size(), second.subject, second.ranks.size()));
+        fmt::format("{} played on {} ranks, {} on {}: plays can be compared only on equal numbers of ranks",
+                    first.subject, first.ranks.size(), second.subject, second.ranks.size()));
   }
   comparison.ranks = first.ranks.size();
   keep(compare_totals(first.ranks, second.ranks));

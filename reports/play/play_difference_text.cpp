@@ -26,7 +26,7 @@ std::string alike_text(const PlayComparison& comparison, Aspect aspect) {
     case Aspect::order:
       return fmt::format(
           "alike: {} collectives and computations of modules{}", comparison.steps,
-          comparison.with_waits ? ", and what each waits for" : "; too many to look at what each waits for");
+          comparison.with_waits ? ", and what each waits for" : "; too many to compare what each waits for");
     case Aspect::counts: return fmt::format("alike: {} collectives", comparison.collectives);
     case Aspect::plan: return fmt::format("alike: {} compiled steps", comparison.compiled_steps);
     case Aspect::bits:

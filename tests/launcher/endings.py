@@ -164,7 +164,7 @@ WAYS = [
     hangs(
         "a loop without a collective",
         "hang/spins[W=2]",
-        r"^rank 1 never entered barrier #0 in group world \(rank 0 waits since .* s\); it is in hang/spins\[W=2\] before its first collective",
+        r"^rank 1 never entered barrier #0 in group world \(rank 0 has waited for .* s\); it is in hang/spins\[W=2\] before its first collective",
     ),
     hangs("asleep", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world"),
     hangs(
@@ -183,23 +183,23 @@ WAYS = [
     hangs(
         "inside a collective that all have entered",
         "hang/inside_a_collective[W=3]",
-        r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all have entered since .* s$",
+        r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all ranks entered .* s ago$",
         options=("--timeout", "2"),
     ),
     hangs(
         "in a destructor",
         "hang/in_a_destructor[W=3]",
-        r"^rank 2 never came to the end of the case \(ranks 0, 1 wait since .* s\)",
+        r"^rank 2 never reached the end of the case \(ranks 0, 1 have waited for .* s\)",
     ),
     hangs(
         "calls without an end",
         "hang/slow_not_stuck[W=2]",
-        r"in hang/slow_not_stuck\[W=2\] .*; it went on meanwhile .*: slow, not stuck",
+        r"in hang/slow_not_stuck\[W=2\] .*; it has made progress since .*: slow, not stuck",
     ),
     hangs(
         "longer than the time limit of its case",
         "hang/soon_told[W=2]",
-        r"^rank 0 never came to the end of the case",
+        r"^rank 0 never reached the end of the case",
         options=(),
     ),
     # Before the first case, and after the last one
@@ -287,7 +287,7 @@ WAYS = [
         "lies/removes_its_stream[W=2]",
         "disagreed",
         5,
-        r"^rank 1 has no stream to trust: ",
+        r"^rank 1 has no valid stream: ",
         others="disagreed",
     ),
     Way(
@@ -367,7 +367,7 @@ WAYS = [
         "bad/waits[W=2]",
         "not_run",
         5,
-        r"has a stream without an end, and nobody saw how its process ended",
+        r"has a stream without an end, and no launcher saw how its process ended",
         signal=signal.SIGKILL,
         options=("--timeout", "60"),
     ),
@@ -496,7 +496,7 @@ class Outcome:
 def shown(sentence):
     """One line, without what differs from run to run."""
     line = " ".join(sentence.split("\n(its output")[0].split())
-    line = re.sub(r"since \d+\.\d s", "since … s", line)
+    line = re.sub(r"(waited for|entered) \d+\.\d s", r"\1 … s", line)
     line = re.sub(r"(?<= )/\S*/", "", line)
     line = re.sub(r"\b[0-9a-f]{32}\b", "…", line)
     line = re.sub(r"process \d+", "process …", line)

@@ -59,7 +59,7 @@ TEST_CASE("a hang is told with its rank, wherever it is and however it answers t
     const auto run = directory / name;
     const std::string id = "hang/" + std::string(name) + "[W=2]";
     const Hung hung = hang(run, id);
-    CHECK_THAT(hung.explanation, StartsWith("rank 1 never entered barrier #0 in group world (rank 0 waits since ") &&
+    CHECK_THAT(hung.explanation, StartsWith("rank 1 never entered barrier #0 in group world (rank 0 has waited for ") &&
                                      ContainsSubstring("it is in " + id + " before its first collective"));
     CHECK(hung.endings.at(0).at("how") == "stopped");
     CHECK(hung.endings.at(1).at("how") == "overran");
@@ -94,7 +94,7 @@ TEST_CASE("a rank that is stopped is told by the collective that it never entere
 TEST_CASE("a rank that hangs behind its last collective is told by those who wait at the end of the case") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/in_a_destructor[W=3]");
-  CHECK_THAT(hung.explanation, StartsWith("rank 2 never came to the end of the case (ranks 0, 1 wait since ") &&
+  CHECK_THAT(hung.explanation, StartsWith("rank 2 never reached the end of the case (ranks 0, 1 have waited for ") &&
                                    ContainsSubstring("after barrier #0 in group world"));
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("a step is shown once for each plan, with the iterations that played i
 TEST_CASE("ranks that compiled otherwise are named, and names cannot control the terminal") {
   std::vector ranks{compiled(0), compiled(1), compiled(2)};
   ranks[2].plans[1][0].nodes[0].label = "other";
-  CHECK_THAT(compiled_steps_text(ranks), EndsWith("\nrank 2 compiled otherwise: --json prints all ranks\n"));
+  CHECK_THAT(compiled_steps_text(ranks), EndsWith("\nrank 2 compiled other steps: --json prints all ranks\n"));
   ranks[0].plans[0][0].nodes[0].label = "a\x1b[2J";
   CHECK_THAT(compiled_steps_text(ranks), !ContainsSubstring("\x1b"));
 }

@@ -182,7 +182,8 @@ TEST_CASE("a process that was all ranks dies of the one that ran, or of one of t
         "waited for it in barrier #0 of 4 f32 in group world");
   scene.died(2, SIGSEGV);
   CHECK(scene.explained() ==
-        "the process of all ranks died by signal 11 (SIGSEGV); one of these did it: rank 1 in a/two before its first "
+        "the process of all ranks died by signal 11 (SIGSEGV); one of these ranks is the cause: rank 1 in a/two before "
+        "its first "
         "collective, rank 2 in "
         "a/two before its first collective");
 }
@@ -199,9 +200,9 @@ TEST_CASE("a rank that never enters a collective is told with those who wait, an
   for (const int rank : {1, 3}) scene.enter(rank, world_group, 11, CollectiveKind::barrier, 8);
   scene.overran(2);
   CHECK(scene.explained() ==
-        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 waits since 3.0 s), rank 2 never entered "
+        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 has waited for 3.0 s), rank 2 never entered "
         "barrier #11 of 4 f32 in "
-        "group world (ranks 1, 3 wait since 2.0 s); it is in a/two after reduce_scatter #9 of 4 f32 in group dp");
+        "group world (ranks 1, 3 have waited for 2.0 s); it is in a/two after reduce_scatter #9 of 4 f32 in group dp");
 }
 
 TEST_CASE("a rank that gave up, or was released, still waited for the one that never came") {
@@ -215,7 +216,8 @@ TEST_CASE("a rank that gave up, or was released, still waited for the one that n
   scene.end_body(2);
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never entered barrier #0 of 4 f32 in group world (ranks 0, 2 wait since 3.0 s); it is in a/two before "
+        "rank 1 never entered barrier #0 of 4 f32 in group world (ranks 0, 2 have waited for 3.0 s); it is in a/two "
+        "before "
         "its first collective");
 }
 
@@ -225,7 +227,7 @@ TEST_CASE("a rank that runs on is told as such, whether others wait at the end o
   scene.end_body(0);
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never came to the end of the case (rank 0 waits since 4.0 s); it is in a/two before its first "
+        "rank 1 never reached the end of the case (rank 0 has waited for 4.0 s); it is in a/two before its first "
         "collective");
   Scene both(2);
   both.begin();
@@ -245,7 +247,8 @@ TEST_CASE("who goes on making calls is slow, not stuck") {
   scene.pass(0, world_group, 2, CollectiveKind::barrier);
   scene.look_again();
   CHECK(scene.explained() ==
-        "rank 0 is in a/two after barrier #0 of 4 f32 in group world; it went on meanwhile (2 more): slow, not stuck");
+        "rank 0 is in a/two after barrier #0 of 4 f32 in group world; it has made progress since (2 more entries): "
+        "slow, not stuck");
 }
 
 TEST_CASE(
@@ -257,14 +260,16 @@ TEST_CASE(
   for (const int rank : {0, 1}) scene.pass(rank, world_group, 9, CollectiveKind::barrier);
   scene.look_again();
   CHECK(scene.explained() ==
-        "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 waits since 3.0 s); it is in a/two inside barrier "
+        "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 has waited for 3.0 s); it is in a/two inside "
+        "barrier "
         "#0 of 4 f32 in "
         "group a; "
-        "it went on meanwhile (1 more): slow, not stuck; "
-        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 waits since 3.0 s); it is in a/two inside barrier "
+        "it has made progress since (1 more entries): slow, not stuck; "
+        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 has waited for 3.0 s); it is in a/two inside "
+        "barrier "
         "#2 of 4 f32 in "
         "group b; "
-        "it went on meanwhile (1 more): slow, not stuck");
+        "it has made progress since (1 more entries): slow, not stuck");
 }
 
 TEST_CASE("who waits where is told of calls, of the end of a case and of the next one") {
@@ -296,7 +301,7 @@ TEST_CASE("a rank that stops in the middle of a collective that all have entered
   scene.flight(0).meet();
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all have entered since 3.0 s");
+        "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all ranks entered 3.0 s ago");
 }
 
 TEST_CASE("a rank that stays in a collective from which all others have been released waits for nobody") {
@@ -308,7 +313,7 @@ TEST_CASE("a rank that stays in a collective from which all others have been rel
   scene.end_body(2, 7);  // came too late for that barrier
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never came to the end of the case (rank 2 waits since 3.0 s); it is in a/two inside barrier #0 of 4 "
+        "rank 1 never reached the end of the case (rank 2 has waited for 3.0 s); it is in a/two inside barrier #0 of 4 "
         "f32 in group world, "
         "which others have left");
 }

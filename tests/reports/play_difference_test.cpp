@@ -151,7 +151,7 @@ TEST_CASE("where there are too many steps, what each waits for is not looked at,
   facts(other, 0).erase(facts(other, 0).begin() + 7);
   const PlayComparison comparison = compare(many, other);
   CHECK(comparison.alike());
-  CHECK_THAT(to_text(comparison), ContainsSubstring("too many to look at what each waits for"));
+  CHECK_THAT(to_text(comparison), ContainsSubstring("too many to compare what each waits for"));
   CHECK(to_json(comparison).at("compared").at("waits") == false);
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("values differ first by capture: the loss, then gradients, then parame
   CHECK(found.iteration == 0);
   CHECK(found.index == 1);
   CHECK(found.values == std::array<std::string, 2>{"2 (0x40000000)", "2.000000238418579 (0x40000001)"});
-  CHECK(found.more == "1 of 10 values differ in all, by 1 units in the last place at most");
+  CHECK(found.more == "in total, 1 of 10 values differ, by 1 units in the last place at most");
 
   other.ranks[1].iterations[0].gradients[0].bits = "3f8000004000000a";
   other.ranks[0].iterations[0].gradients[0].bits = "bf80000040000000";
@@ -199,7 +199,7 @@ TEST_CASE("values differ first by capture: the loss, then gradients, then parame
   CHECK(found.rank == 0);
   CHECK(found.index == 0);
   CHECK(found.values[1] == "-1 (0xbf800000)");
-  CHECK(found.more == "3 of 10 values differ in all");
+  CHECK(found.more == "in total, 3 of 10 values differ");
 
   other.ranks[1].iterations[0].loss = 1.5;
   CHECK(sole(one, other).what == "loss");
@@ -377,7 +377,7 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
   second.verdict = Verdict::hung;
   CHECK_FALSE(compare(first, second).alike());
   CHECK(to_text(compare(first, second)) ==
-        "verdict  differ: neither plays it to its end, and they end otherwise\n"
+        "verdict  differ: neither plays it to its end, and they end differently\n"
         "         one: failed\n"
         "           no\n"
         "         other: hung\n"
@@ -406,6 +406,7 @@ TEST_CASE("a race that one of them has is a difference, and what they did is com
 TEST_CASE("plays on unlike numbers of ranks cannot be compared") {
   SubjectPlay other = play("other");
   other.ranks.pop_back();
-  CHECK_THROWS_MATCHES(compare(one, other), std::invalid_argument,
-                       Message("one played on 2 ranks, other on 1: only plays on as many ranks can be compared"));
+  CHECK_THROWS_MATCHES(
+      compare(one, other), std::invalid_argument,
+      Message("one played on 2 ranks, other on 1: plays can be compared only on equal numbers of ranks"));
 }

@@ -195,7 +195,7 @@ TEST_CASE("a rank that died has its last words") {
         "CRASH a/one[W=2]\n"
         "  rank 1 died by signal 6 (SIGABRT) in a/one[W=2]\n"
         "  rank 0 released: was stopped by its launcher: rank 1 died\n"
-        "  rank 1 said last (worlds/0/logs/rank-1.err):\n"
+        "  rank 1 printed last (worlds/0/logs/rank-1.err):\n"
         "    2\n    3\n    4\n    5\n    what(): boom\n"
         "  evidence: worlds/0/evidence\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
@@ -220,7 +220,7 @@ TEST_CASE("a world is told by the number of its folder, wherever it stands in th
   CHECK_THAT(summary(report, with_place), ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") &&
                                               ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
   CHECK_THAT(summary(report, {.is_kept = false}),
-             ContainsSubstring("rank 1 said last:\n") &&
+             ContainsSubstring("rank 1 printed last:\n") &&
                  ContainsSubstring("evidence: deleted with the run; --out DIRECTORY keeps it\n") &&
                  !ContainsSubstring("worlds/7"));
 }
@@ -263,7 +263,7 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "NOT RUN 1 case: mine/late[W=2]\n"
         "FINDING subject fully_shard claims the engine kind fully_shrad, which this worker does not know: correct its "
         "claims\n"
-        "FINDING required clause OVL-1: its one case did not pass\n"
+        "FINDING required clause OVL-1: its only case did not pass\n"
         "FINDING required clause OVL-9: no case of this run checks it\n"
         "FINDING waivers[0] mine/waived* (ada): this worker has no subject rigth, closest is right\n"
         "WAIVED 1 failed: the new scheduler is late (https://tracker.example/7)\n"

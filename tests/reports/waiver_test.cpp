@@ -77,7 +77,7 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
   CHECK(refusal(with("verdict", "disagreed")) ==
         "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
-  CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that says something");
+  CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that is not empty");
   CHECK(refusal(with("expire", "2030-12-31")) ==
         "waivers[1]: \"expire\" is not among its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", "
         "\"owner\", \"expires\", "
@@ -86,16 +86,16 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers[1]: when: \"divice\" is not among its fields: \"fabric\", \"device\", \"subject\", \"fault\", "
         "\"world_size\"");
   CHECK(refusal(with("when", {{"world_size", 0}})) == "waivers[1]: when: \"world_size\": expected at least 1, found 0");
-  CHECK(refusal(with("when", {{"fault", ""}})) == "waivers[1]: when: \"fault\": expected a text that says something");
+  CHECK(refusal(with("when", {{"fault", ""}})) == "waivers[1]: when: \"fault\": expected a text that is not empty");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"rank", 1}})) ==
         "waivers[1]: shown_by: \"rank\" is not among its fields: \"scenario\", \"ranks\", \"beside\"");
   CHECK(refusal(with("shown_by", {{"ranks", 1}})) == "waivers[1]: shown_by: \"scenario\" is missing, expected a text");
   CHECK(refusal(with("shown_by", {{"scenario", ""}})) ==
-        "waivers[1]: shown_by: \"scenario\": expected a text that says something");
+        "waivers[1]: shown_by: \"scenario\": expected a text that is not empty");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"ranks", 0}})) ==
         "waivers[1]: shown_by: \"ranks\": expected at least 1, found 0");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"beside", ""}})) ==
-        "waivers[1]: shown_by: \"beside\": expected a text that says something");
+        "waivers[1]: shown_by: \"beside\": expected a text that is not empty");
   CHECK(refusal(std::string("{\"waivers\": [}")) == "no JSON at byte 14");
   CHECK(refusal(std::string("{\"waivers\": 1e999}")) == "a number is out of range");
   CHECK(parse_waivers(R"({"version": 1, "waivers": []})").empty());

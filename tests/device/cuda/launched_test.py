@@ -128,7 +128,7 @@ def trouble():
     with tempfile.TemporaryDirectory() as directory:  # before the waiting rank reaches its deadline
         report, code, output = on_tables(directory, "gpu/hangs", "--timeout", "2")
         assert (
-            "rank 1 never entered all_reduce #0 of 1 f32 (sum) \"sum\" in group world (NCCL) (rank 0 waits since"
+            "rank 1 never entered all_reduce #0 of 1 f32 (sum) \"sum\" in group world (NCCL) (rank 0 has waited for"
             in output
         ), output
 
