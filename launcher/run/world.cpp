@@ -239,7 +239,7 @@ class SupervisedWorld final : public RunningWorld {
 
   void report_slow(std::uint64_t position) const {
     const milliseconds time = plan_.time_for(position);
-    const std::string standing = reports::standing(take_flight());
+    const std::string standing = reports::waits_text(take_flight());
     launch_.notice(fmt::format("SLOW {}: half of its {} are over{}{}", plan_.cases[position], seconds_text(time),
                                standing.empty() ? "" : "; ", standing));
   }

@@ -134,7 +134,7 @@ void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
 }
 
 void Terminal::look_in(const RunDirectory& run) {
-  style_.place = (from_here(run.root) / "").string();
+  style_.run_directory = (from_here(run.root) / "").string();
   style_.scenarios = [run](const reports::CaseResult& result, int world) {
     std::vector<std::string> files;
     for (int play = 1;; ++play) {

@@ -43,32 +43,32 @@ std::map<std::string, Merged> by_id(const Report& report) {
   return merged;
 }
 
-enum class Standing : std::uint8_t { absent, passed, skipped, waived, bad };
+enum class CaseState : std::uint8_t { absent, passed, skipped, waived, bad };
 
-Standing standing_of(const Merged* merged) {
-  if (!merged) return Standing::absent;
-  if (merged->bad) return Standing::bad;
-  if (merged->waived) return Standing::waived;
-  return merged->verdict == Verdict::skipped ? Standing::skipped : Standing::passed;
+CaseState state_of(const Merged* merged) {
+  if (!merged) return CaseState::absent;
+  if (merged->bad) return CaseState::bad;
+  if (merged->waived) return CaseState::waived;
+  return merged->verdict == Verdict::skipped ? CaseState::skipped : CaseState::passed;
 }
 
 Change classify(const Merged* before, const Merged* after) {
-  const auto was = standing_of(before);
-  const auto is = standing_of(after);
+  const auto was = state_of(before);
+  const auto is = state_of(after);
   const auto same_verdict = [&] {
     return before->verdict == after->verdict ? Change::still_failing : Change::status_changed;
   };
   switch (is) {
-    case Standing::absent: return Change::removed_case;
-    case Standing::bad: return was == Standing::bad ? same_verdict() : Change::new_failure;
-    case Standing::waived: return was == Standing::waived ? same_verdict() : Change::newly_waived;
-    case Standing::passed:
-    case Standing::skipped: break;
+    case CaseState::absent: return Change::removed_case;
+    case CaseState::bad: return was == CaseState::bad ? same_verdict() : Change::new_failure;
+    case CaseState::waived: return was == CaseState::waived ? same_verdict() : Change::newly_waived;
+    case CaseState::passed:
+    case CaseState::skipped: break;
   }
-  if (was == Standing::absent) return Change::new_case;
+  if (was == CaseState::absent) return Change::new_case;
   if (was == is) return Change::unchanged;
-  if (is == Standing::skipped) return Change::newly_skipped;
-  return was == Standing::skipped ? Change::status_changed : Change::fixed;
+  if (is == CaseState::skipped) return Change::newly_skipped;
+  return was == CaseState::skipped ? Change::status_changed : Change::fixed;
 }
 
 std::vector<std::string> changed_measurements(const Merged& before, const Merged& after) {
@@ -93,8 +93,8 @@ CaseChange change_of(const std::string& id, const Merged* before, const Merged* 
   change.change = classify(before, after);
   if (before) change.before = before->verdict;
   if (after) change.after = after->verdict;
-  change.waived_before = standing_of(before) == Standing::waived;
-  change.waived_after = standing_of(after) == Standing::waived;
+  change.waived_before = state_of(before) == CaseState::waived;
+  change.waived_after = state_of(after) == CaseState::waived;
   if (change.before == Verdict::passed && change.after == Verdict::passed)
     change.measurements = changed_measurements(*before, *after);
   return change;

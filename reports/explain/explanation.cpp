@@ -18,7 +18,9 @@ using What = FlightEntry::What;
 using State = FlightEntry::State;
 
 /// The text for an agreement that ranks wait in.
-std::string_view meeting_text(const PeerWait& wait) { return wait.ends_case ? "the end of the case" : "the next case"; }
+std::string_view agreement_text(const PeerWait& wait) {
+  return wait.ends_case ? "the end of the case" : "the next case";
+}
 
 class Explainer {
  public:
@@ -37,7 +39,7 @@ class Explainer {
     }
     std::ranges::stable_sort(dead, [](const Ending* a, const Ending* b) { return a->is_cause > b->is_cause; });
     if (!dead.empty() && (dead.front()->is_cause || stuck.empty())) return explain_death(dead);
-    return stuck.empty() ? explain_interruption() : explain_standstill(stuck);
+    return stuck.empty() ? explain_interruption() : explain_hang(stuck);
   }
 
  private:
@@ -45,8 +47,9 @@ class Explainer {
   std::string explain_interruption() const {
     const bool was_interrupted =
         std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
-    const std::string standing = was_interrupted && flight_ != nullptr ? reports::standing(*flight_) : std::string();
-    return standing.empty() ? standing : "when the run was interrupted, " + standing;
+    const std::string waits_text =
+        was_interrupted && flight_ != nullptr ? reports::waits_text(*flight_) : std::string();
+    return waits_text.empty() ? waits_text : "when the run was interrupted, " + waits_text;
   }
 
   // -- Death ----------------------------------------------------------------------------------------------------------
@@ -83,10 +86,10 @@ class Explainer {
                                                 : fmt::format("exited with code {}", ending.code);
   }
 
-  // -- Standstill -----------------------------------------------------------------------------------------------------
+  // -- Hang -----------------------------------------------------------------------------------------------------------
 
-  std::string explain_standstill(const std::vector<const Ending*>& stuck) const {
-    if (flight_ == nullptr || never_came(stuck.front()->rank)) {
+  std::string explain_hang(const std::vector<const Ending*>& stuck) const {
+    if (flight_ == nullptr || recorded_nothing(stuck.front()->rank)) {
       std::string text;
       for (const Ending* ending : stuck)
         text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", ending->rank, ending->text);
@@ -99,7 +102,7 @@ class Explainer {
     const bool all_went_on =
         std::ranges::all_of(stuck, [this](const Ending* ending) { return begun_since(ending->rank) > 0; });
     if (guilty.empty() && all_went_on) guilty = stuck;
-    if (guilty.empty()) return explain_circle(stuck.front()->position);
+    if (guilty.empty()) return explain_deadlock(stuck.front()->position);
     std::string text;
     for (const Ending* ending : guilty) text += (text.empty() ? "" : "; ") + explain_stuck(*ending);
     return text;
@@ -131,7 +134,7 @@ class Explainer {
     return text;
   }
 
-  std::string explain_circle(std::int64_t position) const {
+  std::string explain_deadlock(std::int64_t position) const {
     std::string text = fmt::format("every rank waits for another {}:", place(position, -1));
     const char* separator = "";
     for (const PeerWait& wait : waits_) {
@@ -150,7 +153,7 @@ class Explainer {
     return is_there ? &flight_->ranks[static_cast<std::size_t>(rank)] : nullptr;
   }
 
-  bool never_came(int rank) const {
+  bool recorded_nothing(int rank) const {
     const FlightRecord* const its = record(rank);
     return its == nullptr || its->begun == 0;
   }
@@ -203,8 +206,8 @@ class Explainer {
     std::map<std::string, std::pair<std::int64_t, std::vector<int>>> by_call;
     for (const PeerWait& wait : waits_) {
       if (std::ranges::find(wait.missing, rank) == wait.missing.end()) continue;
-      const std::string what =
-          wait.entry->what == What::call ? "entered " + call_text(wait) : fmt::format("reached {}", meeting_text(wait));
+      const std::string what = wait.entry->what == What::call ? "entered " + call_text(wait)
+                                                              : fmt::format("reached {}", agreement_text(wait));
       auto& [first, ranks] = by_call[what];
       first = first == 0 ? wait.entry->since_ns : std::min(first, wait.entry->since_ns);
       ranks.push_back(wait.rank);
@@ -268,13 +271,13 @@ std::string explain(const WorldPlan& plan, std::span<const Ending> endings, cons
   return Explainer(plan, endings, flight).explain();
 }
 
-std::string standing(const FlightSnapshot& flight) {
+std::string waits_text(const FlightSnapshot& flight) {
   std::map<std::pair<std::string, std::vector<int>>, std::vector<int>> groups;
   for (const PeerWait& wait : waits(flight.ranks)) {
     if (wait.missing.empty()) continue;
     const std::string where = wait.entry->what == What::call
                                   ? "in " + describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])
-                                  : fmt::format("at {}", meeting_text(wait));
+                                  : fmt::format("at {}", agreement_text(wait));
     groups[{where, wait.missing}].push_back(wait.rank);
   }
   std::string text;

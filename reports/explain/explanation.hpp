@@ -28,6 +28,6 @@ namespace shardproof::reports {
 std::string explain(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight);
 
 /// All waits of ranks at this moment, as `rank 0 waits in barrier #0 in group world for rank 1`. Empty: no rank waits.
-std::string standing(const FlightSnapshot& flight);
+std::string waits_text(const FlightSnapshot& flight);
 
 }  // namespace shardproof::reports

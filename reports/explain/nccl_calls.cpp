@@ -30,7 +30,7 @@ std::string text_of(const std::vector<const Call*>& calls) {
 }
 
 /// A process's calls, as the text after its name.
-std::string deeds(const TapRecord& record) {
+std::string calls_text(const TapRecord& record) {
   std::vector<const Call*> open, last;
   const std::size_t earlier = record.calls.size() - std::min(record.calls.size(), last_calls);
   for (std::size_t i = 0; i < record.calls.size(); ++i) {
@@ -38,10 +38,10 @@ std::string deeds(const TapRecord& record) {
     else if (!record.calls[i].has_left()) open.push_back(&record.calls[i]);
   }
   std::string text = fmt::format("called NCCL {} time{}", record.begun, record.begun == 1 ? "" : "s");
-  const std::size_t untold = open.size() - std::min(open.size(), most_open);
-  open.resize(open.size() - untold);
+  const std::size_t left_out = open.size() - std::min(open.size(), most_open);
+  open.resize(open.size() - left_out);
   if (!open.empty()) text += ", earlier: " + text_of(open);
-  if (untold > 0) text += fmt::format(" and {} more that had not returned", untold);
+  if (left_out > 0) text += fmt::format(" and {} more that had not returned", left_out);
   if (!last.empty()) text += ", last: " + text_of(last);
   if (record.missing > 0) text += fmt::format(", and {} that it was about to write down", record.missing);
   return text;
@@ -62,24 +62,24 @@ std::vector<int> ranks_without(std::span<const TapRecord> records, int world_siz
 std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int world_size,
                                         std::span<const int> damaged) {
   // In the order of the first rank that made these calls.
-  std::vector<std::pair<std::string, std::vector<int>>> by_deeds;
+  std::vector<std::pair<std::string, std::vector<int>>> by_calls;
   std::vector<std::string> of_processes;
   for (const TapRecord& record : records) {
-    std::string text = deeds(record);
+    std::string text = calls_text(record);
     const auto is_its_rank = [&](const TapRecord& other) { return other.process.rank == record.process.rank; };
     if (!record.process.rank) {
       of_processes.push_back(fmt::format("process {} {}", record.process.pid, text));
     } else if (std::ranges::count_if(records, is_its_rank) > 1) {
       of_processes.push_back(fmt::format("process {} of rank {} {}", record.process.pid, *record.process.rank, text));
     } else {
-      auto known = std::ranges::find(by_deeds, text, &std::pair<std::string, std::vector<int>>::first);
-      if (known == by_deeds.end()) known = by_deeds.insert(known, std::pair(std::move(text), std::vector<int>()));
+      auto known = std::ranges::find(by_calls, text, &std::pair<std::string, std::vector<int>>::first);
+      if (known == by_calls.end()) known = by_calls.insert(known, std::pair(std::move(text), std::vector<int>()));
       known->second.push_back(*record.process.rank);
     }
   }
   std::vector<std::string> sentences;
-  sentences.reserve(by_deeds.size());
-  for (const auto& [text, ranks] : by_deeds)
+  sentences.reserve(by_calls.size());
+  for (const auto& [text, ranks] : by_calls)
     sentences.push_back(fmt::format("{} {}{}", rank_list(ranks), ranks.size() > 1 ? "each " : "", text));
   std::ranges::move(of_processes, std::back_inserter(sentences));
   const bool are_processes = records.empty() || std::ranges::any_of(records, [](const TapRecord& record) {

@@ -100,7 +100,7 @@ std::string last_output_text(const CaseResult& result, const Report& report, con
     if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
     text += fmt::format("  rank {} printed last", ending.rank);
     if (style.is_kept)
-      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.place), number_of(result, report),
+      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.run_directory), number_of(result, report),
                           ending.rank);
     text += fmt::format(":\n{}", indented(printable(words), "    "));
   }
@@ -157,11 +157,11 @@ std::string others_text(const CaseResult& shown, const std::vector<const CaseRes
     std::vector<std::string_view> names;  // names of cases, without suite and parameters
   };
   std::map<std::string_view, Suite> suites;
-  std::size_t again = 0;
+  std::size_t more_runs = 0;
   for (const CaseResult* const other : others) {
     const std::string_view id = other->info.id;
     if (id == shown.info.id) {
-      ++again;
+      ++more_runs;
       continue;
     }
     Suite& suite = suites[other->info.suite];
@@ -171,16 +171,16 @@ std::string others_text(const CaseResult& shown, const std::vector<const CaseRes
     if (std::ranges::find(suite.names, name) == suite.names.end()) suite.names.push_back(name);
   }
   std::string text;
-  const auto say = [&text](const std::string& line) {
+  const auto add_line = [&text](const std::string& line) {
     text += fmt::format("  {} {}\n", text.empty() ? "also in:" : "        ", line);
   };
-  if (again > 0) say(fmt::format("{} more {} of this case", again, again == 1 ? "run" : "runs"));
+  if (more_runs > 0) add_line(fmt::format("{} more {} of this case", more_runs, more_runs == 1 ? "run" : "runs"));
   for (const auto& [name, suite] : suites) {
     const std::span few = std::span(suite.names).first(std::min(named, suite.names.size()));
     std::string line = fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name,
                                    fmt::join(few, ", "));
     if (few.size() < suite.names.size()) line += fmt::format(" and {} more", suite.names.size() - few.size());
-    say(printable(line));
+    add_line(printable(line));
   }
   return text;
 }
@@ -215,9 +215,9 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   text += cause_text(result, report, style, &seen_clauses);
   if (is_end_of_process(result.verdict) &&
       !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += style.is_kept
-                ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.place), number_of(result, report))
-                : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
+    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.run_directory),
+                                        number_of(result, report))
+                          : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
   if (style.is_kept) text += stacks_text(result, report, style);
   text += others_text(result, others) + also_broken_text(result, others);
   return text + fmt::format("  again: {}\n", repeat_command(result, report)) + scenarios_text(result, report, style);

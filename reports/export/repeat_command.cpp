@@ -80,12 +80,12 @@ std::string waived_failure_command(const CaseResult& result, const Report& repor
   const auto& argv = report.head.argv;
   std::string command = fmt::format("{} play {}", program(argv), shell_word(shown_by->scenario));
   if (shown_by->ranks) command += fmt::format(" --ranks {}", *shown_by->ranks);
-  if (!shown_by->beside)
+  if (!shown_by->other_subject)
     return with_options(std::move(command), argv, {"--worker", "--subject", "--fault", "--timeout"});
   // A fault is written after its subject.
   const std::string fault = report.head.fault.empty() ? std::string() : "+" + report.head.fault;
-  command +=
-      fmt::format(" --subject {}", shell_word(fmt::format("{},{}{}", *shown_by->beside, subject_of(report), fault)));
+  command += fmt::format(" --subject {}",
+                         shell_word(fmt::format("{},{}{}", *shown_by->other_subject, subject_of(report), fault)));
   return with_options(std::move(command), argv, {"--worker", "--timeout"});
 }
 

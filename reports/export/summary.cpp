@@ -63,14 +63,14 @@ std::string text_of(const Tally& tally, const Paint& paint, std::string_view whe
   const auto cases = tally.cases();
   std::string text = fmt::format("{} {}{}", cases, cases == 1 ? "case" : "cases", where);
   const char* separator = ": ";
-  const auto say = [&](std::size_t count, Hue hue, std::string_view how) {
+  const auto add = [&](std::size_t count, Hue hue, std::string_view how) {
     if (count == 0) return;
     text += separator + paint(hue, fmt::format("{} {}", count, how));
     separator = ", ";
   };
   for (const auto verdict : all_verdicts) {
-    say(tally.verdicts[static_cast<std::size_t>(verdict)], hue_of(verdict), to_string(verdict));
-    if (verdict == Verdict::skipped) say(tally.waived, Hue::yellow, "waived");
+    add(tally.verdicts[static_cast<std::size_t>(verdict)], hue_of(verdict), to_string(verdict));
+    if (verdict == Verdict::skipped) add(tally.waived, Hue::yellow, "waived");
   }
   return text;
 }
@@ -191,21 +191,21 @@ std::string slowest_text(const Report& report) {
 /// A sentence that many worlds share appears once. Worlds that an interrupted run did not reach have such a sentence.
 std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
   constexpr std::size_t shown = 20;
-  std::vector<std::pair<std::string, std::vector<int>>> said;
-  std::map<std::string, std::size_t> places;
-  const auto say = [&](int world, std::string text) {
-    const auto [place, is_new] = places.try_emplace(text, said.size());
-    if (is_new) said.push_back({std::move(text), {}});
-    said[place->second].second.push_back(world);
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  std::map<std::string, std::size_t> index_of;
+  const auto add = [&](int world, std::string text) {
+    const auto [index, is_new] = index_of.try_emplace(text, groups.size());
+    if (is_new) groups.push_back({std::move(text), {}});
+    groups[index->second].second.push_back(world);
   };
   for (const WorldResult& world : report.worlds) {
     const auto& defects = world.defects;
     const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k) say(world.number, printable(defects[k]));
-    if (few < defects.size()) say(world.number, fmt::format("{} more", defects.size() - few));
+    for (std::size_t k = 0; k < few; ++k) add(world.number, printable(defects[k]));
+    if (few < defects.size()) add(world.number, fmt::format("{} more", defects.size() - few));
   }
   std::string text;
-  for (const auto& [sentence, worlds] : said) {
+  for (const auto& [sentence, worlds] : groups) {
     const std::size_t others = worlds.size() - 1;
     text +=
         fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),

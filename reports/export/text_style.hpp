@@ -17,7 +17,7 @@ struct TextStyle {
   std::map<std::string, std::string> clauses;  ///< The text of each clause, by id, if the worker's listing is known.
   /// The path of the run directory, with a slash at its end. Empty: paths in the text are relative to the run
   /// directory.
-  std::string place;
+  std::string run_directory;
   /// False: the command deletes the run directory when it ends. Then the text names no file in it.
   bool is_kept = true;
   /// Files with the scenarios that a case played in the world of this number. Empty: unknown.

@@ -8,7 +8,7 @@ namespace shardproof::reports {
 
 namespace {
 
-constexpr std::size_t kept = 5;  // lines, including the line of the exception
+constexpr std::size_t lines_kept = 5;  // lines, including the line of the exception
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -58,13 +58,13 @@ bool is_underline(std::string_view line) {
 }
 
 /// The useful lines of these frames.
-std::vector<std::string_view> worth_reading(const std::vector<std::string_view>& frames, std::string_view package) {
+std::vector<std::string_view> useful_lines(const std::vector<std::string_view>& frames, std::string_view package) {
   std::vector<std::string_view> lines;
-  bool is_dull = false;
+  bool is_in_package = false;
   for (const std::string_view line : frames) {
     if (const std::string_view file = file_of(line); !file.empty())
-      is_dull = !package.empty() && file.starts_with(package);
-    if (!is_dull && !is_underline(line)) lines.push_back(line);
+      is_in_package = !package.empty() && file.starts_with(package);
+    if (!is_in_package && !is_underline(line)) lines.push_back(line);
   }
   return lines;
 }
@@ -83,10 +83,10 @@ std::string shortened_tracebacks(std::string_view text) {
     while (at < lines.size() && margin_of(lines[at]) > margin) ++at;
     const std::vector<std::string_view> frames(lines.begin() + static_cast<std::ptrdiff_t>(first),
                                                lines.begin() + static_cast<std::ptrdiff_t>(at));
-    const std::vector<std::string_view> all = worth_reading(frames, {});
-    std::vector<std::string_view> rest = worth_reading(frames, package);
+    const std::vector<std::string_view> all = useful_lines(frames, {});
+    std::vector<std::string_view> rest = useful_lines(frames, package);
     if (rest.empty()) rest = all;  // all frames are in the package: show them
-    const std::size_t shown = std::min(rest.size(), at < lines.size() ? kept - 1 : kept);
+    const std::size_t shown = std::min(rest.size(), at < lines.size() ? lines_kept - 1 : lines_kept);
     rest.erase(rest.begin(), rest.end() - static_cast<std::ptrdiff_t>(shown));
     if (at < lines.size()) rest.push_back(lines[at++]);  // the exception
     if (shown < all.size()) result += std::string(margin + 2, ' ') + "…\n";

@@ -189,14 +189,14 @@ void Merger::add(RankStream stream) {
   const auto& ending = endings_[static_cast<std::size_t>(rank)];
 
   // A rank with a stream ran, even if its launcher recorded that it was not started.
-  const bool never_was = ending && ending->how == Ending::How::not_started && stream.absent;
-  const auto distrust = never_was ? std::string("was not started") : why_untrusted(stream, rank);
-  if (!distrust.empty()) {
+  const bool never_started = ending && ending->how == Ending::How::not_started && stream.absent;
+  const auto rejection = never_started ? std::string("was not started") : rejection_of(stream, rank);
+  if (!rejection.empty()) {
     // A rank that died or was stopped before its first line can have no stream.
-    const bool excused = stream.absent && ending &&
-                         (ending->how == Ending::How::signalled || ending->how == Ending::How::overran ||
-                          ending->how == Ending::How::stopped);
-    if (!never_was && !excused) defect(rank, distrust);
+    const bool is_expected = stream.absent && ending &&
+                             (ending->how == Ending::How::signalled || ending->how == Ending::How::overran ||
+                              ending->how == Ending::How::stopped);
+    if (!never_started && !is_expected) defect(rank, rejection);
     const RankStream nothing;
     return apply_ending(nothing, rank, 0, false);
   }
@@ -230,7 +230,7 @@ void Merger::add(RankStream stream) {
   apply_ending(stream, rank, next, is_inside && stream.defect.empty());
 }
 
-std::string Merger::why_untrusted(const RankStream& stream, int rank) {
+std::string Merger::rejection_of(const RankStream& stream, int rank) {
   if (!stream.start) {
     if (!stream.defect.empty()) return "has no valid stream: " + stream.defect;
     return stream.truncated ? "has a stream that is cut off in its first line" : "has an empty stream";

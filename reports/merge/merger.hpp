@@ -80,7 +80,7 @@ class Merger {
     std::vector<int> waiting;  ///< Ranks that were stopped before it. They are released if another rank began it.
   };
 
-  std::string why_untrusted(const RankStream& stream, int rank);
+  std::string rejection_of(const RankStream& stream, int rank);
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
   /// `first_unended` is the first position that the rank has not ended. `is_inside`: its stream stops inside this case.
   void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);

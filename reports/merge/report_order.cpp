@@ -45,9 +45,9 @@ void order_cases(Report& report) {
       counts = i;
     } else if (result.attempt > 0) {
       // An attempt that did not run says nothing. Then the attempt before it still counts.
-      const bool came_about = result.verdict != Verdict::not_run;
-      (came_about ? report.cases[counts] : result).superseded = true;
-      if (came_about) counts = i;
+      const bool has_run = result.verdict != Verdict::not_run;
+      (has_run ? report.cases[counts] : result).superseded = true;
+      if (has_run) counts = i;
     } else {
       result.repetition = before.repetition + 1;
     }

@@ -17,7 +17,7 @@ namespace {
 
 std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
-std::string some(std::span<const std::string> ids) {
+std::string few_of(std::span<const std::string> ids) {
   constexpr std::size_t shown = 3;
   const auto few = ids.first(std::min(ids.size(), shown));
   return ids.size() <= shown ? fmt::format("{}", fmt::join(few, ", "))
@@ -63,7 +63,7 @@ std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use
         return fmt::format("expires on {}, but the start of this run is unknown: it excuses nothing", waiver.expires);
       return fmt::format("expired on {}: it excuses nothing until {} renews it", waiver.expires, waiver.owner);
     case WaiverState::unexpected_pass:
-      return fmt::format("unexpected pass of {}: remove the waiver, or make its pattern narrower", some(use.passed));
+      return fmt::format("unexpected pass of {}: remove the waiver, or make its pattern narrower", few_of(use.passed));
     case WaiverState::unused: return "unused: it covers no case";
     case WaiverState::used:
     case WaiverState::idle: break;

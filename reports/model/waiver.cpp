@@ -52,13 +52,13 @@ Waiver::Demonstration read_demonstration(const ordered_json& json, const std::st
   fields.expect_only({"scenario", "ranks", "beside"});
   return {.scenario = nonempty(fields, "scenario"),
           .ranks = ranks_if_given(fields, "ranks", json),
-          .beside = text_if_given(fields, "beside")};
+          .other_subject = text_if_given(fields, "beside")};
 }
 
 ordered_json json_of(const Waiver::Demonstration& demonstration) {
   ordered_json json{{"scenario", demonstration.scenario}};
   if (demonstration.ranks) json["ranks"] = *demonstration.ranks;
-  if (demonstration.beside) json["beside"] = *demonstration.beside;
+  if (demonstration.other_subject) json["beside"] = *demonstration.other_subject;
   return json;
 }
 

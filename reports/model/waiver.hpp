@@ -24,7 +24,7 @@ struct Waiver {
   struct Demonstration {
     std::string scenario;               ///< Its file, relative to the place that `link` leads to.
     std::optional<int> ranks;           ///< Empty: the number that `play` takes by itself.
-    std::optional<std::string> beside;  ///< Another subject. The scenario shows the difference to it.
+    std::optional<std::string> other_subject;  ///< Another subject. The scenario shows the difference to it.
     friend bool operator==(const Demonstration&, const Demonstration&) = default;
   };
 

@@ -263,7 +263,7 @@ std::string table(std::span<const PlayResult> ranks, const WorldResult& world) {
 }
 
 /// Groups ranks with equal texts, the lowest rank first.
-std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
+std::vector<std::vector<int>> ranks_by_text(const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> by_text;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) by_text[texts[rank]].push_back(static_cast<int>(rank));
   std::vector<std::vector<int>> groups;
@@ -274,11 +274,11 @@ std::vector<std::vector<int>> alike(const std::vector<std::string>& texts) {
 
 // Shows text that ranks share once, as `ranks 0, 1: timeline`.
 std::string sections(std::span<const PlayResult> ranks, std::string_view heading,
-                     const std::function<std::string(const PlayResult&)>& say) {
+                     const std::function<std::string(const PlayResult&)>& to_text) {
   std::vector<std::string> texts;
-  for (const PlayResult& rank : ranks) texts.push_back(say(rank));
+  for (const PlayResult& rank : ranks) texts.push_back(to_text(rank));
   std::string text;
-  for (const std::vector<int>& group : alike(texts)) {
+  for (const std::vector<int>& group : ranks_by_text(texts)) {
     text += fmt::format("\n{}: {}\n{}", rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
   }
   return text;

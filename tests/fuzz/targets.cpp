@@ -208,7 +208,7 @@ void flight(std::string_view input) {
                        .text = ""});
   }
   require(!reports::explain(plan, endings, &snapshot).empty(), "a world that hangs is explained");
-  reports::standing(snapshot);
+  reports::waits_text(snapshot);
 }
 
 void store_file(std::string_view input) {

@@ -85,7 +85,7 @@ class Scene {
   }
   std::string standing() {
     look();
-    return reports::standing(flight_);
+    return reports::waits_text(flight_);
   }
   std::string explained_without_flight() const { return explain(plan_, endings_, nullptr); }
 

@@ -51,7 +51,7 @@ inline Report sample_report() {
        .link = "https://tracker.example/7",
        .owner = "ada",
        .expires = "2030-02-01",
-       .shown_by = {{.scenario = "docs/late one.json", .ranks = 3, .beside = "reference"}}},
+       .shown_by = {{.scenario = "docs/late one.json", .ranks = 3, .other_subject = "reference"}}},
       {.pattern = "mine/passed",
        .verdict = Verdict::crashed,
        .when =

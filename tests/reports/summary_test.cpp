@@ -216,7 +216,7 @@ TEST_CASE("a world is told by the number of its folder, wherever it stands in th
       text, ContainsSubstring("(worlds/7/logs/rank-1.err)") && ContainsSubstring("evidence: worlds/7/evidence\n") &&
                 ContainsSubstring("EVIDENCE world 7: something is missing") && ContainsSubstring("\nworld 7: 2 ranks"));
   TextStyle with_place;
-  with_place.place = "out/my run/";
+  with_place.run_directory = "out/my run/";
   CHECK_THAT(summary(report, with_place), ContainsSubstring("(out/my run/worlds/7/logs/rank-1.err)") &&
                                               ContainsSubstring("evidence: out/my run/worlds/7/evidence\n"));
   CHECK_THAT(summary(report, {.is_kept = false}),
@@ -301,7 +301,7 @@ TEST_CASE(
   report.head.waivers = {known, known, known};
   report.head.waivers[0].reason = "early";
   report.head.waivers[2].verdict = Verdict::error;
-  report.head.waivers[2].shown_by = {.scenario = "late.json", .ranks = {}, .beside = {}};
+  report.head.waivers[2].shown_by = {.scenario = "late.json", .ranks = {}, .other_subject = {}};
   const auto excuse = [&](std::size_t index, Verdict verdict, int waiver) {
     report.cases[index].verdict = verdict;
     report.cases[index].waiver = waiver;

@@ -57,7 +57,7 @@ TEST_CASE("a waiver is read as it stands, and written so that it reads the same"
                              .link = "https://tracker.example/1",
                              .owner = "ada",
                              .expires = "2030-12-31",
-                             .shown_by = {{.scenario = "late.json", .ranks = 3, .beside = "reference"}}});
+                             .shown_by = {{.scenario = "late.json", .ranks = 3, .other_subject = "reference"}}});
   CHECK(waivers[1].when == Waiver::When{});
   CHECK(ordered_json(waivers[0]) == whole_waiver());
   CHECK(parsed(ordered_json(waivers)) == waivers);
