@@ -177,7 +177,7 @@ TEST_CASE(
   }
   CHECK(diff(virtual_time, real_time).context ==
         std::vector<std::string>{"fabric: shm -> nccl", "device: sim -> cuda; times by a clock are not compared"});
-  // What one of the devices has no way to measure is not gone; virtual time is the same on both.
+  // A measurement that one device cannot make is not gone. Virtual time is the same on both devices.
   auto fewer = all;
   fewer.erase("bytes");
   CHECK_FALSE(diff(virtual_time, report_of({result("a", Verdict::passed, fewer)}, "cuda")).regression());

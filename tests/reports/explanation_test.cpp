@@ -109,7 +109,7 @@ void wait_for_each_other(Scene& scene) {
   scene.overran(1);
 }
 
-TEST_CASE("a death is told with its place, its last collective and who waited for it") {
+TEST_CASE("a death is reported with its place, its last collective and the waiting ranks") {
   Scene scene(3);
   scene.begin();
   scene.enter(0, world_group, 0, CollectiveKind::barrier);
@@ -136,7 +136,7 @@ TEST_CASE("a death inside a collective, and after one") {
   CHECK(after.explained() == "rank 1 died by signal 9 (SIGKILL) in a/two after all_reduce #0 of 4 f32 in group world");
 }
 
-TEST_CASE("a rank that has made more calls than its record keeps is still told with its case") {
+TEST_CASE("a rank that has made more calls than its record keeps is still reported with its case") {
   Scene scene(2);
   scene.begin();
   for (std::uint64_t i = 0; i < 2 * FlightRing::entries_kept; ++i)
@@ -161,7 +161,7 @@ TEST_CASE("a rank that has made more calls than its record keeps is still told w
   CHECK(killed() == "rank 1 died by signal 9 (SIGKILL) after a/two after all_reduce #63 of 4 f32 in group world");
 }
 
-TEST_CASE("of several deaths the first is the cause, and the others are told") {
+TEST_CASE("of several deaths the first is the cause, and the others are reported") {
   Scene scene(3);
   scene.begin();
   scene.died(0, SIGABRT, false);
@@ -188,7 +188,7 @@ TEST_CASE("a process that was all ranks dies of the one that ran, or of one of t
         "a/two before its first collective");
 }
 
-TEST_CASE("a rank that never enters a collective is told with those who wait, and with what it did last") {
+TEST_CASE("a rank that never enters a collective is reported with the waiting ranks and its last call") {
   Scene scene(4);
   for (const int rank : {0, 2}) scene.flight(rank).join_group(dp, "dp", std::array{0, 2});
   for (const int rank : {1, 3})
@@ -221,7 +221,7 @@ TEST_CASE("a rank that gave up, or was released, still waited for the one that n
         "its first collective");
 }
 
-TEST_CASE("a rank that runs on is told as such, whether others wait at the end of the case or nowhere") {
+TEST_CASE("a rank that keeps running is reported as such, whether or not others wait at the end of the case") {
   Scene scene(2);
   scene.begin();
   scene.end_body(0);
@@ -251,9 +251,7 @@ TEST_CASE("who goes on making calls is slow, not stuck") {
         "slow, not stuck");
 }
 
-TEST_CASE(
-    "ranks that wait for each other at one moment and have gone on at the next are slow, and nobody has entered what "
-    "he has not") {
+TEST_CASE("ranks that wait for each other at one moment and have moved at the next are slow, not stuck") {
   Scene scene(2);
   wait_for_each_other(scene);
   scene.look();
@@ -272,7 +270,7 @@ TEST_CASE(
         "it has made progress since (1 more entries): slow, not stuck");
 }
 
-TEST_CASE("who waits where is told of calls, of the end of a case and of the next one") {
+TEST_CASE("waits are reported for calls, for the end of a case and for the next case") {
   Scene scene(3);
   scene.begin();
   scene.enter(0, world_group, 0, CollectiveKind::barrier);
@@ -285,7 +283,7 @@ TEST_CASE("who waits where is told of calls, of the end of a case and of the nex
   CHECK(next.standing() == "rank 0 waits at the next case for rank 1");
 }
 
-TEST_CASE("ranks that wait for each other are told as the circle that they are") {
+TEST_CASE("ranks that wait for each other are reported as a deadlock") {
   Scene scene(2);
   wait_for_each_other(scene);
   CHECK(scene.explained() ==
@@ -294,7 +292,7 @@ TEST_CASE("ranks that wait for each other are told as the circle that they are")
         "b for rank 0");
 }
 
-TEST_CASE("a rank that stops in the middle of a collective that all have entered is told so") {
+TEST_CASE("a rank that stops in a collective that all ranks have entered is reported") {
   Scene scene(2);
   scene.begin();
   for (const int rank : {0, 1}) scene.enter(rank, world_group, 5, CollectiveKind::all_gather);
@@ -304,7 +302,7 @@ TEST_CASE("a rank that stops in the middle of a collective that all have entered
         "rank 1 is in a/two inside all_gather #5 of 4 f32 in group world, which all ranks entered 3.0 s ago");
 }
 
-TEST_CASE("a rank that stays in a collective from which all others have been released waits for nobody") {
+TEST_CASE("a rank that stays in a collective from which all others have been released waits for no rank") {
   Scene scene(3);
   scene.begin();
   for (const int rank : {0, 1}) scene.enter(rank, world_group, 0, CollectiveKind::barrier);
@@ -318,7 +316,7 @@ TEST_CASE("a rank that stays in a collective from which all others have been rel
         "which others have left");
 }
 
-TEST_CASE("a process that does not end when its rank has left its world is told so") {
+TEST_CASE("a process that does not end when its rank has left its world is reported") {
   Scene scene(2);
   scene.begin();
   scene.end_body(1);
@@ -327,7 +325,8 @@ TEST_CASE("a process that does not end when its rank has left its world is told 
   CHECK(scene.explained() == "rank 1 has left its world, and its process does not end");
 }
 
-TEST_CASE("a rank that never came is told in its launcher's words; a world that nobody ended is not told at all") {
+TEST_CASE(
+    "a rank that never joined is reported in its launcher's words; a world that no rank ended has no explanation") {
   Scene scene(2);
   scene.end({.rank = 1, .how = How::overran, .code = 0, .position = -1, .text = "did not join its world within 30 s"});
   CHECK(scene.explained() == "rank 1 did not join its world within 30 s");

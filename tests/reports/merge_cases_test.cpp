@@ -1,4 +1,4 @@
-// What a case comes to from what its ranks said of it: failures, measurements, skips.
+// Tests the result of a case by its ranks' failures, measurements and skips.
 #include <catch2/catch_test_macros.hpp>
 #include <limits>
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing;
 
-TEST_CASE("a failed assertion outranks what the rank says of itself") {
+TEST_CASE("a failed assertion outranks the outcome that the rank reports") {
   for (const auto outcome : {Outcome::passed, Outcome::released, Outcome::error}) {
     WorldOnPaper world(2, {"a/one"});
     world.begin(1);
@@ -53,7 +53,7 @@ TEST_CASE("the exception by which a rank is released is not its failure, any oth
   }
 }
 
-TEST_CASE("failures stand in the order of their causes") {
+TEST_CASE("failures have the order of their causes") {
   WorldOnPaper world(3, {"a/one"});
   const std::int64_t times[] = {30, 10, 20};
   for (int rank = 0; rank < 3; ++rank) {
@@ -170,7 +170,7 @@ TEST_CASE("skips are joint and have their reason") {
   CHECK(exit_code(report) == 6);
 }
 
-TEST_CASE("a skip that no rank asked for is asked by all, and a rank that is none is nobody") {
+TEST_CASE("a skip that no rank asked for, or a rank that does not exist, has no asking rank") {
   for (const int culprit : {-1, 2, 1000}) {
     CAPTURE(culprit);
     WorldOnPaper world(2, {"a/one"});

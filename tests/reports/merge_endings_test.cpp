@@ -1,4 +1,4 @@
-// What becomes of the cases of a world in every way in which a rank of it can end.
+// Tests the verdicts of a world's cases for every way in which one of its ranks can end.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
@@ -48,7 +48,7 @@ TEST_CASE("a rank killed before its launcher or itself could say where") {
   CHECK(report.cases.at(1).reasons.at(1) == "was killed by signal 11 (SIGSEGV) before this case");
 }
 
-TEST_CASE("the launcher's word on where a rank died outranks the rank's pass") {
+TEST_CASE("the launcher's record of where a rank died outranks the rank's pass") {
   auto world = three_cases();
   world.ending(1) = {1, How::signalled, SIGBUS, 1, ""};
   const auto report = world.merged();
@@ -119,7 +119,7 @@ TEST_CASE("a rank stopped because of another is released from the case it was in
   CHECK(report.worlds.at(0).defects.empty());
 }
 
-TEST_CASE("when all ranks are stopped nobody passes") {
+TEST_CASE("when all ranks are stopped no case passes") {
   auto world = three_cases();
   for (const int rank : {0, 1}) {
     world.begin(rank);
@@ -179,7 +179,7 @@ TEST_CASE("a death outranks infrastructure in one world, infrastructure in anoth
   CHECK(code({untried.record()}) == 3);
 }
 
-TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its peers were stopped for a reason") {
+TEST_CASE("a rank that exits with code 0 inside a case crashed it, and its peers were stopped for a reason") {
   auto world = three_cases();
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
@@ -194,7 +194,7 @@ TEST_CASE("a rank that exits with code 0 inside a case has died of it, and its p
   CHECK(exit_code(report) == 4);
 }
 
-TEST_CASE("a case in which the run was interrupted says nothing; what failed before does") {
+TEST_CASE("an interrupted case did not run; a case that failed before keeps its verdict") {
   auto world = three_cases();
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
@@ -225,7 +225,7 @@ TEST_CASE("a world of which no rank was started has one defect") {
   CHECK(report.worlds.at(0).defects == std::vector<std::string>{"none of its ranks was started: the run ended before"});
 }
 
-TEST_CASE("an ending that nobody recorded is missing evidence, but what ended before it counts") {
+TEST_CASE("an ending that was not recorded is missing evidence, but cases that ended before it count") {
   auto world = three_cases();
   world.endings.pop_back();
   auto report = world.merged();

@@ -80,7 +80,7 @@ TEST_CASE("ranks that say why they all left early answer for what they ran") {
     world.pass(rank, 0);
     world.of(rank).add(event::RankEnded{rank, "rank 1 cannot go on: lost"});
   }
-  SECTION("nobody runs the rest: that is a defect, with the reason") {
+  SECTION("no world runs the rest: that is a defect, with the reason") {
     const auto report = world.merged();
     CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
     REQUIRE(report.worlds.at(0).defects.size() == 1);

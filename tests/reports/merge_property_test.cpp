@@ -1,4 +1,4 @@
-// Whatever single piece of evidence is taken away or spoiled, the case that it belongs to does not pass.
+// Tests that a case does not pass if any single piece of its evidence is missing or corrupt.
 #include <algorithm>
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -75,7 +75,7 @@ Report merged(const WorldOnPaper& world) {
   return merge(RunHead{}, std::span(&record, 1));
 }
 
-/// Verdicts by position of the plan: a report stands in the order of ids.
+/// Verdicts by position of the plan: a report has the order of ids.
 std::vector<Verdict> by_position(const WorldOnPaper& world, const Report& report) {
   std::vector<Verdict> verdicts;
   for (std::size_t i = 0; i < world.cases.size(); ++i) {
@@ -173,11 +173,11 @@ void spoil_a_line(WorldOnPaper world, Dice& dice, const std::vector<Verdict>& be
   for (std::size_t i = 0; i < after.size(); ++i) {
     if (before[i] != Verdict::passed && after[i] == Verdict::passed) FAIL("position " << i << " passes now");
   }
-  // One rank alone has nobody to compare its measurements with: dropped or altered, they are merely other measurements.
+  // A single rank's measurements are compared with no others: dropped or altered, they are merely other measurements.
   const bool unnoticed = is_measurement && world.plan.size == 1;
   if (owner >= 0) {
     ++tally.of_cases;
-    // A doubled end leaves its own case ended; the line behind it is what is wrong.
+    // A doubled end leaves its own case ended. The line after it is wrong.
     const bool later = how == "doubled" && original.find("\"case_ended\"") != std::string::npos;
     if (after[static_cast<std::size_t>(owner)] == Verdict::passed && !unnoticed && !later &&
         how != "swapped with the next")

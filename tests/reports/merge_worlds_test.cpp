@@ -115,7 +115,7 @@ TEST_CASE("worlds stand as planned, in whatever order they ended") {
   CHECK(merged({5, 4, 3, 2, 1, 0}) == expected);
 }
 
-TEST_CASE("a world without a folder is numbered behind those that have one") {
+TEST_CASE("a world without a folder is numbered after those that have one") {
   Merger merger({});
   for (const int place : {2, 0, 1}) {
     WorldOnPaper paper(1, {"a/" + std::to_string(place)});

@@ -12,7 +12,7 @@ using nccl_tap::testing::record_of;
 
 using Sentences = std::vector<std::string>;
 
-TEST_CASE("ranks that asked the same of NCCL are told once, ranks without a record with them") {
+TEST_CASE("ranks with equal NCCL calls are reported once, and also the ranks without a record") {
   CHECK(nccl_sentences(std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0)}),
                                    record_of(1, {collective(CallKind::all_gather, 0, 0)})},
                        3) ==
@@ -21,7 +21,7 @@ TEST_CASE("ranks that asked the same of NCCL are told once, ranks without a reco
   CHECK(nccl_sentences({}, 2) == Sentences{"ranks 0, 1 have no record of a call of NCCL"});
 }
 
-TEST_CASE("of many calls the last three are told, and of earlier ones those that had not returned") {
+TEST_CASE("of many calls the last three are reported, and of earlier ones those that had not returned") {
   std::vector<nccl_tap::Call> calls;
   calls.reserve(6);
   for (int place = 0; place < 6; ++place) calls.push_back(collective(CallKind::all_gather, 0, place));
@@ -53,7 +53,7 @@ TEST_CASE("the first difference between ranks is the last sentence") {
         "on comm 0, stream 0");
 }
 
-TEST_CASE("processes without a rank, and several of one rank, are told by their numbers") {
+TEST_CASE("processes without a rank, and several of one rank, are named by their numbers") {
   nccl_tap::TapRecord of_all = record_of(0, {collective(CallKind::all_gather, 0, 0)});
   of_all.process.rank.reset();
   CHECK(nccl_sentences(std::vector{of_all}, 2) ==

@@ -230,7 +230,7 @@ TEST_CASE("how ranks agree on the sizes of what extensions contribute is an engi
   CHECK(comparison.collectives == 4);
   CHECK(compare(other, one).collectives == 4);
 
-  // The host may wait for what is agreed on, and so for "a", which nobody else waits for. Without an agreement that is
+  // The host may wait for an agreement, and so for "a", which no other work waits for. Without an agreement that is
   // a difference.
   SubjectPlay free = play("free");
   facts(free, 0).erase(facts(free, 0).begin() + 5);

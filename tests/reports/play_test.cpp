@@ -125,7 +125,7 @@ TEST_CASE("codes that control a terminal do not reach it from names and warnings
   CHECK_THAT(reports::to_text(std::vector{result}, {}, 60), !ContainsSubstring("\x1b"));
 }
 
-TEST_CASE("what was measured stands beside what follows from order and costs") {
+TEST_CASE("measured times are shown next to virtual times") {
   std::vector ranks{played(0), played(1)};
   for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
   CHECK_THAT(reports::to_text(ranks, {}, 31),
@@ -176,7 +176,7 @@ TEST_CASE("a loss travels as its bits, so that infinities, zeros and what is no 
   }
 }
 
-TEST_CASE("of pairs the second tensors stand beside the parameters, and without pairs nothing does") {
+TEST_CASE("the second tensors of pairs are next to the parameters, and absent without pairs") {
   PlayResult result = played(1);
   CHECK_FALSE(Json(result)["iterations"][0].contains("seconds"));
   CHECK_FALSE(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0].contains("seconds"));

@@ -79,7 +79,7 @@ TEST_CASE("reading stops at the first corrupt line, says where, and keeps what s
   CHECK_FALSE(stream.complete);
 }
 
-TEST_CASE("events that cannot stand where they stand are corruption") {
+TEST_CASE("events in a wrong place are corruption") {
   const event::RankStarted start = started(0, 1);
   const event::CaseStarted one{"a/b", 0, 1}, two{"a/c", 1, 2};
   const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1},

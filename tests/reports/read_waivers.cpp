@@ -1,4 +1,4 @@
-// Reads files of waivers, one in a line, and says of each in a line what the reader says: nothing, or why it is none.
+// Reads waiver documents, one per line. Prints a line for each: empty, or why the document is not valid.
 #include <iostream>
 #include <stdexcept>
 #include <string>

@@ -144,7 +144,7 @@ TEST_CASE("a world whose folder has another number than its place survives with 
   CHECK_THROWS_AS(from_json(negative), std::invalid_argument);
 }
 
-TEST_CASE("GPUs, what ranks were told of them, and what is unfit for timing survive, and spoiled ones are refused") {
+TEST_CASE("GPUs, the variables of ranks, and why a world is unfit for timing survive, and corrupt ones are refused") {
   const auto report = sample_report();
   const auto json = to_json(report);
   const auto back = from_json(json);
@@ -225,7 +225,7 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
   auto json = to_json(sample_report());
   std::size_t refused = 0;
   every_value(json, "", [&](ordered_json& value, const std::string& place) {
-    // What follows from the cases and the demands, nobody reads.
+    // No reader uses fields that follow from the cases and the demands.
     if (place.starts_with("/summary") || place.starts_with("/skips") || place.starts_with("/requirements")) return;
     if (place.ends_with("/flaky") || (place.starts_with("/cases") && place.ends_with("/waived"))) return;
     const std::string use =
@@ -305,7 +305,7 @@ TEST_CASE("the stable part has no volatile field and all others") {
   CHECK(stable_part(stable) == stable);
 }
 
-TEST_CASE("people are told of every volatile field") {
+TEST_CASE("the documentation names every volatile field") {
   std::ifstream file("docs/reports.md");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   REQUIRE_FALSE(text.empty());

@@ -21,7 +21,7 @@ const CaseResult& case_of(const Report& report, const std::string& id, Verdict v
   throw std::out_of_range(id);
 }
 
-TEST_CASE("a failure: first cause first, what several ranks share said once, and how to see it again") {
+TEST_CASE("a failure: first cause first, shared failures shown once, and the command that repeats it") {
   const auto report = sample_report();
   TextStyle style;
   style.clauses = {{"OVL-5", "a group's parameters are read only after its all-gather"}};
@@ -201,7 +201,7 @@ TEST_CASE("a rank that died has its last words") {
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 
-TEST_CASE("a world is told by the number of its folder, wherever it stands in the report") {
+TEST_CASE("a world is named by the number of its folder, wherever it is in the report") {
   WorldOnPaper world(2, {"a/one"});
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
@@ -284,8 +284,7 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE(
-    "what is waived is told by reason, once, in the order of the waivers; all of it only where all is asked for") {
+TEST_CASE("waived cases are listed by reason, once, in the order of the waivers; each one only in a verbose summary") {
   WorldOnPaper world(1, {"a/one", "a/two", "b/one", "b/two", "c/one"});
   Report report = world.merged();
   report.head.started = "2030-01-02T03:04:05Z";
@@ -324,7 +323,7 @@ TEST_CASE(
   style.verbose = true;
   CHECK_THAT(summary(report, style),
              ContainsSubstring("WAIVED FAIL a/one[W=1]") && ContainsSubstring("  waived by ada until 2030-02-01"));
-  // What a later attempt supersedes is no case of its own.
+  // A superseded attempt does not count as a case.
   report.cases[3].superseded = true;
   CHECK_THAT(summary(report, {}),
              ContainsSubstring("WAIVED 3 failed: late (l)\n") && ContainsSubstring("\n4 cases in 1 world: 4 waived\n"));
@@ -344,8 +343,7 @@ TEST_CASE("a sentence that is evidence of many worlds is said once") {
                                "EVIDENCE world 2 and 1 other: of two\n"));
 }
 
-TEST_CASE(
-    "a world whose GPUs cannot reach each other's memory says whose, and one whose GPUs nobody knows says nothing") {
+TEST_CASE("a world names the GPUs that cannot reach each other's memory, and says nothing about unknown GPUs") {
   auto report = sample_report();
   const auto add = [&](const char* uuid, const char* stranger) {
     GpuInfo& gpu = report.head.gpus.emplace_back();

@@ -1,4 +1,4 @@
-// What is left for people of a traceback of Python's.
+// Tests which lines of a Python traceback are shown to people.
 #include "reports/export/traceback.hpp"
 
 #include <catch2/catch_test_macros.hpp>

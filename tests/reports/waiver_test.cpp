@@ -119,7 +119,7 @@ TEST_CASE("no field may be missing but its condition and what shows it, and none
   CHECK_THAT(refusal(ordered_json(7)), ContainsSubstring("waivers[1]: expected an object, found 7"));
 }
 
-TEST_CASE("what nobody did wrong cannot be waived, nor what there is no evidence of") {
+TEST_CASE("a verdict that is no failure cannot be waived, nor missing evidence") {
   for (const auto verdict : {Verdict::passed, Verdict::skipped, Verdict::not_run, Verdict::disagreed}) {
     CAPTURE(to_string(verdict));
     CHECK_FALSE(is_waivable(verdict));

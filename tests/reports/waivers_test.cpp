@@ -1,4 +1,4 @@
-// What waivers excuse, what they never do, and what is found out about them.
+// Tests the verdicts that waivers excuse, those that they never excuse, and the findings about waivers.
 #include "reports/model/waivers.hpp"
 
 #include <catch2/catch_get_random_seed.hpp>
@@ -139,7 +139,7 @@ TEST_CASE("of several waivers the first is named, and all are used") {
   CHECK(uses[2].state == WaiverState::used);
 }
 
-TEST_CASE("a waiver holds to the end of its last day; when nobody knows the day it does not") {
+TEST_CASE("a waiver holds to the end of its last day; on an unknown day it does not") {
   const std::vector<std::pair<std::string, Verdict>> failed{{"a/one", Verdict::failed}};
   auto old = waiver("a/one");
   CHECK(state_of(failed, old) == WaiverState::used);
@@ -381,7 +381,7 @@ TEST_CASE("no waivers, whatever they are, turn a verdict into a pass or excuse m
     if (lacks_evidence && code != evidence_unusable && code != crashed_or_hung) FAIL("missing evidence is excused");
     std::size_t bad = 0;
     for (const auto& result : report.cases) bad += is_bad(result.verdict) ? 1U : 0U;
-    if (code == all_passed && bad != report.waived()) FAIL("something bad that nobody waives is excused");
+    if (code == all_passed && bad != report.waived()) FAIL("an unwaived bad verdict is excused");
   }
 }
 
