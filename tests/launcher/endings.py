@@ -68,7 +68,7 @@ WAYS = [
     dies("a segmentation fault", "bad/segfault[W=2]", r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault"),
     dies("abort()", "dies/aborts[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\) in dies/aborts"),
     dies(
-        "an exception in a thread of its own", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"
+        "an exception in a thread that the rank started", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"
     ),
     dies("_exit(0)", "bad/exits[W=2,code=0]", r"^rank 1 exited with code 0 in bad/exits"),
     dies(
@@ -80,7 +80,7 @@ WAYS = [
     dies(
         "the exit code of a rank that cannot join", "bad/exits[W=2,code=3]", r"^rank 1 exited with code 3 in bad/exits"
     ),
-    dies("rank 0 of all", "dies/as_rank_0[W=3]", r"^rank 0 died by signal 9 \(SIGKILL\) in dies/as_rank_0"),
+    dies("rank 0 itself", "dies/as_rank_0[W=3]", r"^rank 0 died by signal 9 \(SIGKILL\) in dies/as_rank_0"),
     dies(
         "inside a collective",
         "dies/inside_a_collective[W=3]",
@@ -146,7 +146,7 @@ WAYS = [
         r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)$",
     ),
     fails(
-        "memory of its device that its subject keeps",
+        "device memory that its subject keeps",
         "fails/is_not_quiet_at_its_end[W=2]",
         "failed",
         r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter "hoarded" of 64 bytes$',
@@ -249,7 +249,7 @@ WAYS = [
         others="not_run",
     ),
     Way(
-        "has other cases than the others",
+        "has other cases than its peers",
         "",
         "not_run",
         3,
@@ -283,7 +283,7 @@ WAYS = [
     ),
     Way("a stream that is cut", "lies/cuts_its_stream[W=2]", "disagreed", 5, r"^rank 1 has a corrupt stream: line \d+"),
     Way(
-        "a stream that is gone",
+        "a missing stream",
         "lies/removes_its_stream[W=2]",
         "disagreed",
         5,
@@ -337,8 +337,8 @@ WAYS = [
     # Disorder that costs nothing
     Way("three megabytes on standard error", "loud/floods[W=2]", "passed", 0, ""),
     Way("a gigabyte on standard error", "loud/floods_a_gigabyte[W=2]", "passed", 0, ""),
-    Way("a child left behind in its group", "loud/forks[W=2]", "passed", 0, ""),
-    Way("a child left behind in a session of its own", "loud/leaves_a_child[W=2]", "passed", 0, ""),
+    Way("a child that stays in its group", "loud/forks[W=2]", "passed", 0, ""),
+    Way("a child that stays in its own session", "loud/leaves_a_child[W=2]", "passed", 0, ""),
     Way("a daemon without its rank's environment", "loud/leaves_a_daemon[W=2]", "passed", 0, ""),
     Way("a forked child that comes back from the body", "loud/comes_back_twice[W=2]", "passed", 0, ""),
     Way("another working directory", "loud/changes_directory[W=2]", "passed", 0, ""),
