@@ -51,7 +51,7 @@ shardproof_tensor tensor(struct floats floats, int ndim, int64_t *shape);
 /* What is put on `later` from now on waits for all that is on `earlier` so far. */
 shardproof_status follow(struct device *device, uint32_t later, uint32_t earlier);
 
-/* What the next work touches. Nobody finds a race in what is not said here. */
+/* Declare the memory that the next work touches. The harness finds races only in declared memory. */
 void reads(struct device *device, struct floats floats);
 void writes(struct device *device, struct floats floats);
 shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label,

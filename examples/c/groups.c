@@ -1,7 +1,7 @@
-/* On every rank the parameters of a group lie in one flat shard. A gather fetches those of all ranks, one after the
- * other, and unpacks them into whole parameters; a reduction packs whole gradients in the same order, so that every
- * rank gets its own shard of their mean. Both kinds of collective have a stream of their own. Events order the streams;
- * the host waits for nothing. */
+/* On every rank, the parameters of a group are in one flat shard. A gather fetches the shards of all ranks, one after
+ * the other, and unpacks them into whole parameters. A reduction packs whole gradients in the same order, so every
+ * rank gets its own shard of their mean. Each kind of collective has its own stream. Events order the streams, and the
+ * host waits for nothing. */
 #include <math.h>
 #include <string.h>
 

@@ -29,7 +29,7 @@ static int64_t duration(const cJSON *object, const char *key) {
   return llround(number(object, key, value * ns));
 }
 
-/* `known`: keys, each with a blank behind it. */
+/* `known`: keys, each with a blank after it. */
 static shardproof_status expect_keys(struct device *device, const cJSON *object, const char *where, const char *known) {
   const cJSON *value;
   cJSON_ArrayForEach(value, object) {
@@ -160,12 +160,12 @@ static shardproof_status read_plan(struct device *device, const cJSON *json, str
   TRY(read_optimizer(device, member(json, "optimizer"), &model->optimizer));
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;)
-    TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children stand first */
+    TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children come first */
   /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
   return expect_keys(device, section, "plan.fully_shard", "wrap backward_prefetch ");
 }
 
-/* While which layers is a group needed? One in which nothing computes: from behind the last on, so never. */
+/* Finds the layers during which each group is needed. A group without layers begins after the last layer, so never. */
 static void find_layers(struct model *model) {
   for (struct group *group = model->groups; group != model->groups + model->group_count; ++group) {
     group->first_layer = model->layer_count;
@@ -177,7 +177,7 @@ static void find_layers(struct model *model) {
   }
 }
 
-/* To which group does a parameter belong, and which rows are this rank's? */
+/* Finds the group of each parameter, and this rank's rows. */
 static void deal(struct model *model) {
   for (struct parameter *parameter = model->parameters; parameter != model->parameters + model->parameter_count;
        ++parameter) {

@@ -24,7 +24,7 @@ namespace {
 
 class FullyShardChecks final : public Kind {
  public:
-  // A root that no later backward reaches keeps its work for ever.
+  // A root that no later backward reaches never finishes its work.
   bool may_leave_work(const scenario::Scenario& scenario) const override {
     const bool is_one_root = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
       return std::ranges::find(group.modules, "") != group.modules.end();
@@ -128,7 +128,7 @@ class FullyShardChecks final : public Kind {
     const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
     for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
       check_alive(run.trace(), memory, end, Alive::exactly, 0);
-    // Parameters that no group claims are whole for ever, and their gradients, too.
+    // Parameters without a group stay whole, and so do their gradients.
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded);
     check_alive(run.trace(), MemoryClass::gradient, end, Alive::at_most, unsharded);

@@ -23,7 +23,7 @@ bool can_follow_groups(const scenario::Scenario& scenario);
 
 /// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its
 /// parameters are needed and are not whole. An engine that gathers ahead makes the same number of gathers, except for
-/// groups that it gathers in vain.
+/// groups that it gathers and does not use.
 class GroupCalls {
  public:
   /// The plan must be for `fully_shard`. The scenario must outlive this object.

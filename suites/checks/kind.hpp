@@ -22,7 +22,7 @@ struct Communication {
 /// The precision with which `Kind::planned` counts the collectives of a scenario.
 enum class Plans : std::uint8_t {
   exactly,  ///< Each right engine issues exactly these collectives.
-  least,    ///< Each right engine issues these reductions, and at least these gathers. More gathers may be in vain.
+  least,  ///< Each right engine issues these reductions, and these gathers or more. Further gathers may be useless.
   nothing,  ///< The scenario has calls or modules whose collectives cannot be counted.
 };
 

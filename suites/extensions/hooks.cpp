@@ -191,7 +191,7 @@ void check_padding(Rank& rank, const Run& run) {
     const Shape whole = shape_of(shapes, call->name).shape;
     const Rows rows = rows_of(whole[0], members, rank.index());
     for (const Tensor& tensor : call->tensors) {
-      if (tensor.shape().size() != whole.size()) continue;  // what stands beside the shard
+      if (tensor.shape().size() != whole.size()) continue;  // metadata next to the shard
       REQUIRE(tensor.shape()[0] == rows.padded);
       const auto padding = tensor.narrow(rows.own, rows.padded - rows.own).to_doubles();
       CHECK(std::ranges::count(padding, 0.0) == std::ssize(padding));

@@ -70,7 +70,7 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
 }
 
 // Two roots. In the first root, a module that may be skipped follows a frozen layer. If it is skipped, the backward of
-// the second root does not come to the first root.
+// the second root does not reach the first root.
 scenario::Scenario frozen_root_before(scenario::ShardStrategy strategy) {
   scenario::Scenario scenario = ways(strategy, false);
   Module& root = scenario.model.root;

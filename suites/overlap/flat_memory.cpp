@@ -161,7 +161,7 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
     CHECK(peak(MemoryClass::sharded_gradient) <= (whole.all + 2 * whole.largest) / ranks);
     CHECK(after(ActionKind::backward, MemoryClass::sharded_gradient) >= values.all / ranks);
     CHECK(after(ActionKind::backward, MemoryClass::sharded_gradient) <= whole.all / ranks);
-    // With parameters of its own, FSDP1 keeps the memory of a gradient until the next forward.
+    // With `use_orig_params`, FSDP1 keeps the memory of a gradient until the next forward.
     if (!section.use_orig_params) CHECK(after(ActionKind::zero_grad, MemoryClass::sharded_gradient) == 0);
     for (const MemoryClass memory : {MemoryClass::parameter, MemoryClass::gradient, MemoryClass::reduce_input}) {
       CAPTURE(to_string(memory));

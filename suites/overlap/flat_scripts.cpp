@@ -199,7 +199,7 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
   const scenario::Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
-  // Each unit that is gathered runs: so no gather is in vain.
+  // Each unit that is gathered also runs. So every gather is used.
   check_nothing_else_is_communicated(rank, run);
   const int first = evaluates_first ? 1 : 0;
   for (const scenario::Iteration& iteration : steady_iterations(run)) {

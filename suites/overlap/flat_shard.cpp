@@ -33,7 +33,7 @@ const oracles::FlatStack::Layer seed_layer{
 
 oracles::FlatStack seed_of_flat_layers(Rank& rank) { return {.layers = {3, seed_layer}, .world = rank.world().size()}; }
 
-// Each layer in a block of its own, which is a unit; the root has no parameters.
+// Each layer is in its own block, which is a unit. The root has no parameters.
 scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   scenario::Scenario scenario;
   scenario::FlatShardPlan& plan = flat_shard(scenario.plan);

@@ -1,5 +1,5 @@
-// A root that the first forward does not come to. An engine makes its streams and its order when the root runs first,
-// and everything holds for it, too.
+// A root that the first forward does not reach. An engine makes the root's streams and order when the root first runs.
+// All requirements hold for this root, too.
 #include <algorithm>
 #include <map>
 #include <string>

@@ -260,7 +260,7 @@ RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ran
   check_ran_as_planned(rank, run);
 }
 
-// A sum of what two uses contribute is a value of its own.
+// The sum of the contributions of two uses is a separate value.
 RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks(1, 2),
                  each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups,
