@@ -126,7 +126,7 @@ TEST_CASE("what is no page of this build is refused") {
 }
 
 TEST_CASE("a full file system is an error and leaves no file") {
-  // A limit on file size stands for it: the allocation fails alike.
+  // A limit on file size replaces a full file system: the allocation fails in the same way.
   const Scratch scratch;
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

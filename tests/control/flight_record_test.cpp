@@ -100,7 +100,7 @@ TEST_CASE("groups that were joined long ago are forgotten, and calls on them are
   for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i) page.flight(0).join_group(i + 1, "young", alone);
   CHECK(page.last_call(0) == "barrier #0 in group of an unknown name");
   const auto records = page.flight_records();
-  CHECK(is_held_up(waits(records), 0));  // nobody knows by whom
+  CHECK(is_held_up(waits(records), 0));  // no record shows which rank holds it up
   CHECK(records[0].find_group(999) != nullptr);  // the world is never forgotten
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("who waits for whom follows from the records of all ranks") {
   page.flight(0).enter(What::agreement, 9, at(31));
   records = page.flight_records();
   CHECK(missing_of(records, 0) == std::vector{1});   // what it was released from still says why
-  CHECK(missing_of(records, 2) == std::vector{-1});  // released with it, and still inside: it waits for nobody
+  CHECK(missing_of(records, 2) == std::vector{-1});  // released with it, and still inside: it waits for no rank
 }
 
 TEST_CASE("in a call of several meetings, those wait that have come to more of them") {

@@ -42,7 +42,7 @@ TEST_CASE("text is cut between characters") {
   CHECK(beginning_within("\U0001F600", 3).empty());
   CHECK(beginning_within("x\U0001F600y", 4) == "x");
   CHECK(beginning_within("x\U0001F600y", 5) == "x\U0001F600");
-  // What is no UTF-8 anyway loses nothing more.
+  // Text that is not UTF-8 loses nothing more.
   CHECK(beginning_within(std::string(9, '\x80'), 8) == std::string(8, '\x80'));
 }
 
@@ -55,7 +55,8 @@ TEST_CASE("whether text is UTF-8 a writer of JSON would say as well") {
   for (const std::string text :
        {"", "abc", "\u00e9", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\u00e9z"})
     CHECK(is_taken(text));
-  // A half, one too long, a surrogate, one behind the last, one that only continues, one that nothing begins.
+  // Invalid UTF-8: half a character, an overlong one, a surrogate, one after the last code point, a continuation alone,
+  // a byte that begins no character.
   for (const std::string text : {"\xc3", "a\xe2\x82", "\xc0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80",
                                  "\xf4\x90\x80\x80", "\x80", "\xff", "\xc3(", "\xf5\x80\x80\x80"})
     CHECK_FALSE(is_taken(text));

@@ -1,5 +1,5 @@
-// What a device has recorded, timed anew by nothing but its order: at the pace at which it ran, the same times come
-// out. Replay: --rng-seed N as printed.
+// Computes the times of a recording again, from its order alone. At the pace at which it ran, the times are the same.
+// Replay: --rng-seed N as printed.
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <random>
@@ -79,7 +79,7 @@ TEST_CASE("retiming: what ranks recorded takes the times of the device, which me
     Crowd(crowd_size).run([&](Group& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
       recorded[rank] = random_run(group, seed);
-      // Who is ready when is asked of the others again, as if nothing of it were known.
+      // The ranks ask each other again when they are ready, as if they did not know it.
       const auto all_ready = [&](std::size_t, Nanoseconds ready) {
         Tensor one = iota(0, 1), all = Tensor::host(DType::f32, {crowd_size});
         Call call = as_call({.in = one, .out = all, .tag = "ready"});

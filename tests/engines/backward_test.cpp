@@ -1,4 +1,4 @@
-// What a backward makes the engine do beside computing gradients, with no step behind it that would put all in order.
+// The work of the engine in a backward besides gradients. No step follows, which would order everything.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -65,7 +65,7 @@ TEST_CASE("a weight is reduced once, when all its uses have come") {
   const std::vector<scenario::Module> layers{linear_module("a", 4, 4), use_of("again", "a")};
   CHECK(collectives(played(layers, {"a", ""}, {forward, backward})) ==
         std::vector<std::string>{"gather a", "gather a", "gather a", "gather a", "scatter a"});
-  // A root is not dealt again between its forwards.
+  // A root is not resharded between its forwards.
   CHECK(collectives(played(layers, {"a"}, {forward, backward})) ==
         std::vector<std::string>{"gather a", "gather a", "scatter a"});
 }
@@ -171,7 +171,8 @@ TEST_CASE("of no gradients no norm is taken") {
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, backward, clip})).size() == 3);
 }
 
-// What PyTorch does, by shardproof play: a group is through when the last of its modules is, and else when the root is.
+// PyTorch does the same, as `shardproof play` shows: a group finishes with the last of its modules, or else with the
+// root.
 TEST_CASE("a group that is not through before the root is gathered when a backward begins") {
   const auto gathered_last = [](std::vector<scenario::Module> layers, std::string beside_a = "b") {
     const scenario::Plan plan =

@@ -1,4 +1,4 @@
-// What ranks tell each other about what their extensions contribute, and what they make of it.
+// The messages of ranks about the contributions of their extensions, and the result that ranks compute from these.
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 

@@ -98,7 +98,7 @@ struct Setup {
   }
 };
 
-/// What became of the calls on one rank.
+/// The results of the calls on one rank.
 struct Outcome {
   std::vector<std::string> errors;  ///< of each call; empty: it succeeded
   std::vector<double> losses;  ///< of each forward that did
@@ -162,7 +162,7 @@ std::vector<Outcome> train_on(int world, const Setup& setup, const std::vector<A
       Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
       outcome = train(setup, rank, group, calls, failing);
       if (failing == Failing::ends && ended_alone(outcome))
-        throw std::runtime_error("the play is over");  // whoever waits is released
+        throw std::runtime_error("the play is over");  // the waiting ranks are released
     });
   } catch (const std::runtime_error&) {
     if (failing == Failing::goes_on) throw;
@@ -456,7 +456,7 @@ TEST_CASE("what hooks have gathered ahead for a module that does not run goes ba
   CHECK(pre_calls == std::vector{2, 2});
   check_sound(outcomes, setup, 2);
 
-  // What a hook has contributed goes as soon as it is packed: nothing more is alive than without hooks.
+  // Contributions of a hook are released as soon as they are packed. So no more memory is alive than without hooks.
   setup.extended.clear();
   const auto plain = train_on(2, setup, {forward, backward, forward, backward});
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) CHECK(outcomes[rank].live == plain[rank].live);

@@ -83,7 +83,7 @@ void check_sound(const Scenario& scenario) {
   }
 }
 
-/// What all ranks say against a scenario.
+/// All ranks refuse the scenario with this text.
 void check_refused(const Scenario& scenario, const std::string& text, int ranks = 2) {
   CHECK_THROWS_MATCHES(played(scenario, ranks), SubjectError, MessageMatches(ContainsSubstring(text)));
 }
@@ -108,7 +108,7 @@ TEST_CASE("a frozen unit gathers the unit before it like others") {
   flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::after;
   const Texts expected{"gather c", "c", "gather b", "reduce c", "b", "gather a", "a", "reduce a"};
   check_issued(scenario, ActionKind::backward, expected, expected);
-  // What is frozen goes when its backward is through, and not only at the end.
+  // A frozen unit is freed after its own backward, and not only at the end.
   flat_shard(scenario.plan).limit_all_gathers = false;
   for (const Run& run : played(scenario, 2)) {
     std::uint64_t whole = 0;

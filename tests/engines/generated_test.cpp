@@ -1,5 +1,5 @@
-// Generated scenarios on the engine that ships with the suite: it refuses none, no play has a race or leaves anything
-// behind, and what is captured is what a serial model of other arithmetic comes to, in single and in double precision:
+// Generated scenarios on the engine that ships with the suite. It refuses none, no play has a race, and all memory is
+// released. Captured values are those of a serial model with different arithmetic, in single and in double precision:
 // exact, as the generator promises.
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@ using namespace shardproof;
 
 namespace {
 
-/// What is found when a buffer of 100 bytes is used like this.
+/// The findings of a device when a buffer of 100 bytes is used like this.
 template <class Use>
 std::vector<std::string> found(Use use) {
   SimDevice inner({}, 0);

@@ -1,6 +1,6 @@
-// What a fully sharded engine puts into its collectives, and where its shards end up, at world sizes up to more ranks
-// than rows. Everything is read off the operands and the memory below the engine and compared with expectations that
-// are computed here, value by value.
+// The operands that a fully sharded engine gives to its collectives, and the places of its shards, at world sizes up to
+// more ranks than rows. The tests read the operands and the memory under the engine, and compare them with expectations
+// that are computed here, value by value.
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
@@ -101,7 +101,8 @@ std::vector<Whole> initial_parameters(const Stack& stack) {
   return parameters;
 }
 
-/// Of the sum of all outputs on a rank's own row: y = W x + b all the way up, and its transpose down again.
+/// Gradients of the sum of all outputs for a rank's own row. Forward computes y = W x + b in each layer, and backward
+/// the transpose.
 std::vector<Whole> local_gradients(const Stack& stack, const std::vector<Whole>& parameters, int rank) {
   std::vector<std::vector<float>> inputs{
       formula_values(static_cast<std::uint32_t>(1000 + rank), stack.layers.front().in)};
@@ -282,7 +283,7 @@ std::vector<Watched> play_watched(const Stack& stack, int world) {
   return ranks;
 }
 
-/// Rows of every rank as PyTorch dealt them; nothing where it was not asked.
+/// Rows of every rank as PyTorch sharded them. Nothing if no record exists.
 std::optional<std::vector<std::int64_t>> dealt_by_pytorch(std::int64_t rows, int world) {
   static const std::vector<oracles::golden::Chunks> recorded = oracles::golden::chunks();
   for (const oracles::golden::Chunks& chunks : recorded) {

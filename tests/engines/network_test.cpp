@@ -1,4 +1,4 @@
-// What runs in a network's forward and backward, in what order and under which name.
+// The order and the names of the work in a network's forward and backward.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>

@@ -1,5 +1,5 @@
-// Layers without an engine: parameters are whole, and gradients of all ranks are added up here. What is wrong then is
-// no matter of sharding.
+// Layers without an engine: parameters are whole, and the test adds the gradients of all ranks. So a failure here has
+// nothing to do with sharding.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>

@@ -181,7 +181,7 @@ TEST_CASE("a rank that dies anywhere leaves peers that can be released, and clos
     const int victim = round % size;
     const Body dying = [&](Side& side) {
       if (side.rank == victim) {
-        // Kills at whatever instruction the process is then; nobody handles it.
+        // The signal kills the process at a random instruction. No handler catches it.
         const itimerval soon{{0, 0}, {0, 100 + 300 * round}};
         ::setitimer(ITIMER_REAL, &soon, nullptr);
       }

@@ -1,5 +1,5 @@
-// What a fault wraps must pass everything else on: an alteration that alters nothing changes nothing, and a dropped
-// wait is the only one gone.
+// A fault's wrappers must pass all calls on: an alteration that alters nothing changes nothing, and a dropped wait is
+// the only one that is missing.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <thread>

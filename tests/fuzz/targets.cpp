@@ -82,7 +82,7 @@ void rank_stream(std::string_view input) {
   for (std::size_t i = 0; i + 1 < stream.cases.size(); ++i)
     require(stream.cases[i].ended.has_value(), "only the last case may be open");
 
-  // Whatever it says, it is merged as the stream of the second of two ranks.
+  // The stream is merged as that of the second of two ranks, whatever its content.
   reports::testing::WorldRecord world;
   world.plan.size = 2;
   world.plan.nonce = stream.start ? stream.start->nonce : "";

@@ -23,7 +23,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The number behind `words` in a text, 0 as long as there is none.
+/// The number after `words` in a text, or 0 if the text has no such number yet.
 pid_t number_behind(const std::string& text, const std::string& words) {
   const auto at = text.find(words);
   return at == std::string::npos ? 0 : static_cast<pid_t>(std::atoi(text.c_str() + at + words.size()));

@@ -1,4 +1,4 @@
-// Of ranks that do not get on: who holds up whom.
+// Finds the rank that holds up the others.
 #include "launcher/run/blame.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// What the command says of a command line that it does not understand, and of itself.
+// The command's messages about a command line that it does not understand, and its help.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <sstream>
@@ -11,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What standard error says after `shardproof: `.
+/// The text after `shardproof: ` on standard error.
 std::string complaint(const std::vector<std::string>& arguments) {
   const Said said = call(arguments);
   CHECK(said.end == code(2));

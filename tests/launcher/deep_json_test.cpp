@@ -15,7 +15,7 @@ namespace {
 
 std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
-/// What the command says of a document that has a field of `depth` brackets more.
+/// The document with one more field, of `depth` brackets.
 std::string with_deep_field(std::string document, std::size_t depth = 200'000) {
   return document.insert(document.find('{') + 1, "\"unknown\": " + nested(depth) + ", ");
 }

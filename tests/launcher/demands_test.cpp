@@ -1,5 +1,5 @@
-// What a run must show beyond verdicts, and failures that are known: `run` and `merge` from the command line to the
-// exit code.
+// The demands on a run in addition to verdicts, and known failures: `run` and `merge` from the command line to the exit
+// code.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -1,4 +1,4 @@
-// What is kept of a world that ended early tells the same, afterwards, as the run did.
+// The files of a world that ended early give the same explanation afterwards as the run did.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -27,7 +27,7 @@ std::filesystem::path wrapped(const TemporaryDirectory& directory, const std::st
   return file;
 }
 
-/// Of a worker that makes three scenarios in its own way.
+/// Explores with a worker that makes three scenarios in its own way.
 Said explore_three(const TemporaryDirectory& directory, const std::string& first) {
   return call({"explore", "--worker", wrapped(directory, first).string(), "--subject", "steady,fickle", "--ranks", "1",
                "--rounds", "3", "--out", (directory / "out").string()},

@@ -1,4 +1,4 @@
-// `shardproof faults`: which fault lives, which is noticed, and which nobody asked about.
+// `shardproof faults`: which fault lives, which one a case notices, and which one no case checks.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// What becomes of a run when one of its cases ends its world: the other cases run, what failed is tried again where
-// that is asked for, and a merge of what is left makes the same report.
+// A run goes on after one of its cases has ended its world. The other cases run, failed cases are tried again if the
+// user asks for it, and a merge of the files makes the same report.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -35,7 +35,7 @@ TEST_CASE("every case has its verdict, however many of them end their world") {
       {"good/stays[W=2]", "passed"},        {"good/meets[W=3]", "passed"}};
   for (int n = 0; n < 10; ++n) expected["many/rounds[W=2,n=" + std::to_string(n) + "]"] = "passed";
   CHECK(verdicts(directory / "run") == expected);
-  CHECK(worlds_in(directory / "run") == 8);  // five that are lost, and one fresh one behind the last of them
+  CHECK(worlds_in(directory / "run") == 8);  // five lost worlds, and one fresh world after the last of them
 
   const auto report = report_of(directory / "run");
   REQUIRE(call({"merge", (directory / "run").string()}).end == code(4));

@@ -1,5 +1,5 @@
-// Runs on GPUs, for which the CPU stands: which one each rank sees, what becomes of worlds that are larger than there
-// are GPUs, what the report and `doctor` say of them.
+// Runs on GPUs, which the CPU replaces: the GPU that each rank sees, worlds with more ranks than GPUs, and what the
+// report and `doctor` say about them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
@@ -24,7 +24,7 @@ class Witness {
     std::filesystem::permissions(program(), std::filesystem::perms::owner_all);
   }
   std::filesystem::path program() const { return directory_ / "program"; }
-  /// Of a rank of the last world of that size or a larger one.
+  /// Values of a rank in the last world of that size or a larger one.
   std::vector<std::string> values(int rank, const std::string& name) const {
     std::vector<std::string> found;
     std::istringstream text(text_of(directory_ / ("of-rank-" + std::to_string(rank))));
@@ -242,7 +242,7 @@ TEST_CASE("what is said of GPUs beside a report of a run on them stands in for w
   const Said named = again("named", "run", {"--backend", "/nowhere.so"});
   CHECK(named.end == code(2));
   CHECK_THAT(named.err, ContainsSubstring("--backend /nowhere.so: there is no such file"));
-  // Of a run on no GPU they are as wrong as they were.
+  // They are as wrong for a run without GPUs.
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", directory / "simulated"});
   CHECK_THAT(again("none", "simulated", {"--gpus", "2"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
   CHECK_THAT(again("none", "run", {"--gpus", "2", "--device", "sim"}).err,

@@ -1,4 +1,4 @@
-// Which GPUs a run may have, which of them a world gets, and what its ranks are told.
+// The GPUs that a run may have, the GPUs that a world gets, and the variables of its ranks.
 #include "launcher/process/gpus.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Ranks that do not come to an end, in every place where they may not: told with the rank, the place and what was seen
-// of it.
+// Ranks that do not end, in every place. The report has the rank, the place and what was seen of it.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>

@@ -61,7 +61,7 @@ std::string stable(const std::filesystem::path& run_directory) {
   return said.out;
 }
 
-/// What logs say behind `here ` or `child `.
+/// The numbers in logs after `here ` or `child `.
 std::vector<pid_t> told_processes(const std::filesystem::path& run_directory, const std::string& word) {
   std::vector<pid_t> found;
   std::error_code not_there_yet;
@@ -151,7 +151,7 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
   INFO(said.out << said.err);
   CHECK(said.end == code(128 + SIGINT));
   CHECK_THAT(said.out, ContainsSubstring("when the run was interrupted, rank 0 waits"));
-  // What several worlds have in common is one line.
+  // The same text of several worlds is one line.
   const std::size_t first = said.out.find("EVIDENCE ");
   REQUIRE(first != std::string::npos);
   CHECK(said.out.find("EVIDENCE ", first + 1) == std::string::npos);

@@ -36,7 +36,7 @@ std::string on_a_terminal(std::vector<std::string> arguments, std::vector<std::s
   terminal = FileDescriptor();  // now the command alone holds it
   std::string text;
   std::array<char, 4096> part{};
-  // Fails once nobody holds the other end: the command has ended.
+  // Fails once no process holds the other end: the command has ended.
   for (ssize_t count = 0; (count = ::read(screen.get(), part.data(), part.size())) > 0;)
     text.append(part.data(), static_cast<std::size_t>(count));
   return text;

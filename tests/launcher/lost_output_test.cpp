@@ -75,7 +75,7 @@ TEST_CASE("a reader that does not read holds up neither the run nor whoever want
                       .standard_error = err.get()});
   CHECK(eventually([&] { return std::filesystem::exists(directory / "run/report.json"); }));
   CHECK(verdicts(directory / "run") == Verdicts{{"loud/floods[W=2]", "passed"}, {"hang/soon_told[W=2]", "hung"}});
-  process.signal_group(SIGTERM);  // it waits for somebody who reads
+  process.signal_group(SIGTERM);  // it waits for a reader
   CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) ==
         Exit{.signalled = true, .code = SIGTERM});
 }

@@ -1,4 +1,4 @@
-// What options mean, and what they are answered when they mean nothing.
+// The meaning of options, and the errors for values without a meaning.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 

@@ -25,7 +25,7 @@ TEST_CASE("a file is replaced whole or not at all") {
   CHECK(text_of(directory / "report") == "two");
   CHECK_THAT(refusal([&] { write_file(directory / "absent/report", "x"); }),
              ContainsSubstring("absent/report") && ContainsSubstring("No such file"));
-  // What stands in the way of the rename stays, and no half-written file is left beside it.
+  // A folder that prevents the rename stays, and no half-written file is left next to it.
   std::filesystem::create_directories(directory / "busy/inside");
   CHECK_THAT(refusal([&] { write_file(directory / "busy", "x"); }), ContainsSubstring("output unusable"));
   CHECK_FALSE(std::filesystem::exists(directory / "busy.new"));

@@ -207,7 +207,7 @@ TEST_CASE("ranks that take turns share one core, and their cases have the time f
 
 namespace {
 
-/// The same, and two cases whose ranks are to be threads.
+/// The same, and two cases whose ranks must be threads.
 Listing listing_with_threads() {
   Listing result = listing();
   for (const int size : {2, 128}) result.cases.push_back(make_case("tree/speaks", size));

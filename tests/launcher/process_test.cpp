@@ -59,7 +59,7 @@ class Script {
   std::optional<Process> process_;
 };
 
-/// A process that is gone, or only waits for somebody to reap it.
+/// True if the process is gone, or only waits for its parent to reap it.
 bool is_dead(pid_t pid) {
   const std::string status = text_of("/proc/" + std::to_string(pid) + "/status");
   return status.empty() || status.find("State:\tZ") != std::string::npos;

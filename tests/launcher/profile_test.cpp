@@ -77,7 +77,7 @@ TEST_CASE("what a profile does not have is said") {
         "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==
         "'b' matches no case of profile 'wide', but some outside of it (`shardproof list --profiles`)");
-  CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: whoever selects says so
+  CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: the selection reports that
   Listing none = profiled_listing();
   none.cases.clear();
   CHECK(refusal(none, "wide") == "accepted");

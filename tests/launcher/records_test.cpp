@@ -1,4 +1,4 @@
-// What runs leave on disk, read back: whole, cut short, or not by us.
+// Files of runs, read back: complete, truncated, or not written by us.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

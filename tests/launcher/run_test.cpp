@@ -235,7 +235,7 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     CHECK_THAT(said.err, ContainsSubstring("interrupted"));
     const Verdicts seen = verdicts(directory / "run");
     CHECK(seen.at("good/alone[W=1]") == "passed");
-    CHECK(seen.at("bad/waits[W=2]") == "not_run");  // it was cut short, and nobody is to blame
+    CHECK(seen.at("bad/waits[W=2]") == "not_run");  // it was cut short, and no rank is to blame
     CHECK(seen.at("good/meets[W=3]") == "not_run");
     CHECK_THAT(said.out, !ContainsSubstring("ERROR") && !ContainsSubstring("EVIDENCE world 1"));
     const std::string stood = "when the run was interrupted, rank 0 waits in barrier #0 in group world for rank 1";

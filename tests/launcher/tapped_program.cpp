@@ -1,4 +1,4 @@
-// Ranks that call NCCL, one that stands in for it, as an engine under `shardproof run --nccl-tap` does.
+// Ranks that call a fake NCCL, as an engine under `shardproof run --nccl-tap` does.
 #include <nccl.h>
 
 #include <shardproof.hpp>

@@ -1,5 +1,5 @@
-// Runs under the tap: every rank's record is kept, faults reach the calls that they name, and `explain` says of a kept
-// run what its ranks asked of NCCL last, and where they differ.
+// Runs under the tap. Every rank's record is kept, and faults reach the calls that they name. For a kept run, `explain`
+// shows the last NCCL calls of its ranks, and where they differ.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -31,7 +31,7 @@ TEST_CASE("what nothing can be preloaded into is refused with the reason") {
   CHECK(why_not_preloadable("/lib/tap.so", program).empty());
   CHECK(why_not_preloadable("/lib/tap.so", directory / "none").empty());
   CHECK_THAT(why_not_preloadable("/of two/tap.so", "/bin/sh"), StartsWith("LD_PRELOAD cannot name /of two/tap.so"));
-  // An ELF header of 64 bytes that claims one segment, behind it, to be loaded: no loader is asked for.
+  // An ELF header of 64 bytes that claims one segment after it, of the kind PT_LOAD. The file names no loader.
   std::string elf("\177ELF\2\1\1", 7);
   elf.resize(64 + 56, '\0');
   elf[32] = 64;  // where segments are

@@ -66,7 +66,7 @@ Verdicts fabrics(const std::filesystem::path& run_directory) {
   return result;
 }
 
-/// What happened to each rank of the only case.
+/// The outcome of the only case on each rank.
 std::vector<std::string> outcomes(const std::filesystem::path& run_directory, const std::string& id) {
   std::vector<std::string> result;
   const auto report = report_of(run_directory);

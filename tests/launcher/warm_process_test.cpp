@@ -1,4 +1,4 @@
-// A process that ranks are to be copies of, and that never says that it is ready.
+// A process for copies as ranks that never reports that it is ready.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

@@ -1,5 +1,5 @@
-// Ranks that are copies of one process which has prepared their subject: that nothing else differs, and what is told
-// when that process fails.
+// Ranks that are copies of one process which has prepared their subject. Nothing else differs, and a failure of that
+// process is reported.
 #include <signal.h>
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ Setting noting(const TemporaryDirectory& directory, const std::string& trouble =
                           "PREPARE=" + trouble}};
 }
 
-/// What is equal between runs, but for the name of the subject.
+/// The stable part of the report, without the name of the subject.
 nlohmann::json stable_but_subject(const std::filesystem::path& run_directory) {
   const Said said = call({"stable", run_directory.string()});
   CHECK(said.end == code(0));

@@ -17,7 +17,7 @@ namespace shardproof::mutants {
 namespace {
 
 [[noreturn]] void give_up(const char* variable, const char* value, const char* why) {
-  // Who mistypes a mutant would else take the unchanged engine for a mutant that nobody notices.
+  // Without this error, a mistyped mutant would look like a mutant that no case notices.
   std::fprintf(stderr, "%s=%s: %s\n", variable, value, why);
   std::abort();
 }

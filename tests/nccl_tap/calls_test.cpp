@@ -100,7 +100,7 @@ TEST_CASE("an address is one communicator until that ends") {
   CHECK(all.at(0x10)->id == 2);
   CHECK(all[0].state == Communicator::State::ended);
   CHECK(all.create(CallKind::comm_split).id == 3);
-  all.bind(3, 0x10);  // nobody said that 2 ended
+  all.bind(3, 0x10);  // no call ended 2
   CHECK(all.at(0x10)->id == 3);
   CHECK(all[2].state == Communicator::State::ended);
 }

@@ -1,5 +1,5 @@
-// The tap under engines as they are: linked to NCCL, loading it, in Python; with the real NCCL, whose answer to a null
-// communicator is ncclInvalidArgument, and with one that stands in for it where a GPU would be needed.
+// The tap under engines of all kinds: linked to NCCL, loading it, in Python. Some use the real NCCL, which answers a
+// null communicator with ncclInvalidArgument. Where a GPU would be necessary, they use a fake NCCL.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What a command prints, errors too.
+/// The output of a command, with its errors.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(("exec 2>&1; " + command).c_str(), "r"), ::pclose);
   REQUIRE(pipe != nullptr);
@@ -92,7 +92,7 @@ std::vector<std::pair<std::string, int>> answers_in(const TapRecord& record) {
   return answers;
 }
 
-/// What the first of an engine's calls are, whatever NCCL answers to them.
+/// The first calls of an engine, whatever NCCL answers.
 const std::vector<std::string> first_calls = {
     "all_gather #0 of 276 f32 on no communicator, stream 0",
     "reduce_scatter #0 of 10 bf16 (avg) on no communicator, stream 1",
@@ -232,7 +232,7 @@ TEST_CASE("the tap shows nothing but NCCL's names and dlsym, and stands in front
   CHECK_THAT(output_of("readelf -d " TAP_LIBRARY),
              !ContainsSubstring("libnccl") && !ContainsSubstring("libcuda") && !ContainsSubstring("libstdc++"));
 
-  // What only asks, or tells.
+  // Functions that only return information.
   const std::set<std::string> left_alone = {"ncclGetVersion",
                                             "ncclGetErrorString",
                                             "ncclGetLastError",

@@ -234,7 +234,7 @@ TEST_CASE("shards follow the chunk rule: rows are cut into pieces of the same ro
     INFO(name);
     const golden::Values run = golden::values(name);
     if (name.starts_with("d_") || name.starts_with("e_") || name.starts_with("f_")) {
-      CHECK(run.shard_rows.empty());  // shards of no rows, or nobody recorded them
+      CHECK(run.shard_rows.empty());  // no rows per shard, or no record of them
       continue;
     }
     REQUIRE(run.shard_rows.size() == static_cast<std::size_t>(run.world));
@@ -549,7 +549,7 @@ TEST_CASE("happens-before follows each kind of edge and nothing else") {
   CHECK_FALSE(relation(R"(["record","default",0],)"));
   CHECK(relation(R"(["record","default",0],["event_sync",0],)"));
   CHECK(relation(R"(["wait_stream","rs","default"],["record","rs",0],["wait_event","ag",0],)"));
-  // An event stands for what was issued before it was recorded, not for what came later on the stream.
+  // An event means the work that was issued before it was recorded, and not later work on the stream.
   const trace::Structure late = golden::structure_of_entries(
       R"([["record","default",0],["compute_fwd","default","a"],["wait_event","ag",0],["compute_fwd","ag","b"]])");
   CHECK_FALSE(late.before[1]);

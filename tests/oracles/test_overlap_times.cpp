@@ -78,8 +78,8 @@ std::vector<std::pair<bool, std::size_t>> merged(std::size_t first, std::size_t 
   return order;
 }
 
-/// An engine with unlimited memory and foresight: gathers everything as early as its resource allows, in forward order
-/// then in backward order, and lets reductions come in at the given places among the second gathers.
+/// An engine with unlimited memory and foresight. It gathers everything as early as its resource allows, first in
+/// forward order and then in backward order. Reductions come at the given places among the second gathers.
 Nanoseconds foresighted(const Stack& stack, const std::vector<std::pair<bool, std::size_t>>& order) {
   const std::size_t count = stack.layers.size();
   Nanoseconds resource = 0, compute = 0;
@@ -286,7 +286,7 @@ TEST_CASE(
       reached += best == bounds.forward_backward ? 1 : 0;
     }
   }
-  CHECK(reached > resharding / 2);  // a bound that nobody comes near would say little
+  CHECK(reached > resharding / 2);  // a bound that no engine comes near would say little
 }
 
 TEST_CASE("the post-optimizer event lets the next all-gather run beside the sleeping forward") {

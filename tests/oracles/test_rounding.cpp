@@ -1,4 +1,4 @@
-// Rounding to a format, against what its bits stand for: all of them, and everything between two of them.
+// Rounding to a format, compared with the meaning of its bits: all values, and everything between two of them.
 #include <bit>
 #include <cmath>
 #include <cstdint>

@@ -34,7 +34,7 @@ Scenario one_weight_of(TensorKind kind) {
   return scenario;
 }
 
-/// What the layer computes with: its output for an input of 1.
+/// The weight that the layer computes with: its output for an input of 1.
 double seen(Scenario scenario, std::vector<Action> before = {}) {
   before.insert(before.end(), {forward, capture});
   scenario.script.segments = script({before});

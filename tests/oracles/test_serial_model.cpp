@@ -42,7 +42,7 @@ Plan in_bf16(const std::string& name, const std::vector<Module>& children) {
   return plan;
 }
 
-/// The scenario that a golden file's name stands for.
+/// The scenario that the name of a golden file means.
 Scenario scenario_of(const std::string& name, const golden::Values& run) {
   Scenario scenario = sharded({});
   std::vector<Module>& children = scenario.model.root.children;

@@ -40,8 +40,8 @@ Scenario with_gradients(const std::vector<Values>& given, MixedPrecision how) {
   return scenario;
 }
 
-/// What the last capture has of the one gradient, or of that of the parameter `which`; the same in both arithmetics, or
-/// NaN.
+/// The only gradient in the last capture, or the gradient of the parameter `which`. It is the same in both arithmetics,
+/// or NaN.
 double gradient(const Scenario& scenario, int world, std::size_t which = 0) {
   const double single = train_serially(scenario, world, Arithmetic::f32).back().gradients.at(which).values.at(0);
   const double twice = train_serially(scenario, world, Arithmetic::f64).back().gradients.at(which).values.at(0);
@@ -279,7 +279,8 @@ TEST_CASE("what a module gives is of the format it computes in") {
 }
 
 TEST_CASE("a slope is rounded before anything is made of it") {
-  // Of one row the bias before the module has the slope itself for a gradient, the weight its products with the input.
+  // With one row, the gradient of the bias before the module is the slope itself. The gradient of the weight is its
+  // product with the input.
   for (const Module& module : {linear("m", 4, 4), convolution("m", 2, 4, 4), layer_norm("m", 4), attention("m", 4)}) {
     Scenario scenario = sharded({linear("before", 4, 4), module});
     scenario.model.init_divisor = 7;
@@ -301,9 +302,9 @@ TEST_CASE("a slope is rounded before anything is made of it") {
 }
 
 TEST_CASE("slopes of an attention's projections are rounded before anything is made of them") {
-  // Sequences of two, one per rank. In backward the first row's query has no slope, as it attends to itself alone; so
-  // of each feature the gradient by the query's weight has the products of one slope with the second row of the input,
-  // which here is that of the embedding.
+  // Sequences of two, one per rank. In backward, the first row's query has no slope, because it attends to itself
+  // alone. So for each feature, the gradient of the query's weight has the products of one slope with the second row of
+  // the input. Here the input is the output of the embedding.
   Scenario scenario = sharded({embedding("e", 16, 4, 0), attention("a", 4)});
   scenario.model.init_divisor = 3;
   scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 7};

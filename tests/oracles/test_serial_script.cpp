@@ -1,4 +1,4 @@
-// What the calls of a script do to gradients and parameters in the serial model, by hand.
+// The effect of a script's calls on gradients and parameters in the serial model, computed by hand.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -429,7 +429,7 @@ TEST_CASE("ranks that a call does not name take no part in it") {
   CHECK(trained[0].losses == Values{b * input(0, 0), a * input(0, 1), b * input(0, 2)});
   CHECK(trained[1].losses == Values{b * input(0, 0), a * input(1, 1), b * input(0, 2)});
 
-  // What nobody reduces is each rank's own matter.
+  // A parameter that is not reduced is each rank's own.
   fully_shard(scenario.plan).ignored_parameters = {"way.a.weight"};
   scenario.script.segments = script({{forward, backward, on({0}, step), on({1}, zero_grad), on({2}, zeros), capture}});
   trained = train_serially(scenario, 3, Arithmetic::f64);

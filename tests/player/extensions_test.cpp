@@ -22,7 +22,7 @@ namespace {
 
 constexpr int ranks = 2;  // of which the subject is all
 
-/// What a subject does otherwise than it should.
+/// The mistakes of a subject.
 struct Slip {
   std::function<void(ShardView&)> shard;
   std::function<void(Contributions&)> gathered;
@@ -30,7 +30,7 @@ struct Slip {
   bool forgets_context = false;
 };
 
-/// What it has got.
+/// The results that the subject got.
 struct Haul {
   std::vector<std::vector<double>> values;  ///< of each gather
   std::vector<DType> dtypes;
@@ -81,7 +81,7 @@ class Gatherer final : public Trainer {
     return made;
   }
 
-  // Of `tensor`, once for each rank.
+  // Returns `tensor` once for each rank, stacked.
   Tensor stacked(const Tensor& tensor) {
     Shape shape = tensor.shape();
     shape[0] *= ranks;

@@ -1,4 +1,4 @@
-// What counts as passing what is held: on a device whose gates a test opens and closes.
+// When work counts as passing held work, on a device whose gates a test opens and closes.
 #include "harness/player/holding.hpp"
 
 #include <catch2/catch_test_macros.hpp>

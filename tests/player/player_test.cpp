@@ -24,7 +24,7 @@ using namespace shardproof::scenario;
 
 namespace {
 
-/// What the toy says of itself.
+/// The properties and answers of the toy.
 struct Words {
   std::vector<std::int64_t> loss{1};  ///< shape of the loss; see `has_loss`
   bool has_loss = true;
@@ -38,7 +38,7 @@ struct Words {
       nullptr;  ///< where it leaves a group that is split off the world, whereupon `create` fails
 };
 
-/// Fills a loss and a shard on the compute stream, and something else on a stream of its own that nobody waits for.
+/// Fills a loss and a shard on the compute stream, and another tensor on its own stream, which no work waits for.
 class Toy final : public Trainer {
  public:
   Toy(const EngineContext& engine_context, const Words& words)

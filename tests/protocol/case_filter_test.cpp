@@ -85,7 +85,7 @@ TEST_CASE("the first filter that matches nothing is named") {
   CHECK_THROWS_WITH(ids({"x"}), ContainsSubstring("comm_hooks, mine, overlap"));
 }
 
-/// What a glob means, said by recursion.
+/// The meaning of a glob, by recursion.
 bool means(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') return means(pattern.substr(1), text) || (!text.empty() && means(pattern, text.substr(1)));

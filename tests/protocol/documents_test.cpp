@@ -244,7 +244,7 @@ TEST_CASE("a profile takes cases by world size, tags, needs and the kind of thei
   CHECK(is_in(profile, info, all));
   info.clauses = {"A-1", "A-2"};
   CHECK_FALSE(is_in(profile, info, all));
-  info.clauses = {"B-1"};  // nobody says what it is
+  info.clauses = {"B-1"};  // no table has this clause
   CHECK(is_in(profile, info, all));
 }
 
@@ -348,7 +348,7 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
   for (const char* field :
        {"index", "compute_major", "compute_minor", "multiprocessors", "clock_khz", "memory_clock_khz"})
     refused([&](auto& spoiled) { spoiled["gpus"][0][field] = -1; }, field);
-  // What need not be there is as strict where it is.
+  // Optional fields are checked as strictly if they are present.
   for (const char* field : {"numa_node", "clock_now_khz", "memory_clock_now_khz", "pci_path", "slowed_by", "peers"})
     refused([&](auto& spoiled) { spoiled["gpus"][1][field] = -1; }, field);
   for (const char* field : {"performance_rank", "native_atomics", "nvlink", "pci", "can_access"})

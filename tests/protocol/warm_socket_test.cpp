@@ -1,4 +1,4 @@
-// What a launcher and a warm process say to each other arrives as it was, and what is no such message is refused.
+// Messages between a launcher and a warm process arrive unchanged, and other messages are refused.
 #include <fcntl.h>
 #include <sys/socket.h>
 

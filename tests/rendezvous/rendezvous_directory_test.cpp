@@ -26,7 +26,7 @@ TEST_CASE("ranks meet in a private directory that goes with its handle") {
     CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
     std::ofstream(path / "file") << "text";
     const FileDescriptor lock(::open(lock_of(path).c_str(), O_RDONLY | O_CLOEXEC));
-    CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) != 0);  // held: whoever looks for abandoned ones leaves it alone
+    CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) != 0);  // held: a search for abandoned folders leaves it alone
   }
   CHECK_FALSE(std::filesystem::exists(path));
 }
@@ -49,7 +49,7 @@ TEST_CASE("what a killed owner left is removed, what anybody else has is not") {
   make("another", true, true);
   make("shardproof-pipe", false, false);
   const std::filesystem::path pipe = lock_of(place / "shardproof-pipe");
-  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // whoever opens it waits for a writer
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // opening it would wait for a writer
   std::filesystem::last_write_time(pipe, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const FileDescriptor held(::open(lock_of(place / "shardproof-alive").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);

@@ -36,7 +36,7 @@ std::string refusal(const std::string& text) {
   return "accepted";
 }
 
-/// Of a document whose second waiver is this one.
+/// The reader's result for a document whose second waiver is this one.
 std::string refusal(const ordered_json& waiver) {
   return refusal(ordered_json{{"waivers", {whole_waiver(), waiver}}}.dump());
 }

@@ -46,7 +46,7 @@ TEST_CASE("An abort releases those who did nothing wrong") {
   CHECK(broken.outcome == Outcome::error);
   CHECK(broken.reason == "broken");
   CHECK(broken.culprit == -1);
-  // Its own failure came first for this rank, whoever was first for the world.
+  // This rank's own failure came first for it, whichever rank was first for the world.
   CHECK(conclude_on(2, all, abort_by(1)).outcome == Outcome::failed);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("A rank whose process can run no further case does not pass, and ends 
   CHECK(conclude_on(1, all).reason == "cannot go on: GPU 0 is lost");
   CHECK(conclude_on(2, all).outcome == Outcome::failed);
   CHECK(conclude_on(2, all).reason == "cannot go on: GPU 0 is lost");
-  // What came of a release is the other's doing, and yet it cannot go on.
+  // An error that results from a release is the other rank's fault, and yet this rank cannot go on.
   const auto released = conclude_on(1, all, abort_by(2));
   CHECK(released.outcome == Outcome::released);
   CHECK(released.culprit == 2);

@@ -1,4 +1,4 @@
-// What a program of ranked cases says when it is not run as a rank of ours.
+// The output of a program of ranked cases that does not run as one of our ranks.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

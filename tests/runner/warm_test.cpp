@@ -42,7 +42,7 @@ class Prepared final : public Subject {
     prepared_in_ = ::getpid();
     return prepare_();
   }
-  /// What a copy does first of all.
+  /// The first actions of a copy.
   std::function<void()> at_birth;
   std::function<pid_t()> instead_of_fork;
   /// The copy between takes its time to end: who does not wait for that is seen with the wrong parent.

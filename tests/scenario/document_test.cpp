@@ -1,4 +1,4 @@
-// Scenarios as documents: what is written is read back, and what is wrong is told with its place.
+// Scenarios as documents: a written document is read back, and an error names its place.
 #include <array>
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -117,7 +117,7 @@ Module random_module(Dice& dice, const std::string& name, int depth, std::int64_
   return module;
 }
 
-// What work of this kind can be labelled with; nothing where there is none of it.
+// The possible labels of this kind of work. Empty if the scenario has no such work.
 std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
   if (kind == WorkKind::optimizer) {
     const auto all = parameters(scenario.model);

@@ -98,7 +98,7 @@ TEST_CASE("values are exact until they outgrow the 24 bits that all their sums m
   CHECK(exact[0]);
   CHECK(exact[1]);
   CHECK_FALSE(exact[7]);
-  // What has once been rounded stays so.
+  // A rounded value stays rounded.
   CHECK(std::ranges::is_sorted(exact, std::greater()));
   // A wider layer comes there earlier, and one alone, whose gradient does not depend on it, never.
   Scenario wide = two_layers(8);
@@ -283,7 +283,7 @@ TEST_CASE("a momentum that is no power of two is exact until it multiplies") {
   };
   CHECK(steps(0.5, 1) == Exact{true, true});
   CHECK(steps(0.3, 1) == Exact{true, false});
-  // What is kept of early gradients needs more and more bits.
+  // The part of early gradients that momentum keeps needs more and more bits.
   Scenario scenario = two_layers(30);
   scenario.model.root.children = {linear("0", 2, 1)};
   CHECK(exact_captures(scenario, 2) == Exact(30, true));

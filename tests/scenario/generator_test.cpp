@@ -67,7 +67,7 @@ bool any_group(const Scenario& scenario, const std::function<bool(const WrapGrou
 
 using Seen = std::function<bool(const Scenario&)>;
 
-/// What each feature and each ingredient shows in a document.
+/// By feature and ingredient: true if a document shows it.
 const std::map<std::string, Seen>& shown() {
   using Kind = ModuleKind;
   const auto has_kind = [](std::initializer_list<Kind> kinds) {

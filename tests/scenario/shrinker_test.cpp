@@ -51,7 +51,7 @@ Staged shrunk(Staged staged, const std::function<bool(const Staged&)>& shows, in
   }
 }
 
-/// Of all that modules take, give and know.
+/// The largest size in any module: features, or a vocabulary.
 std::int64_t widest(const Scenario& scenario) {
   std::int64_t most = 0;
   visit(scenario.model.root, "", [&](const Module& module, const std::string&) {

@@ -74,7 +74,7 @@ TEST_CASE("memory of the subject's own that it still uses when it is anybody's i
   };
   CHECK(races([](const shardproof_harness& harness) { return harness.release; }) == 1);
   CHECK(races([](const shardproof_harness& harness) { return harness.release_to_cache; }) ==
-        0);  // nobody has asked for it yet
+        0);  // no work has asked for the memory yet
 }
 
 TEST_CASE("what is wrong with a buffer is said") {

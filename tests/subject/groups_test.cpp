@@ -31,7 +31,7 @@ shardproof_status collective(ScriptedSubject& it, shardproof_group* group, shard
   return it.harness().run(group, 0, &asked);
 }
 
-/// What a rank sees that should not be. Catch2 does not count what several threads check.
+/// A defect that a rank finds. Catch2 does not count the checks of several threads.
 class Witness {
  public:
   void operator()(bool holds, const char* what) {
@@ -43,8 +43,8 @@ class Witness {
   std::vector<std::string> objections_;
 };
 
-/// Plays a forward on ranks that are threads, each with a subject that does this in it. What one of them has to object
-/// to.
+/// Plays a forward on ranks that are threads. The forward of each subject calls this. Returns the defects that ranks
+/// find.
 std::vector<std::string> play_on(int ranks,
                                  const std::function<shardproof_status(ScriptedSubject&, Witness&)>& forward) {
   std::vector<Witness> witnesses(static_cast<std::size_t>(ranks));
@@ -80,7 +80,7 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
          "an all-reduce");
     must(values[3] == 6, "the sum");
 
-    // Of no account but at the root.
+    // The operand counts only at the root.
     const shardproof_span all{.buffer = buffer, .offset = 0, .count = 4, .dtype = f32}, none{.dtype = f32};
     std::fill_n(values, 4, static_cast<float>(it.engine_context->rank));
     const shardproof_collective from_last{.kind = SHARDPROOF_BROADCAST,

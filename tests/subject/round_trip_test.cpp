@@ -30,7 +30,7 @@ using MakeSubject = std::function<std::unique_ptr<Subject>()>;
 
 std::unique_ptr<Subject> engine() { return std::make_unique<engines::Reference>(); }
 
-/// What each rank records and captures; an error as its text.
+/// The record and the captures of each rank, or its error as text.
 struct Outcome {
   std::vector<Fact> facts;
   std::vector<Capture> captures;

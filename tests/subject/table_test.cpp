@@ -1,4 +1,4 @@
-// What a subject in another language says: its table, and how its functions answer.
+// A subject in another language: its table, and the answers of its functions.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gnu/libc-version.h>

@@ -95,7 +95,7 @@ TEST_CASE("a tensor may be host memory, have no elements, no dimensions, or not 
   alone.scripted.the_loss = ScriptedSubject::of_host(nullptr, alone.scripted.shape);
   REQUIRE(alone.trainer->loss(loss).ok());
   CHECK(loss.shape() == Shape{0, 4});
-  // Of a dimension of size one no stride is ever taken.
+  // The stride of a dimension of size one is never used.
   std::array<std::int64_t, 2> strides{77, 1};
   alone.scripted.shape = {1, 4};
   alone.scripted.the_loss = ScriptedSubject::of_host(alone.scripted.values.data() + 4, alone.scripted.shape);
@@ -120,7 +120,7 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   it.shape = {1, 4};
   it.the_loss = ScriptedSubject::of_host(static_cast<float*>(it.harness().data(buffer)), it.shape);
   it.the_loss.buffer = buffer;
-  CHECK(said() == "");  // nobody has said anything
+  CHECK(said() == "");  // no dtype has been declared yet
   write({kDLBfloat, 16, 1}, 4);
   CHECK(said() ==
         "the loss: it is said to be f32, and buffer 1 \"mine\" was written as bf16: let both say what it holds");

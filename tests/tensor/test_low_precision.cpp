@@ -1,5 +1,5 @@
-// Kernels on bf16 and f16: what they compute in, where they round, and what they refuse. What they compute is in the
-// files beside this one.
+// Kernels on bf16 and f16: the precision in which they compute, the places where they round, and their refusals. The
+// other files of this folder test their results.
 #include <cmath>
 #include <cstdint>
 #include <functional>

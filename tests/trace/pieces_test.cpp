@@ -87,7 +87,7 @@ TEST_CASE("a piece passes another unless streams, events or the host make it wai
 }
 
 TEST_CASE("a piece does not pass one that its collective's resource has to wait for") {
-  // A reduction waits for computation, and a gather on a stream of its own was issued behind it.
+  // A reduction waits for computation, and a gather on its own stream was issued after it.
   const Trace trace{.rank = 0,
                     .facts = {forward("a", 0, 4), fact::EventRecorded{compute, 1}, fact::EventWaited{reductions, 1},
                               collective(reductions, CollectiveKind::reduce_scatter, "a", 4, 5), gather("b", 5, 6)}};

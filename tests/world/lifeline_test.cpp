@@ -27,8 +27,7 @@ pid_t process(const Body& body) {
   while (true) ::pause();
 }
 
-// What a rank says of its ties to the process `launcher`: a word into the pipe, which is at its end once the rank is
-// gone.
+// A rank reports its ties to the process `launcher` as one word in the pipe. The pipe ends when the rank is gone.
 void be_rank(pid_t launcher, int words) {
   char word = 't';
   try {

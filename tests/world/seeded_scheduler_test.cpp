@@ -1,4 +1,4 @@
-// Ranks that take turns: is only one of them running, is one seed one interleaving, and does nobody wait for ever?
+// Ranks that take turns: only one of them runs, one seed gives one interleaving, and no rank waits without end.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -46,7 +46,8 @@ struct Remains {
 const Deadline far = std::chrono::steady_clock::now() + 1h;
 std::string no_words() { return "late"; }
 
-/// The body on every rank, by turns. What it throws is the rank's error, and ends the case for the others.
+/// Runs the body on every rank, by turns. An exception of the body is the rank's error, and ends the case for the
+/// others.
 Remains run(int ranks, std::uint64_t seed, const std::function<void(Side&)>& body,
             std::chrono::milliseconds timeout = 30s) {
   ControlPage control = ControlPage::anonymous(ranks);
@@ -188,7 +189,7 @@ TEST_CASE("when nobody can go on, time passes, and the one whose time is up firs
     side.control.await(side.rank, never, 1, deadline, no_words);
   });
   CHECK(remains.errors[1] == "late");
-  CHECK_THAT(remains.turns, Catch::Matchers::ContainsSubstring(" - 1"));  // nobody had the turn until then
+  CHECK_THAT(remains.turns, Catch::Matchers::ContainsSubstring(" - 1"));  // no rank had the turn until then
   CHECK(remains.errors[0] == "released: rank 1: error: late");
 }
 

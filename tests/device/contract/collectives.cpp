@@ -1,4 +1,4 @@
-// What communicators do on a device: results, order, groups.
+// Communicators on a device: results, order, groups.
 #include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
@@ -95,7 +95,7 @@ RANKED_TEST_CASE("contract/reductions", ranks(2, 3, 4),
   }
 }
 
-/// Of 2 and 4 ranks: a division that is exact in every float.
+/// On 2 and 4 ranks, where the division is exact in every float.
 RANKED_TEST_CASE("contract/averages", ranks(2, 4), each("dtype", "f64", "f32", "bf16", "f16")) {
   const DType dtype = dtype_named(rank.param("dtype"));
   const auto platform = make_platform(rank);
@@ -203,7 +203,7 @@ RANKED_TEST_CASE("contract/parts_of_a_group", ranks(1, 2, 3, 4)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
   const int size = platform->world().size(), me = platform->world().rank();
-  // Even ranks, in reverse order; odd ones; the last rank joins nobody.
+  // One group has the even ranks, in reverse order, and one has the odd ranks. The last rank joins no group.
   const bool stays_out = size > 2 && me == size - 1;
   const auto group = platform->world().split(stays_out ? -1 : me % 2, -me, "parity");
   CHECK((group == nullptr) == stays_out);

@@ -15,8 +15,8 @@ using namespace contract;
 
 namespace {
 
-/// What this rank is told when it goes through with the call, on the host's side or on the stream's; empty when it is
-/// told nothing.
+/// The text of the error that this rank gets from the call, on the host's side or on the stream's. Empty without an
+/// error.
 std::string told(Device& device, Communicator& group, const Collective& collective) {
   try {
     group.run(Device::compute, collective);

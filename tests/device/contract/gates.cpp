@@ -1,4 +1,4 @@
-// What can run before what, proven by holding it back: no time decides.
+// Gates prove what can run before what, by holding work back. No time decides.
 #include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 
@@ -15,7 +15,7 @@ std::unique_ptr<StreamGate> closed_gate(Rank& rank, Platform& platform) {
 
 }  // namespace
 
-/// Spin work stands for communication, so that one GPU is enough.
+/// Spin work replaces communication, so one GPU is enough.
 RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();

@@ -1,4 +1,4 @@
-// What kernels in low precision owe, where any order of their sums gives the same bits.
+// The requirements on kernels in low precision, where any order of their sums gives the same bits.
 #include "harness/player/play.hpp"
 #include "tests/device/contract/contract.hpp"
 

@@ -9,7 +9,7 @@
 
 using namespace contract;
 
-/// What was allocated is no result of anybody's.
+/// Fresh memory holds no result of earlier work.
 RANKED_TEST_CASE("contract/fresh_memory_is_poisoned", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
@@ -98,7 +98,7 @@ RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
   CHECK(std::get<fact::Allocated>(*told).label == "layers.1");
 }
 
-/// A GPU's memory is its own; the simulated device's is whoever's it is.
+/// A GPU cannot adopt memory of the host. The simulated device can adopt any memory.
 RANKED_TEST_CASE("contract/memory_of_the_host_is_adopted_or_refused", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();

@@ -39,7 +39,7 @@ RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
   CHECK(get(device, seen) == sevens);
 }
 
-/// What is issued after an event belongs to it as little as to any other stream.
+/// Work that is issued after an event does not belong to it, on the event's stream or on any other.
 RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();

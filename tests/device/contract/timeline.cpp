@@ -12,7 +12,8 @@ using namespace contract;
 namespace {
 
 constexpr Nanoseconds ms = 1'000'000;
-// Two events are told to half a microsecond each, and the clock that costs are spun by goes in steps of a microsecond.
+// The time of an event has a resolution of half a microsecond, and a time has two events. The clock of the spin work
+// has a resolution of a microsecond.
 constexpr Nanoseconds resolution = 2'000;
 
 /// Ends the case where times are not recorded.
@@ -91,7 +92,7 @@ RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
     fill(device, Device::compute, value, round, ms);
     ++pieces;
     if (rank.world().size() == 1) continue;
-    // One behind the other, with nothing between them, and beside the work.
+    // One after the other, with nothing between them, and at the same time as the work.
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
       platform->world().run(
           beside, {.kind = CollectiveKind::all_reduce, .op = op, .in = operand, .out = operand, .tag = "reduce"});

@@ -1,5 +1,5 @@
-// Times from CUPTI's records: whose a record is, what becomes of those that are missing, and that they are those of
-// events where nothing lies between an event and the work that it stands before.
+// Times from CUPTI's records: the piece of each record, and the handling of missing records. If nothing runs between an
+// event and the work after it, they are the times of events.
 #include "harness/device/cuda/activity_log.hpp"
 #include "harness/device/cuda/vendor_error.hpp"
 
@@ -29,7 +29,7 @@ namespace {
 
 constexpr Nanoseconds ms = 1'000'000;
 
-/// What the table of the CPU hands over goes through the test's hands on its way.
+/// The test may change the records that the table of the CPU returns.
 thread_local std::function<void(std::vector<ActivityRecord>& records, std::size_t& dropped)> spoil;
 
 const cuda::ActivityTable& spoilt_activity() {
@@ -119,7 +119,7 @@ TEST_CASE("a record belongs to the piece whose id it has, or else to the last be
       {.id = no_piece, .stream = one, .start_ns = 100, .end_ns = 110},
       {.id = 0, .stream = one, .start_ns = 120, .end_ns = 130},  // behind nobody's
       {.id = place_before(c), .stream = other, .start_ns = 55, .end_ns = 55},
-      {.id = 0, .stream = other, .start_ns = 55, .end_ns = 65},  // at the same time, and behind it
+      {.id = 0, .stream = other, .start_ns = 55, .end_ns = 65},  // at the same time, and after it
       {.id = c, .stream = other, .start_ns = 0, .end_ns = 0},  // of which there are no times
       {.id = 0, .stream = other, .start_ns = 0, .end_ns = 0},
   };
@@ -191,7 +191,7 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
       testing::expect(times == (side.rank == 0 ? "0-4 4-4 6-6 " : "4-4 4-4 6-6 "), times);
       testing::expect(recording.records.value().beyond_events == 0, "records reach out of the time between events");
     }
-    side.next_case();  // nobody leaves while another still finalizes
+    side.next_case();  // no rank leaves while another still finalizes
   });
 }
 

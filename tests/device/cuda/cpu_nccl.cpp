@@ -76,7 +76,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Status state() const { return state_; }
   int size() const { return group_ ? group_->size() : 0; }
 
-  // What takes its time does so behind the host's back. Nothing else may be asked for meanwhile.
+  // A slow task runs in its own thread. Until it ends, the communicator takes no other call.
   void begin(std::function<void(Comm&)> task) {
     state_ = in_progress;
     std::thread([self = shared_from_this(), task = std::move(task)] {
@@ -225,7 +225,7 @@ Call call_of(CollectiveKind kind, NcclType type, std::size_t count, const void* 
   return call;
 }
 
-// What is sent and received within one group of calls.
+// A send or a receive within one group of calls.
 struct Transfer {
   const void* in = nullptr;
   void* out = nullptr;
@@ -238,7 +238,7 @@ struct Transfer {
 thread_local int group_depth = 0;
 thread_local std::vector<Transfer> sends, receives;
 
-// Of every rank to every rank, or nothing that is known here.
+// Exchanges data of every rank with every rank, or nothing that is known here.
 Status exchange(std::vector<Transfer> sent, std::vector<Transfer> received) {
   if (sent.empty() && received.empty()) return 0;
   Comm& comm = comm_of(sent.empty() ? received[0].comm : sent[0].comm);
@@ -294,7 +294,7 @@ Status comm_finalize(CommHandle comm) {
   return in_progress;
 }
 
-// Of a finalized one: nothing is under way but the end of what finalized it.
+// The communicator is finalized: only the end of the thread that finalized it is still pending.
 Status comm_destroy(CommHandle comm) {
   const std::unique_ptr<Handle> gone(static_cast<Handle*>(comm));
   while (gone->comm.use_count() > 1) std::this_thread::yield();

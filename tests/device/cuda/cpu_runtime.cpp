@@ -73,7 +73,7 @@ std::atomic<std::int64_t> allocations = 0;
 class Moment {
  public:
   void come(Nanoseconds time) {
-    const std::lock_guard lock(mutex_);  // also while others are told: who is told first may destroy this
+    const std::lock_guard lock(mutex_);  // also while waiters are notified: the first of them may destroy this
     time_ = time;
     has_come_ = true;
     came_.notify_all();
@@ -216,7 +216,7 @@ Status device_properties(int device, GpuProperties* properties) {
   return 0;
 }
 
-// The last one stands apart: it reaches nobody, nobody reaches it, and it is too hot.
+// The last GPU is different: it can access no other GPU, no other GPU can access it, and it is too hot.
 constexpr int outsider = 7;
 
 Status peer_properties(int device, int peer, PeerProperties* properties) {
@@ -294,8 +294,8 @@ Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandl
   return 0;
 }
 
-// What was given back keeps its bytes for a while, as in a GPU's pool: who still uses it finds or spoils values, not
-// the allocator. It outlives the threads of streams, for which nobody waits when the process ends.
+// Released memory keeps its bytes for a while, as in a GPU's pool. So a use after release finds or changes values, and
+// not the allocator's data. It outlives the threads of streams, which are not joined when the process ends.
 class Quarantine {
  public:
   void add(void* memory) {
@@ -339,7 +339,7 @@ Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle str
   return 0;
 }
 
-// Of all ranks of this process.
+// The pinned memory of all ranks of this process.
 class PinnedMemory {
  public:
   void add(void* memory, std::size_t bytes) {

@@ -69,7 +69,7 @@ void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
     const Tensor operand = on_device(platform->device(), 3);
     sum(*platform, operand);
     testing::expect(first_of(platform->device(), operand) == 2, "the ranks cannot add any more");
-    side.next_case();  // nobody leaves while another still finalizes
+    side.next_case();  // no rank leaves while another still finalizes
   }));
 }
 
@@ -213,7 +213,8 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     }
     side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
     rank->world.gpu().abandon();  // rank 1 leaves without a word to rank 0
-    // Of a lost GPU everything stays, for work may still use it; here, where leaks are looked for, it stays in reach.
+    // A lost GPU keeps everything, because work may still use it. Here it stays reachable, so the leak check accepts
+    // it.
     static auto& lost = *new std::vector<std::pair<std::unique_ptr<RankOfGpus>, std::unique_ptr<Platform>>>;
     const std::lock_guard lock(lost_mutex);
     lost.emplace_back(std::move(rank), std::move(platform));

@@ -1,6 +1,6 @@
-// Every call that the backend makes of CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together.
-// Whatever it was: nobody waits for its deadline, the rank says what failed and where, and the next scenario on the
-// same GPUs has the results that it always has.
+// Every call of the backend to CUDA, cuBLAS, NCCL and CUPTI fails once, on one rank of two that train together. After
+// any failure, no rank waits for its deadline, and the rank reports what failed and where. The next scenario on the
+// same GPUs has its usual results.
 #include <fmt/format.h>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -51,7 +51,8 @@ class Player {
     return losses(scenario::play(scenario_, engine_, *platform, side_.rank));
   }
 
-  /// What the rank says when it plays; a rank that fails ends the case for the other, as in a world of a launcher's.
+  /// The error that the rank reports when it plays. A rank that fails ends the case for the other rank, as under a
+  /// launcher.
   std::string attempt() {
     try {
       play();

@@ -1,4 +1,4 @@
-// What a rank's flight record says of its GPU.
+// A rank's flight record of its GPU.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

@@ -38,7 +38,7 @@ class Source {
     return in_dtype(drawn);
   }
 
-  /// What a loss goes to.
+  /// The tensor that receives a loss.
   Tensor loss(const Shape& shape) const { return Tensor::host(losses_, shape); }
 
   Tensor positive(const Shape& shape) {

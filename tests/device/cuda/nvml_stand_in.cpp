@@ -1,5 +1,5 @@
-// What this project uses of NVML, for one machine of two GPUs that NVLink joins: the one is idle, the other too hot. A
-// third knows nothing.
+// A fake NVML with the functions that this project uses, for one machine of two GPUs that NVLink joins. One GPU is
+// idle, and the other is too hot. A third GPU reports nothing.
 #include <cstring>
 
 namespace {

@@ -83,7 +83,7 @@ TEST_CASE("a list of GPUs says where each stands, what slows it, and which other
   CHECK(second.numa_node == 0);
   CHECK(second.pci_path == "pcicccc:00/cccc:00:01.0/cccc:01:00.0");
   CHECK_FALSE(second.clock_now_khz.has_value());
-  CHECK(second.slowed_by == std::vector<std::string>{});  // that it has nothing to do slows nobody
+  CHECK(second.slowed_by == std::vector<std::string>{});  // an idle GPU is not slowed
   REQUIRE(second.peers.size() == 7);
   CHECK(second.peers[0] == GpuPeer{.uuid = listing.gpus[0].uuid,
                                    .can_access = true,

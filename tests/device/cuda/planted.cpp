@@ -38,7 +38,7 @@ std::optional<Status> due(const char* function) {
   return planted->status;
 }
 
-/// What is not given back would leak: such a call does its work, and then fails.
+/// A call that releases something does its work and then fails. Otherwise it would leak.
 bool gives_back(std::string_view function) {
   return function.ends_with("_destroy") || function.ends_with("_free") || function == "destroy" ||
          function == "free_async" || function == "stop" || function == "pop_id";

@@ -14,8 +14,8 @@ using shardproof::cuda::CopyKind;
 
 namespace {
 
-// A GPU that does what it is told when it is told to: streams are queues, and an event has happened when its number was
-// reached.
+// A GPU that the test drives step by step. Streams are queues, and an event has happened when the queue has reached its
+// number.
 struct Queues {
   struct Copy {
     void* to;

@@ -1,5 +1,4 @@
-// Ranks that end in the middle of what they do on their GPUs. Each case is to be run by a launcher, which says how it
-// ended.
+// Ranks that end during their work on GPUs. A launcher must run each case, and reports how it ended.
 #include <shardproof.hpp>
 
 #include <chrono>
@@ -51,7 +50,7 @@ RANKED_TEST_CASE("gpu/fails", ranks(2)) {
 
 RANKED_TEST_CASE("gpu/stays_away", ranks(2)) { sum(rank, rank.index() == 0); }
 
-/// For ever, where nobody waits for it.
+/// Never ends, in a place where no other rank waits for it.
 RANKED_TEST_CASE("gpu/hangs", ranks(2)) {
   const auto begun = rank.index() == 1 ? make_platform(rank) : nullptr;
   while (begun != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(10));

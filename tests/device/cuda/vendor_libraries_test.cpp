@@ -1,4 +1,4 @@
-// What of the real libraries can be tried where there is no GPU, and the arithmetic before them.
+// Tests of the real libraries that need no GPU, and of the arithmetic before their calls.
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -35,7 +35,7 @@ bool has_driver() {
   return cuda_table().driver_version(&version) == 0 && version != 0;
 }
 
-// Column-major, and nothing but what a BLAS does: element (i, j) of a matrix stands at i + j * leading.
+// A column-major product, as in BLAS: element (i, j) of a matrix is at i + j * leading.
 int by_columns(bool transpose_first, bool transpose_second, int rows, int columns, int inner, const double* first,
                int first_leading, const double* second, int second_leading, double beta, double* out, int out_leading) {
   if (first_leading < std::max(1, transpose_first ? inner : rows) ||
@@ -58,7 +58,7 @@ int by_columns(bool transpose_first, bool transpose_second, int rows, int column
   return 0;
 }
 
-/// Of row i and column j, where rows are so long.
+/// The index of row i and column j, if a row has so many elements.
 std::size_t at(int i, int j, int row) {
   return static_cast<std::size_t>(i) * static_cast<std::size_t>(row) + static_cast<std::size_t>(j);
 }

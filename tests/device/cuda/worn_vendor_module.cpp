@@ -1,5 +1,5 @@
-// The tables of the CPU, but rank 1's GPU has an error that stays from its first all-reduce on, and nobody notices
-// before the case has ended.
+// The tables of the CPU, but rank 1's GPU has a permanent error from its first all-reduce on. No rank notices it before
+// the case has ended.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// To be loaded before all libraries of a process (LD_PRELOAD): its wall clock goes back by an hour whenever somebody
-// looks at it.
+// A library for LD_PRELOAD that is loaded before all others. The wall clock of its process goes back by an hour at
+// every look.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

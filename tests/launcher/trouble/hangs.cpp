@@ -18,7 +18,7 @@ RANKED_TEST_CASE("bad/hangs", ranks(2)) {
   CHECK(true);
 }
 
-/// Names its processes to whoever wants to kill one, and waits for it.
+/// Prints the numbers of its processes, so a test can kill one, and waits for that.
 RANKED_TEST_CASE("bad/waits", ranks(2)) {
   std::fprintf(stderr, "here %d\n", static_cast<int>(getpid()));
   if (rank.index() == 1) stay();

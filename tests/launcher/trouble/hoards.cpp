@@ -1,5 +1,5 @@
-// The subjects of this program, and its main function: one that does not give back what it took from its device, and
-// the same as one that is prepared once for all ranks.
+// The subjects of this program, and its main function. One subject does not release its device memory. The other does
+// the same, and is prepared once for all ranks.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>

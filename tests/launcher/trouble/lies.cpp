@@ -18,12 +18,12 @@ std::filesystem::path stream_of(const shardproof::Rank& rank) {
   return world / "ranks" / ("rank-" + std::to_string(rank.index()) + ".jsonl");
 }
 
-/// What a handler of the program's end writes to.
+/// The file that a handler at the end of the program writes.
 std::filesystem::path file_at_the_end;
 
 }  // namespace
 
-/// What is written after the cut stands behind half a line.
+/// The text that is written after the cut follows half a line.
 RANKED_TEST_CASE("lies/cuts_its_stream", ranks(2)) {
   trouble::meet(rank);
   if (rank.index() == 1) {

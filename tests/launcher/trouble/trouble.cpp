@@ -1,4 +1,4 @@
-// What goes wrong before a rank has even joined, or after it has left.
+// Trouble before a rank has joined, or after it has left.
 #include "tests/launcher/trouble/trouble.hpp"
 
 #include <fcntl.h>
@@ -89,7 +89,7 @@ void exit_in_time() {
   }).detach();
 }
 
-/// What destructors of a program's own may do, when all its cases have passed.
+/// Runs `act` after all cases have passed, as a destructor of the program could.
 void at_the_end(void (*act)()) { ::atexit(act); }
 
 [[maybe_unused]] const bool before_main = [] {

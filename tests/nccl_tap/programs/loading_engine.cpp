@@ -1,4 +1,4 @@
-// An engine that loads NCCL when it runs, for nobody but itself, and looks its functions up.
+// An engine that loads NCCL at run time with local symbols, and looks its functions up.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -17,8 +17,8 @@ extern "C" void engine_run() {
 #undef ENGINE_LOOKED_UP
   engine::make_all_calls(nccl);
   engine::print_mapped("libnccl");
-  // What is found without a library depends on who asks: of all but its owner, an engine that is loaded for itself is
-  // hidden.
+  // A look-up without a library depends on its caller. An engine that is loaded with local symbols is visible only to
+  // its owner.
   const bool is_next = ::dlsym(RTLD_NEXT, "engine_run") == nullptr;
   const bool is_own = ::dlsym(RTLD_DEFAULT, "engine_run") == reinterpret_cast<void*>(&engine_run);
   const bool is_visible =

@@ -1,5 +1,5 @@
-// What an engine does with communicators, groups, threads and processes: `scenario NAME`. Prints what it was told; what
-// reached NCCL, the NCCL that it is linked to prints.
+// An engine's use of communicators, groups, threads and processes: `scenario NAME`. It prints the answers that it got.
+// The NCCL that it is linked to prints the calls that reached it.
 #include <nccl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ void communicators() {
   ncclComm_t world = join(4, 2);
   ncclComm_t half = nullptr, none = nullptr, background = nullptr, lost = join(13, 0);
   ncclGroupStart();
-  half = reinterpret_cast<ncclComm_t>(buffer);  // what stands there before the group's end means nothing
+  half = reinterpret_cast<ncclComm_t>(buffer);  // a value before the group's end means nothing
   const ncclUniqueId id = {};
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.commName = "grouped";
@@ -122,7 +122,7 @@ void streams() {
   told(ncclBroadcast(buffer, buffer, 3, ncclFloat32, 0, world, reinterpret_cast<cudaStream_t>(0xbad)));
 }
 
-/// In the middle of a run for whoever ends it: prints a line when it is there, and goes on for ever.
+/// A run that a test ends in the middle. It prints a line when it is there, and never ends by itself.
 void endless() {
   ncclComm_t world = join(2, 1);
   ncclMemFree(nullptr);

@@ -1,6 +1,6 @@
-// Stands in for NCCL where a GPU would be needed to go on: communicators that come into being, groups, answers that are
-// ncclSuccess. It moves no data, and prints what reaches it. As in NCCL, each function has a name of its own, behind
-// one that others may stand in front of.
+// A fake NCCL for tests that would otherwise need a GPU: it creates communicators and groups, and returns ncclSuccess.
+// It moves no data, and prints the calls that reach it. As in NCCL, each function has two names, and other libraries
+// may replace the first one.
 #include <nccl.h>
 
 #include <csignal>
@@ -118,12 +118,12 @@ STAND_IN(AllReduce, (const void*, void*, size_t count, ncclDataType_t, ncclRedOp
 STAND_IN(Broadcast, (const void*, void*, size_t count, ncclDataType_t, int, ncclComm_t comm, cudaStream_t)) {
   return reached("broadcast", count, comm);
 }
-// As of a GPU that fails: whoever is in it comes back no more.
+// As on a GPU that fails: the call never returns.
 STAND_IN(Reduce, (const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t)) {
   std::raise(SIGKILL);
   return ncclUnhandledCudaError;
 }
-// By the name that others may stand in front of.
+// Calls by the name that other libraries may replace.
 STAND_IN(Bcast, (void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)) {
   return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }

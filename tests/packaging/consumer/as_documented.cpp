@@ -1,4 +1,4 @@
-// What README.md says in words of a case, as a program outside writes it.
+// A case as README.md describes it in words, in a program outside this tree.
 #include <shardproof.hpp>
 
 RANKED_TEST_CASE("mine/in_words", ranks(2), each("dtype", "f32", "bf16"), tags("slow"), timeout(5s), clauses("MY-1")) {
