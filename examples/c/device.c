@@ -99,7 +99,7 @@ static shardproof_status run_job(void *context, void *native_stream, shardproof_
 shardproof_status submit(struct device *device, uint32_t stream, shardproof_work_kind kind, const char *label,
                          int64_t cost_ns, void (*compute)(const void *of), const void *of) {
   if (*device->problem != '\0') return SHARDPROOF_FAILED;
-  struct job job = {compute, of}; /* is run before `submit` of the harness returns */
+  struct job job = {compute, of}; /* runs before `submit` of the harness returns */
   const shardproof_work work = {.kind = kind,
                                 .label = label,
                                 .reads = device->reads,

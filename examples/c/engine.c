@@ -20,7 +20,7 @@ static shardproof_status take(struct shardproof_trainer *t, const shardproof_ten
   t->model.layers->x = borrow(&t->device, input);
   int64_t features = input->view.shape[1];
   for (struct layer *layer = t->model.layers; layer != t->model.layers + t->model.layer_count; ++layer) {
-    if (layer->weight == NULL) layer->in = layer->out = features; /* a ReLU takes what it is given */
+    if (layer->weight == NULL) layer->in = layer->out = features; /* a ReLU takes any number of features */
     features = layer->out;
   }
   t->model.layers[t->model.layer_count].in = features;
@@ -54,8 +54,8 @@ static shardproof_status evaluate(struct shardproof_trainer *t, const shardproof
   return forget_activations(t); /* no backward follows */
 }
 
-/* The network carries one thing after the other: what the next backward needs is fetched before the gradients of this
- * one set out. */
+/* The network carries one collective after the other. So the engine fetches the next backward's parameters before it
+ * reduces the gradients of this backward. */
 static shardproof_status fetch_before(struct shardproof_trainer *t, size_t layer) {
   struct group *next = NULL;
   for (struct group *group = t->model.groups; group != end_of_groups(t); ++group) {
@@ -76,8 +76,8 @@ static shardproof_status backward(struct shardproof_trainer *t) {
     TRY(fetch_before(t, l));
     TRY(run_backward(t, &t->model.layers[l]));
     for (size_t g = 0; g < t->model.group_count; ++g) {
-      /* Inner groups first. But no gradient passes the model's input: what begins there ends with the backward, outer
-       * groups first. */
+      /* Inner groups first. But no gradient passes the model's input. Groups that begin there end with the backward,
+       * outer groups first. */
       struct group *group = &t->model.groups[l == 0 ? g : t->model.group_count - 1 - g];
       if (group->first_layer != l) continue;
       TRY(reshard(t, group));
@@ -85,7 +85,7 @@ static shardproof_status backward(struct shardproof_trainer *t) {
     }
   }
   TRY(release(&t->device, compute_stream, &t->slope));
-  return follow(&t->device, compute_stream, t->reduce_stream); /* there gradients are read */
+  return follow(&t->device, compute_stream, t->reduce_stream); /* which reads the gradients */
 }
 
 static shardproof_status step(struct shardproof_trainer *t) {
@@ -110,9 +110,9 @@ static shardproof_status start(struct shardproof_trainer *t) {
   return SHARDPROOF_OK;
 }
 
-/* Whatever is held goes back in order, however far things have come. */
+/* Releases all memory in order, whatever the state of the trainer. */
 static shardproof_status engine_destroy(shardproof_trainer *t, shardproof_reply *reply) {
-  (void)reply; /* what the harness refuses here it tells itself */
+  (void)reply; /* the harness reports its own refusals */
   follow(&t->device, compute_stream, t->gather_stream);
   follow(&t->device, compute_stream, t->reduce_stream);
   give_back(t);
@@ -157,7 +157,7 @@ static shardproof_status engine_create(void *context, const char *model, const c
 /* An action without arguments is a JSON text of its name alone. */
 static shardproof_status engine_perform(shardproof_trainer *t, const char *action, const shardproof_tensor *input,
                                         const shardproof_tensor *targets, shardproof_reply *reply) {
-  (void)targets; /* of a loss that this engine has not */
+  (void)targets; /* only for losses that this engine does not have */
   shardproof_status status;
   if (strcmp(action, "\"forward\"") == 0) status = forward(t, input);
   else if (strcmp(action, "\"evaluate\"") == 0) status = evaluate(t, input);
@@ -184,7 +184,7 @@ static shardproof_status engine_parameters(shardproof_trainer *t, const shardpro
 }
 
 __attribute__((visibility("default"))) const shardproof_subject *shardproof_subject_table(void) {
-  /* What is not claimed is skipped. */
+  /* The suites skip cases of features that are not claimed. */
   static const char *const features[] = {"timeline", "serial", "hidden_memory", "thread_ranks", NULL};
   static const shardproof_claim claims[] = {{.engine = "fully_shard", .features = features}};
   static const shardproof_subject table = {.abi_version = SHARDPROOF_ABI_VERSION,

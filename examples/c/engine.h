@@ -1,4 +1,4 @@
-/* The engine on one rank, and what its files do for each other. */
+/* The engine on one rank, and the functions that its files share. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -11,18 +11,17 @@ struct shardproof_trainer {
   struct floats unpacked; /* the last gathered memory, which has been unpacked at `unpacked_at`, an event */
   uint64_t unpacked_at;
   struct floats loss;
-  struct floats slope,
-      next_slope; /* of the loss, by what the layer whose backward runs has given, and by what it was given */
+  struct floats slope, next_slope; /* of the loss, by the output and by the input of the layer whose backward runs */
   shardproof_parameter *views;     /* by parameter */
 };
 
 /* groups.c */
 shardproof_status initialise(struct shardproof_trainer *t, struct group *group); /* makes the shard */
-shardproof_status fetch(struct shardproof_trainer *t, struct group *group); /* begins to gather, if it has not begun */
+shardproof_status fetch(struct shardproof_trainer *t, struct group *group); /* begins to gather, unless it has begun */
 shardproof_status gather(struct shardproof_trainer *t,
                          struct group *group); /* shards become whole parameters, if they are not */
 shardproof_status give_back(struct shardproof_trainer *t); /* the memory that was unpacked last */
-shardproof_status reshard(struct shardproof_trainer *t, struct group *group); /* whole parameters go */
+shardproof_status reshard(struct shardproof_trainer *t, struct group *group); /* frees whole parameters */
 shardproof_status reduce(struct shardproof_trainer *t,
                          struct group *group); /* whole gradients become the shard of their mean */
 shardproof_status update(struct shardproof_trainer *t, struct group *group);

@@ -9,7 +9,7 @@
 
 static uint64_t elements(const struct parameter *p) { return (uint64_t)p->shape[0] * p->width; }
 
-/* What a rank has of a parameter: so many elements from there on. The rest of its chunk is padding. */
+/* A rank's part of a parameter: so many elements from this place on. The rest of its chunk is padding. */
 struct share {
   uint64_t start, count;
 };
@@ -20,7 +20,7 @@ static struct share share_of(const struct parameter *p, int rank) {
   return (struct share){start, all - start < chunk ? all - start : chunk};
 }
 
-/* What the functions compute that are put on streams. */
+/* The operands of the functions that are put on streams. */
 struct filling {
   const struct group *group;
   const struct model *model;
@@ -52,7 +52,7 @@ static void unpack(const void *of) {
   }
 }
 
-/* The padding, too: what is zero everywhere stays zero. */
+/* Computes on the padding, too: it is zero everywhere, and stays zero. */
 static void pack(const void *of) {
   const struct group *group = of;
   float *all = group->ranks > 1 ? group->packed.data : group->mean.data;
@@ -115,8 +115,7 @@ shardproof_status initialise(struct shardproof_trainer *t, struct group *group) 
 shardproof_status fetch(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   if (group->is_whole || group->gathered.buffer != NULL) return SHARDPROOF_OK;
-  if (group->ranks == 1 || group->part == 0)
-    return SHARDPROOF_OK; /* one rank has it all, and there is no such collective */
+  if (group->ranks == 1 || group->part == 0) return SHARDPROOF_OK; /* one rank has it all, and needs no collective */
   const uint64_t all = (uint64_t)group->ranks * group->part;
   TRY(allocate(device, t->gather_stream, SHARDPROOF_MEMORY_GATHERED, group->tag, all, &group->gathered));
   TRY(communicate(device, t->gather_stream, SHARDPROOF_ALL_GATHER, SHARDPROOF_OP_NONE, group->shard, group->gathered,
@@ -138,7 +137,7 @@ shardproof_status gather(struct shardproof_trainer *t, struct group *group) {
   TRY(submit(device, compute_stream, SHARDPROOF_WORK_COPY_OUT, group->tag, 0, unpack, group));
   group->is_whole = true;
   if (group->ranks == 1) return SHARDPROOF_OK;
-  TRY(give_back(t)); /* of the group before: so a gather runs while the one before it is unpacked */
+  TRY(give_back(t)); /* of the group before: so a gather runs during the unpacking of the gather before it */
   t->unpacked = group->gathered;
   group->gathered = (struct floats){0};
   return device->harness->record(device->handle, compute_stream, &t->unpacked_at);
@@ -175,7 +174,7 @@ shardproof_status reduce(struct shardproof_trainer *t, struct group *group) {
   struct device *device = &t->device;
   const uint64_t all = (uint64_t)group->ranks * group->part;
   if (all == 0) return SHARDPROOF_OK;
-  if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction is on its way */
+  if (group->ranks > 1) TRY(follow(device, compute_stream, t->reduce_stream)); /* at most one reduction runs */
   TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_SHARDED_GRADIENT, group->tag, group->part, &group->mean));
   if (group->ranks > 1)
     TRY(allocate(device, compute_stream, SHARDPROOF_MEMORY_REDUCE_INPUT, group->tag, all, &group->packed));
@@ -204,7 +203,7 @@ static shardproof_status make_moments(struct shardproof_trainer *t, struct group
 
 shardproof_status update(struct shardproof_trainer *t, struct group *group) {
   const bool is_adam = t->model.optimizer.kind != SGD;
-  TRY(reshard(t, group)); /* a whole parameter is out of date from here on */
+  TRY(reshard(t, group)); /* whole parameters are out of date from here on */
   if (group->gradient.buffer == NULL) return SHARDPROOF_OK;
   if (is_adam) TRY(make_moments(t, group));
   ++group->steps;

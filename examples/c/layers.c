@@ -1,10 +1,10 @@
-/* What is computed, on the compute stream: linear layers y = x Wᵀ + b, ReLUs, and the loss. */
+/* The work on the compute stream: linear layers y = x Wᵀ + b, ReLUs, and the loss. */
 #include <string.h>
 
 #include "engine.h"
 
-/* What forward and backward of a layer, or of the loss, compute with. A slope is that of the loss by what its name
- * says. */
+/* The operands of the forward and the backward of a layer, or of the loss. A slope is the derivative of the loss by
+ * the value in its name. */
 struct pass {
   int64_t in, out; /* features */
   struct floats x, y, weight, bias;
@@ -50,7 +50,7 @@ static void relu_backward(const void *of) {
   for (uint64_t i = 0; i < pass->x.count; ++i) pass->slope_x.data[i] = pass->x.data[i] > 0 ? pass->slope_y.data[i] : 0;
 }
 
-/* The loss is the sum of all outputs, each times a factor: 1, itself, or an element of a row by formula. That of
+/* The loss is the sum of all outputs, each times a factor: 1, itself, or an element of a row by formula. The sum of
  * squares is divided. */
 static float factor(const struct pass *pass, uint64_t i) {
   if (pass->loss.kind == LOSS_DOT)
@@ -72,7 +72,7 @@ static void loss_backward(const void *of) {
         pass->loss.kind == LOSS_SUM_OF_SQUARES ? 2 * factor(pass, i) / pass->loss.divisor : factor(pass, i);
 }
 
-/* A pass with its x and parameters, which are said to be read. */
+/* A pass with its x and parameters, declared as read. */
 static struct pass pass_of(struct shardproof_trainer *t, const struct layer *layer) {
   struct pass pass = {.in = layer->in, .out = layer->out, .x = layer->x};
   if (layer->weight != NULL) pass.weight = layer->weight->whole;
@@ -102,7 +102,7 @@ shardproof_status run_forward(struct shardproof_trainer *t, struct layer *layer)
                 layer->weight != NULL ? linear_forward : relu_forward, &pass);
 }
 
-/* What it was given in forward is needed no longer, nor is the slope by what it gave. */
+/* Its input of the forward, and the slope by its output, are no longer necessary. */
 shardproof_status run_backward(struct shardproof_trainer *t, struct layer *layer) {
   TRY(allocate(&t->device, compute_stream, SHARDPROOF_MEMORY_ACTIVATION, layer->path, layer->x.count, &t->next_slope));
   struct pass pass = pass_of(t, layer);

@@ -10,7 +10,7 @@ static const cJSON *member(const cJSON *object, const char *key) {
   return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
-/* What a document does not say is as usual. */
+/* A key that a document leaves out has its default. */
 static double number(const cJSON *object, const char *key, double usual) {
   const cJSON *value = member(object, key);
   return cJSON_IsNumber(value) ? value->valuedouble : usual;
@@ -161,7 +161,7 @@ static shardproof_status read_plan(struct device *device, const cJSON *json, str
   model->groups[model->group_count++] = (struct group){.tag = "(no group)", .ranks = 1};
   for (int g = cJSON_GetArraySize(wrap); g-- > 0;)
     TRY(read_group(device, cJSON_GetArrayItem(wrap, g), model)); /* children come first */
-  /* Which group to gather ahead, `backward_prefetch`, is advice: here all are. */
+  /* `backward_prefetch` is advice on the group to gather ahead: this engine gathers every group ahead. */
   return expect_keys(device, section, "plan.fully_shard", "wrap backward_prefetch ");
 }
 
@@ -184,7 +184,7 @@ static void deal(struct model *model) {
     struct group *group = model->groups;
     for (size_t g = 1; g < model->group_count; ++g) {
       if (is_at_or_under(parameter->name, model->groups[g].tag))
-        group = &model->groups[g]; /* in the end the innermost */
+        group = &model->groups[g]; /* at the end, this is the innermost group */
     }
     const int64_t rows = parameter->shape[0], chunk = (rows + group->ranks - 1) / group->ranks,
                   left = rows - group->rank * chunk;

@@ -1,5 +1,5 @@
-/* What is trained: layers in the order in which they run, their parameters, and the groups in which these are gathered
- * and reduced. Read off the two documents that an engine is created with. */
+/* The model: layers in the order in which they run, their parameters, and the groups in which parameters are gathered
+ * and reduced. It is read from the two documents that create an engine. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -16,13 +16,13 @@ struct parameter {
 };
 
 struct group {
-  char tag[longest_text]; /* its module: what collectives and costs know the group by */
+  char tag[longest_text]; /* its module: the name of the group for collectives and costs */
   struct parameter **parameters;
   size_t parameter_count;
   size_t first_layer, last_layer; /* while these run, parameters are whole */
   int ranks, rank; /* it is sharded over these ranks; 1 and 0 for parameters that no group of the plan holds */
-  bool reshards; /* gives whole parameters back after forward */
-  bool is_outermost; /* no other group of the plan is around it */
+  bool reshards; /* frees whole parameters after forward */
+  bool is_outermost; /* no other group of the plan contains it */
   bool is_whole;
   uint64_t part; /* elements of a shard: of all its parameters, with padding */
   struct floats shard, gathered; /* this rank's, and those of all, from `arrived` on */
@@ -37,7 +37,7 @@ struct layer {
   char path[longest_text];
   struct parameter *weight, *bias; /* of a linear layer; without a weight it is a ReLU */
   int64_t in, out; /* features */
-  int64_t forward_sleep, backward_sleep; /* nanoseconds on top of its own work */
+  int64_t forward_sleep, backward_sleep; /* nanoseconds in addition to its own work */
   struct floats x; /* its input, from forward to backward */
 };
 
@@ -62,7 +62,7 @@ struct model {
   struct optimizer optimizer;
 };
 
-/* Refuses what it does not know: an engine that ignores a key trains something else than the script asks for. */
+/* Refuses unknown keys: an engine that ignores a key trains something else than the script asks for. */
 shardproof_status read_model(struct device *device, const char *model_text, const char *plan_text, struct model *model);
 void free_model(struct model *model);
 

@@ -1,5 +1,5 @@
-// The harness's functions, for code that knows exceptions and destructors. All work is on one stream, in the order of
-// submission: so no work has to wait for other work.
+// The harness's functions, for code with exceptions and destructors. All work is on one stream, in the order of
+// submission. So no work has to wait for other work.
 #pragma once
 
 #include <shardproof.h>
@@ -24,7 +24,7 @@ struct Floats {
   shardproof_span all() const { return first(count); }
 };
 
-/// The harness's functions. They throw where something goes wrong.
+/// The harness's functions. They throw if a call fails.
 class Device {
  public:
   explicit Device(const shardproof_engine_context& engine_context)
@@ -82,7 +82,7 @@ class Device {
     check(harness_.run(world_, SHARDPROOF_COMPUTE_STREAM, &collective));
   }
 
-  /// Memory that the harness lends: no copy gives it back. It is always part of a buffer.
+  /// Memory that the harness lends: no copy releases it. It is always part of a buffer.
   Floats borrow(const shardproof_tensor& tensor) const {
     char* data = static_cast<char*>(tensor.view.data) + tensor.view.byte_offset;
     std::size_t count = 1;

@@ -1,4 +1,4 @@
-// The two layers that there are.
+// The two kinds of layers of this engine.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace my_engine {
 
-/// Forward makes y of x, and keeps x. Backward makes, of the slope of the loss by y, that by x.
+/// Forward computes y from x, and keeps x. Backward computes the slope of the loss by x from its slope by y.
 class Layer {
  public:
   Layer(const Device& device, std::string path) : device_(device), path_(std::move(path)) {}

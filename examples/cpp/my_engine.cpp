@@ -225,7 +225,7 @@ namespace {
 
 using my_engine::Json;
 
-/// Nothing is thrown across the boundary.
+/// No exception crosses the boundary.
 template <class Body>
 shardproof_status answer(const shardproof_harness& harness, shardproof_reply* reply, Body&& body) {
   try {
