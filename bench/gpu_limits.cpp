@@ -31,7 +31,7 @@ using namespace shardproof::cuda;
 using nlohmann::ordered_json;
 
 constexpr int failed = 1, no_backend = 3;
-constexpr std::chrono::seconds patience{30};
+constexpr std::chrono::seconds time_limit{30};
 constexpr std::size_t kibibyte = 1024, mebibyte = kibibyte * kibibyte;
 
 struct Effort {
@@ -52,7 +52,7 @@ ordered_json spread(std::vector<double> values, std::string_view unit) {
 
 GpuContext alone_on(int ordinal) {
   return {
-      .rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + patience; }};
+      .rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + time_limit; }};
 }
 
 template <class Action>
@@ -156,7 +156,7 @@ ordered_json events(Measured& measured, const Effort& effort) {
     records.push_back(
         host_ns([&] { measured.gpu().check(cuda.event_record(event, measured.stream()), "cudaEventRecord"); }));
     seen.push_back(records.back() + host_ns([&] {
-                     const auto end = std::chrono::steady_clock::now() + patience;
+                     const auto end = std::chrono::steady_clock::now() + time_limit;
                      while (cuda.event_query(event) == cuda.not_ready) {
                        if (std::chrono::steady_clock::now() > end)
                          throw std::runtime_error("an event on an idle stream does not happen");
@@ -208,13 +208,13 @@ class Rank {
   const NcclTable& nccl() { return measured_.gpu().nccl(); }
   void settle(Status status, std::string_view operation) {
     const auto fail = [&](Status why) { measured_.gpu().fail_nccl(why, operation, nccl().last_error(comm_)); };
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + time_limit;
     for (Status state = nccl().in_progress; status == 0 || status == nccl().in_progress;) {
       status = nccl().comm_get_async_error(comm_, &state);
       if (status == 0 && state == 0) return;
       if (status == 0 && state != nccl().in_progress) fail(state);
       if (std::chrono::steady_clock::now() > end)
-        throw std::runtime_error(fmt::format("{} takes longer than {} s", operation, patience.count()));
+        throw std::runtime_error(fmt::format("{} takes longer than {} s", operation, time_limit.count()));
       std::this_thread::yield();
     }
     fail(status);

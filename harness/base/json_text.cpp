@@ -6,14 +6,14 @@ namespace shardproof {
 
 namespace {
 
-constexpr auto mend = nlohmann::ordered_json::error_handler_t::replace;
+constexpr auto replace_invalid = nlohmann::ordered_json::error_handler_t::replace;
 
 }  // namespace
 
-std::string dump_line(const nlohmann::ordered_json& json) { return json.dump(-1, ' ', false, mend); }
+std::string dump_line(const nlohmann::ordered_json& json) { return json.dump(-1, ' ', false, replace_invalid); }
 
 std::string dump_document(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, mend);
+  return json.dump(indent, ' ', false, replace_invalid);
 }
 
 }  // namespace shardproof

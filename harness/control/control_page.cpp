@@ -20,11 +20,11 @@ constexpr std::uint32_t world_epoch = 0;  // a world has one doom
 /// Each rank sleeps on the doorbell itself.
 class Sleeping final : public Waiting {
  public:
-  explicit Sleeping(bool enough_cores) : patience_(enough_cores) {}
-  bool wait(Doorbell& bell, Deadline deadline, Condition done) override { return bell.wait(patience_, deadline, done); }
+  explicit Sleeping(bool enough_cores) : budget_(enough_cores) {}
+  bool wait(Doorbell& bell, Deadline deadline, Condition done) override { return bell.wait(budget_, deadline, done); }
 
  private:
-  Patience patience_;
+  SpinBudget budget_;
 };
 
 }  // namespace

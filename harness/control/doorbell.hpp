@@ -50,10 +50,10 @@ class AdaptiveBackoff {
 /// The wait before sleep: it spins or yields for a short time. The awaited result is mostly in one of two states.
 /// Either it is under way on another core and ready in a microsecond, or its maker has no core, perhaps because this
 /// thread occupies it. The state holds estimates only: threads that share it may overwrite each other's estimates.
-class Patience {
+class SpinBudget {
  public:
   /// `enough_cores`: there is a core for every rank that may have to work before this one can go on.
-  explicit Patience(bool enough_cores) : enough_cores_(enough_cores) {}
+  explicit SpinBudget(bool enough_cores) : enough_cores_(enough_cores) {}
 
   /// Returns true once `done()` holds, and false when it is time to sleep.
   template <class Done>
@@ -123,9 +123,9 @@ class alignas(64) Doorbell {
 
   /// Returns true once `done()` holds, and false when the deadline passed first. Exceptions from `done` propagate.
   template <class Done>
-  bool wait(Patience& patience, Deadline deadline, const Done& done) {
+  bool wait(SpinBudget& budget, Deadline deadline, const Done& done) {
     if (done()) return true;
-    if (patience.look(done)) return true;
+    if (budget.look(done)) return true;
     const Sleeper sleeper(sleepers_);
     while (true) {
       const std::uint32_t heard = rings_.load();  // before the look: a ring in between makes sleep() return at once

@@ -51,7 +51,7 @@ struct Work {
   Nanoseconds cost = 0;
   std::function<void(const Kernels&, NativeStream)> run;  ///< empty: nothing to compute
   /// the call that this work replaces; used instead of kind and label
-  std::shared_ptr<const ImaginedCall> stands_for = nullptr;
+  std::shared_ptr<const ImaginedCall> imagined_call = nullptr;
 };
 
 class Device : public DeviceMemory {

@@ -31,13 +31,13 @@ Nanoseconds cost_of(const CostModel& costs, std::span<const Collective> collecti
 
 Nanoseconds cost_of(const CostModel& costs, const Work& work) {
   const Nanoseconds modelled =
-      work.stands_for ? cost_of(costs, work.stands_for->collectives) : costs.of_work(work.kind, work.label);
+      work.imagined_call ? cost_of(costs, work.imagined_call->collectives) : costs.of_work(work.kind, work.label);
   return trace::later(modelled, work.cost);
 }
 
 void note(Trace& trace, const Work& work, std::uint32_t stream, Nanoseconds start, Nanoseconds end) {
-  if (work.stands_for) {
-    const ImaginedCall& call = *work.stands_for;
+  if (work.imagined_call) {
+    const ImaginedCall& call = *work.imagined_call;
     for (const Collective& collective : call.collectives)
       trace.facts.emplace_back(fact_of(collective, stream, call.members, call.sequence, start, end));
     return;

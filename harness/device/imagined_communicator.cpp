@@ -81,7 +81,7 @@ void ImaginedCommunicator::submit(Stream stream, std::span<const Collective> col
       .members = members_,
       .sequence = issued_++,
   });
-  work.stands_for = call;
+  work.imagined_call = call;
   work.run = [call, size = size()](const Kernels& kernels, NativeStream on) {
     for (const Collective& collective : call->collectives) imagine(collective, size, kernels, on);
   };

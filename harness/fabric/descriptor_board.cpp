@@ -87,7 +87,7 @@ std::uint64_t DescriptorBoard::post(Descriptor asked) {
   return asked.sequence;
 }
 
-std::string DescriptorBoard::behind() const {
+std::string DescriptorBoard::missing_calls() const {
   std::string text;
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
     const std::uint64_t posted = layout_->of(rank).posted.load(std::memory_order_acquire);
@@ -131,8 +131,8 @@ void DescriptorBoard::check(Look look) {
   while (compared_ < posted_) {
     const Comparison comparison = compare(compared_);
     if (!comparison.difference.empty() && (comparison.is_complete || look == Look::at_everything)) {
-      std::uint64_t nobody = Layout::none;
-      if (layout_->verdict.compare_exchange_strong(nobody, Layout::being_written)) {
+      std::uint64_t no_verdict = Layout::none;
+      if (layout_->verdict.compare_exchange_strong(no_verdict, Layout::being_written)) {
         layout_->mismatch.store(comparison.difference);
         layout_->verdict.store(Layout::written, std::memory_order_release);
       }

@@ -35,7 +35,7 @@ class DescriptorBoard {
   void check(Look look);
   /// `rank 2 has posted 4 of 5 calls`, for all ranks that have posted fewer calls than this rank. Empty: there is no
   /// such rank.
-  std::string behind() const;
+  std::string missing_calls() const;
 
  private:
   struct Layout;

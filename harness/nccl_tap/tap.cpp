@@ -171,7 +171,7 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
         call.place = communicators_.next_place(call.comm, asked.kind, asked.root);
       if (is_passed && communicator != nullptr &&
           (asked.kind == CallKind::comm_destroy || asked.kind == CallKind::comm_abort)) {
-        forget_coming(call.comm);
+        drop_pending(call.comm);
         communicators_.end(call.comm);
         writer_->write(communicators_[call.comm]);
       }
@@ -342,62 +342,63 @@ void Tap::make_communicators(Begun& begun, const Making& making) {
 
 void Tap::finish_making(const Begun& begun, ncclResult_t result) {
   for (int index = 0; index < begun.made; ++index) {
-    const Coming coming{.id = begun.call.made + index,
-                        .where = begun.where == nullptr ? nullptr : begun.where + index,
-                        .group_of = of_thread.group_depth > 0 ? this_thread() : 0};
-    if (has_failed(result) || coming.where == nullptr) {
-      fail(coming.id);
-    } else if (coming.group_of == 0 && result == ncclSuccess) {
-      arrive(coming, *coming.where);
+    const PendingCommunicator pending{.id = begun.call.made + index,
+                                      .where = begun.where == nullptr ? nullptr : begun.where + index,
+                                      .group_of = of_thread.group_depth > 0 ? this_thread() : 0};
+    if (has_failed(result) || pending.where == nullptr) {
+      fail(pending.id);
+    } else if (pending.group_of == 0 && result == ncclSuccess) {
+      arrive(pending, *pending.where);
     } else {
       // NCCL makes it in the background. Its address is bound already, because the engine polls its state.
-      if (coming.group_of == 0 && *coming.where != nullptr) communicators_.bind(coming.id, address_of(*coming.where));
-      coming_.push_back(coming);
+      if (pending.group_of == 0 && *pending.where != nullptr)
+        communicators_.bind(pending.id, address_of(*pending.where));
+      pending_.push_back(pending);
     }
   }
-  comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
+  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
 void Tap::end_group(ncclResult_t result) {
-  for (auto coming = coming_.begin(); coming != coming_.end();) {
-    if (coming->group_of != this_thread()) {
-      ++coming;
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    if (pending->group_of != this_thread()) {
+      ++pending;
       continue;
     }
     if (result == ncclInProgress) {
-      coming->group_of = 0;
-      if (*coming->where != nullptr) communicators_.bind(coming->id, address_of(*coming->where));
-      ++coming;
+      pending->group_of = 0;
+      if (*pending->where != nullptr) communicators_.bind(pending->id, address_of(*pending->where));
+      ++pending;
       continue;
     }
     if (result == ncclSuccess) {
-      arrive(*coming, *coming->where);
+      arrive(*pending, *pending->where);
     } else {
-      fail(coming->id);
+      fail(pending->id);
     }
-    coming = coming_.erase(coming);
+    pending = pending_.erase(pending);
   }
-  comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
+  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
 // Forgets the communicators that were still to come from a communicator that ends. NCCL no longer writes their
 // addresses, and the memory for these addresses may go, too.
-void Tap::forget_coming(int id) {
-  std::erase_if(coming_, [&](const Coming& coming) {
-    const bool is_concerned = coming.id == id || communicators_[coming.id].parent == id;
-    if (is_concerned && coming.id != id) fail(coming.id);
+void Tap::drop_pending(int id) {
+  std::erase_if(pending_, [&](const PendingCommunicator& pending) {
+    const bool is_concerned = pending.id == id || communicators_[pending.id].parent == id;
+    if (is_concerned && pending.id != id) fail(pending.id);
     return is_concerned;
   });
-  comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
+  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
-void Tap::arrive(const Coming& coming, ncclComm_t comm) {
+void Tap::arrive(const PendingCommunicator& pending, ncclComm_t comm) {
   if (comm == nullptr) {
-    fail(coming.id);
+    fail(pending.id);
     return;
   }
-  communicators_.bind(coming.id, address_of(comm));
-  Communicator& communicator = communicators_[coming.id];
+  communicators_.bind(pending.id, address_of(comm));
+  Communicator& communicator = communicators_[pending.id];
   communicator.state = Communicator::State::alive;
   learn_size(communicator, comm);
   writer_->write(communicator);
@@ -433,21 +434,21 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
     const Communicator* const asked = communicators_.at(address_of(comm));
     if (asked == nullptr) return;
     const int id = asked->id;
-    for (auto coming = coming_.begin(); coming != coming_.end();) {
-      const Communicator& communicator = communicators_[coming->id];
-      if (coming->group_of != 0 || (communicator.handle != address_of(comm) && communicator.parent != id)) {
-        ++coming;
+    for (auto pending = pending_.begin(); pending != pending_.end();) {
+      const Communicator& communicator = communicators_[pending->id];
+      if (pending->group_of != 0 || (communicator.handle != address_of(comm) && communicator.parent != id)) {
+        ++pending;
         continue;
       }
       if (state == ncclSuccess) {
-        arrive(*coming, *coming->where);
+        arrive(*pending, *pending->where);
       } else {
-        fail(coming->id);
+        fail(pending->id);
       }
-      coming = coming_.erase(coming);
+      pending = pending_.erase(pending);
     }
-    comes_.store(static_cast<int>(coming_.size()), std::memory_order_release);
-    if (state == ncclSuccess || !told_errors_.insert(id).second) return;
+    comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
+    if (state == ncclSuccess || !reported_errors_.insert(id).second) return;
     Call call;
     call.kind = CallKind::comm_get_async_error;
     call.of_kind = of_kind_[static_cast<std::size_t>(call.kind)]++;

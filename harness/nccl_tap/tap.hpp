@@ -89,7 +89,7 @@ class Tap {
     std::function<ncclResult_t()> issue;
   };
   /// A communicator that may not exist yet although the call that makes it has returned.
-  struct Coming {
+  struct PendingCommunicator {
     int id = 0;
     ncclComm_t* where = nullptr;
     std::uint32_t group_of = 0;  ///< thread whose group makes it; 0: NCCL makes it in the background
@@ -131,10 +131,10 @@ class Tap {
   void make_communicators(Begun& begun, const Making& making);
   void finish_making(const Begun& begun, ncclResult_t result);
   void end_group(ncclResult_t result);
-  void arrive(const Coming& coming, ncclComm_t comm);
+  void arrive(const PendingCommunicator& pending, ncclComm_t comm);
   void learn_size(Communicator& communicator, ncclComm_t handle);
   void fail(int id);
-  void forget_coming(int id);
+  void drop_pending(int id);
   int stream_index(cudaStream_t stream);
   bool is_held(ncclComm_t comm) const;
 
@@ -149,9 +149,9 @@ class Tap {
   std::map<cudaStream_t, int> streams_;
   std::map<std::pair<ncclComm_t, int>, double> factors_;
   std::vector<Held> held_;
-  std::vector<Coming> coming_;
+  std::vector<PendingCommunicator> pending_;
   std::atomic<int> comes_ = 0;  ///< size of `coming_`, for reads without the mutex
-  std::set<int> told_errors_;  ///< communicators whose asynchronous error is in the record
+  std::set<int> reported_errors_;  ///< communicators whose asynchronous error is in the record
 };
 
 }  // namespace shardproof::nccl_tap

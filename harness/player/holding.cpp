@@ -31,15 +31,15 @@ class HeldPlatform::Watch {
     keep_order(stream);
   }
   void recorded(Stream stream, Event event) {
-    if (behind_.contains(stream.id)) events_behind_.insert(event.id);
+    if (ordered_after_.contains(stream.id)) events_after_.insert(event.id);
   }
   void waits(Stream stream, Event event) {
-    if (events_behind_.contains(event.id)) behind_.insert(stream.id);
+    if (events_after_.contains(event.id)) ordered_after_.insert(stream.id);
   }
   bool has_gate() const { return gate_ != nullptr; }
-  bool is_behind(Stream stream) const { return behind_.contains(stream.id); }
-  bool is_behind(Event event) const { return events_behind_.contains(event.id); }
-  bool is_anything_behind() const { return !behind_.empty(); }
+  bool is_ordered_after(Stream stream) const { return ordered_after_.contains(stream.id); }
+  bool is_ordered_after(Event event) const { return events_after_.contains(event.id); }
+  bool is_anything_ordered_after() const { return !ordered_after_.empty(); }
 
   // Called when the host is about to wait for the held piece.
   void conclude() {
@@ -61,23 +61,23 @@ class HeldPlatform::Watch {
   void issue(const std::vector<trace::Piece>& pieces, Stream stream, Issue&& issue) {
     if (std::ranges::find(pieces, hold_.held) != pieces.end()) {
       if (gate_) gate_->hold(stream);
-      behind_.insert(stream.id);
+      ordered_after_.insert(stream.id);
     }
     issue();
     if (std::ranges::find(pieces, hold_.passes) != pieces.end()) passing_ = device_.record(stream);
   }
   // Collectives of a group run in the order of their issue: a collective after a waiting one waits, too.
   void keep_order(Stream stream) {
-    if (behind_.contains(stream.id)) collectives_wait_ = true;
-    if (collectives_wait_) behind_.insert(stream.id);
+    if (ordered_after_.contains(stream.id)) collectives_wait_ = true;
+    if (collectives_wait_) ordered_after_.insert(stream.id);
   }
 
   Device& device_;
   std::unique_ptr<StreamGate> gate_;
   Hold hold_;
   trace::PieceCounter counter_;
-  std::set<std::uint32_t> behind_;  // ids of streams that are ordered after the held piece
-  std::set<std::uint64_t> events_behind_;
+  std::set<std::uint32_t> ordered_after_;  // ids of streams that are ordered after the held piece
+  std::set<std::uint64_t> events_after_;
   bool collectives_wait_ = false;
   std::optional<Event> passing_;
   std::optional<bool> has_passed_;
@@ -104,20 +104,20 @@ class HeldPlatform::HeldDevice final : public DeviceWrapper {
     watch_->waits(stream, event);
   }
   void synchronize(Stream stream) override {
-    if (watch_->is_behind(stream)) watch_->conclude();
+    if (watch_->is_ordered_after(stream)) watch_->conclude();
     inner_.synchronize(stream);
   }
   void synchronize(Event event) override {
-    if (watch_->is_behind(event)) watch_->conclude();
+    if (watch_->is_ordered_after(event)) watch_->conclude();
     inner_.synchronize(event);
   }
   void synchronize() override {
-    if (watch_->is_anything_behind()) watch_->conclude();
+    if (watch_->is_anything_ordered_after()) watch_->conclude();
     inner_.synchronize();
   }
   // Copies are made on the compute stream.
   Tensor to_host(const Tensor& tensor) override {
-    if (watch_->is_behind(Device::compute)) watch_->conclude();
+    if (watch_->is_ordered_after(Device::compute)) watch_->conclude();
     return inner_.to_host(tensor);
   }
 

@@ -30,10 +30,10 @@ class Slot {
     const std::uint64_t mine = (number + 1) << steps_bits;
     std::uint64_t steps = 0;
     std::uint64_t seen = state_.load(std::memory_order_acquire);
-    for (int patience = 10'000;;) {
+    for (int attempts_left = 10'000;;) {
       if (seen >> steps_bits > number + 1) return false;
       if (is_odd(seen)) {
-        if (--patience == 0) return false;
+        if (--attempts_left == 0) return false;
         std::this_thread::yield();
         seen = state_.load(std::memory_order_acquire);
         continue;

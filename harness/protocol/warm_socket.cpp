@@ -173,16 +173,16 @@ std::string to_text(const CopyAnswer& answer) {
   if (answer.error) json = {{"error", error}};
   if (answer.warnings.empty()) return dump_line(json);
   std::size_t left = longest_text - error.size();
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   for (const std::string& warning : answer.warnings) {
-    if (told.size() == most_warnings || left == 0) break;
+    if (reported.size() == most_warnings || left == 0) break;
     const std::string_view part = beginning_within(warning, left);
     left -= part.size();
-    told.push_back(std::string(part) + (part.size() < warning.size() ? "…" : ""));
+    reported.push_back(std::string(part) + (part.size() < warning.size() ? "…" : ""));
   }
-  if (const std::size_t more = answer.warnings.size() - told.size(); more > 0)
-    told.push_back(fmt::format("{} more", more));
-  json["warnings"] = told;
+  if (const std::size_t more = answer.warnings.size() - reported.size(); more > 0)
+    reported.push_back(fmt::format("{} more", more));
+  json["warnings"] = reported;
   return dump_line(json);
 }
 

@@ -51,7 +51,7 @@ struct CatchRun::State {
   Catch::Session session;
   SignalDispositions dispositions;
   const std::function<void()>* body = nullptr;
-  std::optional<CaseBodyRunner> told;
+  std::optional<CaseBodyRunner> body_runner;
   int invocations = 0;
   bool ended = false;
   std::uint64_t passed_assertions = 0;
@@ -79,15 +79,15 @@ class Reporter final : public Catch::EventListenerBase {
   void sectionStarting(const Catch::SectionInfo& section) override {
     // Catch2 reports the test case itself as the first section.
     if (!std::exchange(in_test_case_, true)) return;
-    state_.told->refuse_section(section.name, section.lineInfo);
+    state_.body_runner->refuse_section(section.name, section.lineInfo);
   }
 
   void assertionStarting(const Catch::AssertionInfo& assertion) override {
-    state_.told->assertion_starting(assertion.lineInfo);
+    state_.body_runner->assertion_starting(assertion.lineInfo);
   }
 
   void assertionEnded(const Catch::AssertionStats& stats) override {
-    state_.told->assertion_ended(stats.assertionResult, stats.infoMessages);
+    state_.body_runner->assertion_ended(stats.assertionResult, stats.infoMessages);
   }
 
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
@@ -135,12 +135,12 @@ CatchRun::State::State(std::uint32_t seed) {
 // Catch2 calls this again while it believes that the test case has other paths.
 void CatchRun::State::invoke() {
   if (++invocations > 1) {
-    if (invocations == 2) told->refuse_generator();
+    if (invocations == 2) body_runner->refuse_generator();
     return;
   }
   dispositions.restore();
   // Catch2 catches what leaves the body: it knows the messages that were in scope.
-  told->run(*body);
+  body_runner->run(*body);
 }
 
 CatchRun::CatchRun(std::uint32_t seed) : state_(std::make_unique<State>(seed)) {}
@@ -149,7 +149,7 @@ CatchRun::~CatchRun() = default;
 std::uint64_t CatchRun::run(const std::function<void()>& body, BodyListener& listener) {
   State& state = *state_;
   state.body = &body;
-  state.told.emplace(listener);
+  state.body_runner.emplace(listener);
   state.invocations = 0;
   state.ended = false;
   const int code = state.session.run();

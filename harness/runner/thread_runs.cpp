@@ -56,7 +56,7 @@ class FirstValue final : public Catch::IGeneratorTracker {
 
 /// The state of the body that a rank runs. Catch2 would keep it in its own run context.
 struct RunningBody {
-  explicit RunningBody(BodyListener& listener) : told(listener) {}
+  explicit RunningBody(BodyListener& listener) : body_runner(listener) {}
 
   void end_assertion(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type, std::string message,
                      std::string expanded, Catch::AssertionReaction* reaction) {
@@ -66,7 +66,7 @@ struct RunningBody {
     const Catch::AssertionResult result(info, std::move(data));
     if (type == Catch::ResultWas::Ok) ++passed;
     last_passed = result.succeeded();
-    told.assertion_ended(result, messages);
+    body_runner.assertion_ended(result, messages);
     if (type != Catch::ResultWas::Warning) drop_unscoped();
     if (reaction == nullptr) return;
     if (type == Catch::ResultWas::ExplicitSkip) reaction->shouldSkip = true;
@@ -85,7 +85,7 @@ struct RunningBody {
     if (latest != messages.rend()) messages.erase(std::prev(latest.base()));
   }
 
-  CaseBodyRunner told;
+  CaseBodyRunner body_runner;
   std::uint64_t passed = 0;
   bool last_passed = false;
   std::vector<Catch::MessageInfo> messages;  ///< in scope
@@ -107,7 +107,7 @@ RunningBody& mine() {
 class CaptureByThread final : public Catch::IResultCapture {
  public:
   void notifyAssertionStarted(const Catch::AssertionInfo& info) override {
-    mine().told.assertion_starting(info.lineInfo);
+    mine().body_runner.assertion_starting(info.lineInfo);
   }
 
   void handleExpr(const Catch::AssertionInfo& info, const Catch::ITransientExpression& expression,
@@ -137,7 +137,7 @@ class CaptureByThread final : public Catch::IResultCapture {
   }
 
   bool sectionStarted(Catch::StringRef name, const Catch::SourceLineInfo& place, Catch::Counts&) override {
-    mine().told.refuse_section(static_cast<std::string>(name), place);
+    mine().body_runner.refuse_section(static_cast<std::string>(name), place);
   }
   void sectionEnded(Catch::SectionEndInfo&&) override {}
   void sectionEndedEarly(Catch::SectionEndInfo&&) override {}
@@ -200,14 +200,14 @@ class ThreadRun final : public BodyRunner {
     RunningBody here(listener);
     const Current current(here);
     try {
-      here.told.run(body);
+      here.body_runner.run(body);
     } catch (...) {
       const Catch::AssertionInfo outside{"", {"", 0}, "", Catch::ResultDisposition::Normal};
       here.end_assertion(outside, Catch::ResultWas::ThrewException, Catch::translateActiveException(), {}, nullptr);
     }
     const bool would_run_again =
         std::ranges::any_of(here.generators, [](auto& generator) { return generator->has_another(); });
-    if (would_run_again) here.told.refuse_generator();
+    if (would_run_again) here.body_runner.refuse_generator();
     return here.passed;
   }
 

@@ -126,7 +126,7 @@ struct Operation {
   const Module* module = nullptr;
   std::string path;
   std::size_t in = 0, out = 0;  // variables
-  std::optional<std::size_t> beside;  // of a residual: the output of its children
+  std::optional<std::size_t> children_output;  // of a residual: the output of its children
 };
 
 // The values that a forward has computed, for its backward.
@@ -289,10 +289,11 @@ class Follower {
 
   std::size_t run(Pass& pass, const Module& module, const std::string& path, std::size_t in) {
     const Reach x = in_computing_dtype(pass.variables[in], path);
-    const auto keep = [&](Reach value, std::optional<std::size_t> beside = std::nullopt) {
+    const auto keep = [&](Reach value, std::optional<std::size_t> children_output = std::nullopt) {
       pass.variables.push_back(in_computing_dtype(value, path));
       const std::size_t out = pass.variables.size() - 1;
-      pass.operations.push_back({.module = &module, .path = path, .in = in, .out = out, .beside = beside});
+      pass.operations.push_back(
+          {.module = &module, .path = path, .in = in, .out = out, .children_output = children_output});
       return out;
     };
     switch (module.kind) {
@@ -400,7 +401,7 @@ class Follower {
       const auto found = gradients.find(operation->out);
       if (found == gradients.end()) continue;  // takes no part in the loss
       const Reach gradient = in_computing_dtype(found->second.sum, operation->path);
-      if (operation->beside) join(gradients[*operation->beside], gradient);
+      if (operation->children_output) join(gradients[*operation->children_output], gradient);
       join(gradients[operation->in],
            in_computing_dtype(through(pass, *operation, gradient, contributions), operation->path));
     }

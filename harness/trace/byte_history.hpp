@@ -42,7 +42,7 @@ class ByteHistory {
       segment->second.touches.push_back(touch);
       at = segment->second.end;
     }
-    mend(offset, end);
+    merge_equal(offset, end);
   }
 
   /// The same for all bytes touched so far, but does not enter the access: the caller enters no access after it.
@@ -72,17 +72,17 @@ class ByteHistory {
 
   // Splits the segment that reaches across `at`. Returns the first segment that begins at or after `at`.
   Segments::iterator cut(std::uint64_t at) {
-    const auto behind = segments_.lower_bound(at);
-    if (behind == segments_.begin()) return behind;
-    Segment& before = std::prev(behind)->second;
-    if (before.end <= at) return behind;
-    const auto second_half = segments_.emplace_hint(behind, at, before);
+    const auto next = segments_.lower_bound(at);
+    if (next == segments_.begin()) return next;
+    Segment& before = std::prev(next)->second;
+    if (before.end <= at) return next;
+    const auto second_half = segments_.emplace_hint(next, at, before);
     before.end = at;
     return second_half;
   }
 
   // Merges neighbours that have equal accesses again, so that their number follows the open ranges, not the past.
-  void mend(std::uint64_t offset, std::uint64_t end) {
+  void merge_equal(std::uint64_t offset, std::uint64_t end) {
     auto segment = segments_.lower_bound(offset);
     if (segment != segments_.begin()) --segment;
     for (auto next = std::next(segment); next != segments_.end() && segment->first < end; next = std::next(segment)) {

@@ -21,7 +21,7 @@ struct Row {
   std::map<std::int64_t, const Call*> calls;
   std::int64_t begin = 0, end = 0;  ///< places that the record covers; `end` is how many calls there were
 
-  bool tells_nothing() const { return begin > end; }
+  bool is_empty() const { return begin > end; }
 };
 
 /// One rank of a communicator.
@@ -132,7 +132,7 @@ class Search {
  public:
   void compare(const Member& first, const Row& of_first, const Member& second, const Row& of_second,
                bool (*same)(const Call&, const Call&), std::string_view what) {
-    if (of_first.tells_nothing() || of_second.tells_nothing()) return;
+    if (of_first.is_empty() || of_second.is_empty()) return;
     for (const auto& [place, call] : of_first.calls) {
       const auto other = of_second.calls.find(place);
       if (other == of_second.calls.end() || same(*call, *other->second)) continue;

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The longest patience. A deadline may be the end of time, and patience begins at a later time that is not yet known.
 /// Their sum must not overflow.
-constexpr std::chrono::hours longest_patience{24 * 365};
+constexpr std::chrono::hours longest_wait{24 * 365};
 
 /// A condition that throws is over, too: its owner must receive the exception.
 bool is_over(const Condition& done) {
@@ -60,7 +60,7 @@ bool SeededScheduler::wait(Doorbell& bell, Deadline deadline, Condition done) {
   const int mine = *turn_;  // only one rank runs, and it is the caller
   Slot& slot = this->slot(mine);
   slot.bell = &bell;
-  slot.patience = std::min<Clock::duration>(deadline - Clock::now(), longest_patience);
+  slot.time_left = std::min<Clock::duration>(deadline - Clock::now(), longest_wait);
   bool late = false;
   do {
     slot.done = &done;
@@ -83,7 +83,7 @@ void SeededScheduler::pause() {
 /// The rank that has the turn calls this. The same rank may be drawn again.
 void SeededScheduler::pass_on() {
   const std::vector<int> able = runnable();
-  give(able.empty() ? wait_for_somebody() : able[next_random(random_) % able.size()]);
+  give(able.empty() ? wait_for_runnable() : able[next_random(random_) % able.size()]);
 }
 
 std::vector<int> SeededScheduler::runnable() const {
@@ -98,16 +98,16 @@ std::vector<int> SeededScheduler::runnable() const {
 /// Called when no other rank's action can let a rank go on: only the launcher or time can. The rank with the shortest
 /// patience then goes on, and is late. Returns nullopt if all ranks have left. The lock stays held: no thread could
 /// want it.
-std::optional<int> SeededScheduler::wait_for_somebody() {
+std::optional<int> SeededScheduler::wait_for_runnable() {
   Slot* next = nullptr;
   for (Slot& slot : slots_) {
-    if (!slot.left && (next == nullptr || slot.patience < next->patience)) next = &slot;
+    if (!slot.left && (next == nullptr || slot.time_left < next->time_left)) next = &slot;
   }
   if (next == nullptr) return std::nullopt;
-  const auto somebody = [this] { return !runnable().empty(); };
+  const auto any_runnable = [this] { return !runnable().empty(); };
   give(std::nullopt);
-  Patience none(false);
-  if (next->bell->wait(none, Clock::now() + next->patience, somebody)) return runnable().front();
+  SpinBudget none(false);
+  if (next->bell->wait(none, Clock::now() + next->time_left, any_runnable)) return runnable().front();
   next->late = true;
   return static_cast<int>(next - slots_.data());
 }

@@ -53,7 +53,7 @@ class SeededScheduler final : public Waiting {
     bool left = false;
     const Condition* done = nullptr;  ///< set while the rank waits
     Doorbell* bell = nullptr;
-    std::chrono::steady_clock::duration patience{};
+    std::chrono::steady_clock::duration time_left{};
     bool late = false;
     std::condition_variable called;
   };
@@ -61,7 +61,7 @@ class SeededScheduler final : public Waiting {
   Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
   void pass_on();
   std::vector<int> runnable() const;
-  std::optional<int> wait_for_somebody();
+  std::optional<int> wait_for_runnable();
   void give(std::optional<int> rank);
   void sit_until_called(std::unique_lock<std::mutex>& lock, int rank);
 

@@ -115,10 +115,10 @@ TEST_CASE("with separate resources imagined collectives of two kinds run side by
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;
   Imagined imagined(costs, {.separate_resources = true});
-  const Stream beside = imagined.device.create_stream(StreamRole::all_reduce, "beside");
+  const Stream reduces = imagined.device.create_stream(StreamRole::all_reduce, "beside");
   imagined.world.run(Device::compute, {.in = iota(0, 2), .out = Tensor::host(DType::f32, {6})});
   const Tensor sum = iota(0, 2);
-  imagined.world.run(beside, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum});
+  imagined.world.run(reduces, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum});
   CHECK(std::get<fact::Collective>(imagined.device.trace().facts.back()).start == 0);
 }
 

@@ -99,11 +99,11 @@ TEST_CASE("retiming: what ranks recorded takes the times of the device, which me
 
 TEST_CASE("retiming: quicker work moves everything that waited for it, and nothing else") {
   SimDevice device({}, 0);
-  const Stream beside = device.create_stream(StreamRole::other, "beside");
+  const Stream other_stream = device.create_stream(StreamRole::other, "beside");
   device.submit(Device::compute, {.label = "first", .cost = 30});
-  device.submit(beside, {.label = "alone", .cost = 20});
-  device.wait(beside, Device::compute);
-  device.submit(beside, {.label = "after", .cost = 5});
+  device.submit(other_stream, {.label = "alone", .cost = 20});
+  device.wait(other_stream, Device::compute);
+  device.submit(other_stream, {.label = "after", .cost = 5});
   const Trace recorded = device.take_trace();
   const Trace quicker = trace::retimed(
       recorded, {.duration = [&](std::size_t fact) { return recorded_duration(recorded.facts[fact]) / 5; },

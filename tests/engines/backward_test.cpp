@@ -174,9 +174,9 @@ TEST_CASE("of no gradients no norm is taken") {
 // PyTorch does the same, as `shardproof play` shows: a group finishes with the last of its modules, or else with the
 // root.
 TEST_CASE("a group that is not through before the root is gathered when a backward begins") {
-  const auto gathered_last = [](std::vector<scenario::Module> layers, std::string beside_a = "b") {
-    const scenario::Plan plan =
-        plan_of({{.modules = {"c"}}, {.modules = {"a", std::move(beside_a)}}, {.modules = {"d"}}, {.modules = {""}}});
+  const auto gathered_last = [](std::vector<scenario::Module> layers, std::string partner_of_a = "b") {
+    const scenario::Plan plan = plan_of(
+        {{.modules = {"c"}}, {.modules = {"a", std::move(partner_of_a)}}, {.modules = {"d"}}, {.modules = {""}}});
     scenario::Run run = played_by(plan, std::move(layers), {forward, backward});
     const auto& facts = run.trace().facts;
     const auto computed = std::ranges::find_if(facts, [](const Fact& fact) {

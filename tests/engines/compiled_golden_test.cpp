@@ -30,7 +30,7 @@ class SizesOnlyDevice final : public DeviceWrapper {
   using DeviceWrapper::DeviceWrapper;
 
   void submit(Stream stream, Work work) override {
-    if (work.kind != WorkKind::other || work.stands_for) work.run = {};
+    if (work.kind != WorkKind::other || work.imagined_call) work.run = {};
     inner_.submit(stream, std::move(work));
   }
   std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,

@@ -56,7 +56,7 @@ TEST_CASE("ranks that post the same thousands of times, at their own pace, agree
     }
     side.world->barrier("all posted");
     expect(mismatch(board, Look::at_whole_calls).empty(), "a difference where there is none");
-    expect(board.behind().empty(), board.behind());
+    expect(board.missing_calls().empty(), board.missing_calls());
   });
 }
 
@@ -70,8 +70,8 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
     side.world->barrier("all posted");
     const std::string expected =
         "group world, call #1: rank 0 asks for all_gather of 8 f32 \"layer\", rank 2 for all_gather of 9 f32 \"layer\"";
-    const std::string told = mismatch(board, Look::at_whole_calls);
-    expect(told == expected, told);
+    const std::string found = mismatch(board, Look::at_whole_calls);
+    expect(found == expected, found);
     board.post(asked(8));
     expect(mismatch(board, Look::at_whole_calls) == expected, "it is forgotten");
   });
@@ -83,7 +83,7 @@ TEST_CASE("who has waited for long is told of ranks that differ though another h
     side.world->barrier("two have posted");
     if (side.rank == 1) {
       expect(mismatch(board, Look::at_whole_calls).empty(), "told before all have come");
-      expect(board.behind() == "rank 0 has posted 0 of 1 calls of group world", board.behind());
+      expect(board.missing_calls() == "rank 0 has posted 0 of 1 calls of group world", board.missing_calls());
       expect(mismatch(board, Look::at_everything).find("rank 1 asks for all_gather") != std::string::npos, "not told");
     }
     side.world->barrier("it is known");

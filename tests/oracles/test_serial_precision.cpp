@@ -49,7 +49,7 @@ double gradient(const Scenario& scenario, int world, std::size_t which = 0) {
 }
 
 /// `y = b(a(x))`, each 1→1 without a bias, `b` wrapped. The slope by y is a third of a small integer.
-Scenario behind_another(MixedPrecision how) {
+Scenario after_another(MixedPrecision how) {
   Scenario scenario = sharded({linear("a", 1, 1, false), linear("b", 1, 1, false)});
   fully_shard(scenario.plan).wrap[0].modules = {"b"};
   scenario.plan.mixed_precision = how;
@@ -183,7 +183,7 @@ TEST_CASE("sums within an operation are not rounded on the way") {
 }
 
 TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module in front knows nothing of it") {
-  Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = {}});
+  Scenario scenario = after_another({.param = DType::bf16, .reduce = {}, .output = {}});
   scenario.model.init_divisor = 7;
   const double a = formula::small_integer(1, 0) / 7.0, b = formula::small_integer(2, 0) / 7.0,
                row = formula::small_integer(9, 0) / 3.0;
@@ -198,7 +198,7 @@ TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module i
 }
 
 TEST_CASE("outputs of a wrapped module are cast, their slopes back") {
-  Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = DType::f32});
+  Scenario scenario = after_another({.param = DType::bf16, .reduce = {}, .output = DType::f32});
   const double row = formula::small_integer(9, 0) / 3.0, weight = formula::small_integer(1, 0) / 8.0;
   int differ = 0;
   for (int i = 0; i < 32; ++i) {
@@ -367,7 +367,7 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
         train_serially(scenario, 1, Arithmetic::f32), std::invalid_argument,
         MessageMatches(ContainsSubstring("module \"" + path + "\"") && ContainsSubstring("f32 and bf16")));
   };
-  Scenario scenario = behind_another({.param = DType::bf16, .reduce = {}, .output = {}, .cast_forward_inputs = false});
+  Scenario scenario = after_another({.param = DType::bf16, .reduce = {}, .output = {}, .cast_forward_inputs = false});
   refused(scenario, "b");
 
   scenario = sharded({residual("r", {linear("l", 1, 1)})});

@@ -103,8 +103,8 @@ class Gatherer final : public Trainer {
     if (slip_.shard) slip_.shard(shard);
     const ShardContext context{.mesh = {0, 1}, .shape = {4, 2}, .stride = {2, 1}, .module = "0.linear", .policy = {}};
     Contribution given;
-    const bool tells = form_ == ExtensionForm::full && !slip_.forgets_context;
-    if (Reply reply = haul_.extension.pre(shard, tells ? &context : nullptr, gathers_, given); !reply.ok())
+    const bool passes_context = form_ == ExtensionForm::full && !slip_.forgets_context;
+    if (Reply reply = haul_.extension.pre(shard, passes_context ? &context : nullptr, gathers_, given); !reply.ok())
       return reply;
 
     Contributions all{

@@ -55,14 +55,14 @@ struct Held {
 
   void forward() { platform.device().submit(Device::compute, {.kind = WorkKind::forward, .label = "a"}); }
   void gather() {
-    platform.world().run(beside,
+    platform.world().run(unheld,
                          {.in = Tensor::host(DType::f32, {1}), .out = Tensor::host(DType::f32, {2}), .tag = "b"});
   }
 
   GatedPlatform inner;
   HeldPlatform platform{inner, {{WorkKind::forward, "a", 2}, {CollectiveKind::all_gather, "b"}}};
   Device& device = platform.device();
-  Stream beside = device.create_stream(StreamRole::all_gather, "beside");
+  Stream unheld = device.create_stream(StreamRole::all_gather, "beside");
   const GateBook& book = inner.book;
 };
 
@@ -129,13 +129,13 @@ TEST_CASE("a host that waits for what is not behind the gate leaves it closed") 
   held.forward();
   const Event before = held.device.record(Device::compute);
   held.forward();
-  const Event behind = held.device.record(Device::compute), free = held.device.record(held.beside);
+  const Event after_held = held.device.record(Device::compute), free = held.device.record(held.unheld);
   held.device.synchronize(before);
   held.device.synchronize(free);
-  held.device.synchronize(held.beside);
+  held.device.synchronize(held.unheld);
   CHECK_FALSE(held.book.is_open);
   held.gather();
-  held.device.synchronize(behind);
+  held.device.synchronize(after_held);
   CHECK(held.book.is_open);
   CHECK(held.platform.has_passed() == true);
 }

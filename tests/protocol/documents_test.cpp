@@ -201,9 +201,9 @@ TEST_CASE("a spoiled listing is refused") {
   refuses_every_spoiled_field<ClauseInfo>(json["clauses"][0]);
   refuses_every_spoiled_field<SeedInfo>(json["seeds"][0]);
   refuses_every_spoiled_field<ProfileInfo>(json["profiles"][0]);
-  auto nobody = json;
-  nobody["cases"][0]["world_size"] = 0;
-  CHECK_THROWS_WITH(nobody.get<Listing>(), ContainsSubstring("at least 1"));
+  auto no_rank = json;
+  no_rank["cases"][0]["world_size"] = 0;
+  CHECK_THROWS_WITH(no_rank.get<Listing>(), ContainsSubstring("at least 1"));
 }
 
 TEST_CASE("a profile takes cases by world size, tags, needs and the kind of their clauses") {
@@ -313,13 +313,13 @@ TEST_CASE("a plan says which shared object its subject is in, where it is in one
 TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
   for (const char* field : {"environment", "unfit_for_timing", "skipped"})
     CHECK_FALSE(ordered_json(plan()).contains(field));
-  WorldPlan told = plan();
-  told.environment = {{{"A", "1"}}, {{"A", "2"}}};
-  told.unfit_for_timing = "shared";
-  told.skipped = "too large";
-  const ordered_json json = told;
+  WorldPlan written = plan();
+  written.environment = {{{"A", "1"}}, {{"A", "2"}}};
+  written.unfit_for_timing = "shared";
+  written.skipped = "too large";
+  const ordered_json json = written;
   const auto back = json.get<WorldPlan>();
-  CHECK(back.environment == told.environment);
+  CHECK(back.environment == written.environment);
   CHECK(back.unfit_for_timing == "shared");
   CHECK(back.skipped == "too large");
   for (const char* field : {"environment", "unfit_for_timing", "skipped"}) {

@@ -99,16 +99,16 @@ TEST_CASE("the end of one side is no message, and nothing can be sent to it") {
 
 TEST_CASE("what is no message of ours is refused by what is wrong with it") {
   const auto [launcher, warm] = make_warm_sockets();
-  const auto told = [&](const std::string& text) {
+  const auto read_answer = [&](const std::string& text) {
     REQUIRE(::send(warm.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
     receive_answer(launcher.get());
   };
-  CHECK_THROWS_WITH(told("nonsense"), ContainsSubstring("no JSON: \"nonsense\""));
-  CHECK_THROWS_WITH(told("[]"), ContainsSubstring("answer: expected an object"));
-  CHECK_THROWS_WITH(told("{}"), ContainsSubstring("\"process\" is missing"));
-  CHECK_THROWS_WITH(told(R"({"process":-1})"), ContainsSubstring("expected a process id"));
-  CHECK_THROWS_WITH(told(R"({"error":7})"), ContainsSubstring("\"error\""));
-  CHECK_THROWS_WITH(told(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
+  CHECK_THROWS_WITH(read_answer("nonsense"), ContainsSubstring("no JSON: \"nonsense\""));
+  CHECK_THROWS_WITH(read_answer("[]"), ContainsSubstring("answer: expected an object"));
+  CHECK_THROWS_WITH(read_answer("{}"), ContainsSubstring("\"process\" is missing"));
+  CHECK_THROWS_WITH(read_answer(R"({"process":-1})"), ContainsSubstring("expected a process id"));
+  CHECK_THROWS_WITH(read_answer(R"({"error":7})"), ContainsSubstring("\"error\""));
+  CHECK_THROWS_WITH(read_answer(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
   REQUIRE(::send(launcher.get(), "rank", 4, 0) == 4);
   CHECK_THROWS_AS(receive_request(warm.get()), std::invalid_argument);
 }

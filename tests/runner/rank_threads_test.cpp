@@ -21,7 +21,7 @@ using namespace shardproof;
 
 namespace {
 
-class Nobody final : public TurnObserver {
+class NoObserver final : public TurnObserver {
  public:
   void began(std::string_view) override {}
   void given(std::optional<int>) override {}
@@ -60,10 +60,11 @@ TEST_CASE("every rank has a thread of its own") {
 }
 
 TEST_CASE("a rank that cannot go on dooms the world of the others, and is the one that is heard") {
-  Nobody nobody;
+  NoObserver no_observer;
   for (const bool by_turns : {false, true}) {
     INFO("by turns: " << by_turns);
-    const Connection shared = connection_of(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, nobody) : nullptr);
+    const Connection shared =
+        connection_of(3, by_turns ? std::make_shared<SeededScheduler>(3, 1, no_observer) : nullptr);
     int released = 0;
     std::mutex mutex;
     const auto take_part = [&](int rank) {

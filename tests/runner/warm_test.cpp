@@ -138,7 +138,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a copy that cannot become a rank says why, and the process that it is a copy of goes on") {
-  const auto told = [](const std::function<void()>& at_birth) {
+  const auto reported = [](const std::function<void()>& at_birth) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, at_birth);
     CHECK_FALSE(receive_answer(warm.socket())->error);
     std::string error;
@@ -153,13 +153,13 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
     return error;
   };
 #ifndef SHARDPROOF_SANITIZES_ADDRESSES  // a sanitizer that cannot open a pipe takes every object for none
-  CHECK_THAT(told([] {
+  CHECK_THAT(reported([] {
                const rlimit no_more{3, 3};
                ::setrlimit(RLIMIT_NOFILE, &no_more);
              }),
              ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
 #endif
-  CHECK(told([] { throw std::runtime_error("in the copy"); }) ==
+  CHECK(reported([] { throw std::runtime_error("in the copy"); }) ==
         "a copy of the warm process ended before it was a rank");
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("a thread that prepare has left is told by its name, and one that has 
 }
 
 TEST_CASE("a process that cannot be copied says why in the subject's own words") {
-  const auto told = [](const std::function<pid_t()>& fork) {
+  const auto reported = [](const std::function<pid_t()>& fork) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, {}, fork);
     CHECK_FALSE(receive_answer(warm.socket())->error);
     send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
@@ -243,19 +243,19 @@ TEST_CASE("a process that cannot be copied says why in the subject's own words")
     CHECK(warm.end() == rank_left);
     return answer->error.value();
   };
-  CHECK(told([]() -> pid_t { throw std::runtime_error("no second runtime"); }) ==
+  CHECK(reported([]() -> pid_t { throw std::runtime_error("no second runtime"); }) ==
         "the warm process cannot be copied: no second runtime");
-  CHECK(told([]() -> pid_t { throw 5; }) ==
+  CHECK(reported([]() -> pid_t { throw 5; }) ==
         "the warm process cannot be copied: fork has thrown, and no std::exception");
-  CHECK(told([]() -> pid_t { return 0; }) ==
+  CHECK(reported([]() -> pid_t { return 0; }) ==
         "the warm process cannot be copied: fork has returned 0, as in a copy, and has made none");
-  CHECK(told([]() -> pid_t {
+  CHECK(reported([]() -> pid_t {
           errno = EPERM;
           return -1;
         }) == "the warm process cannot be copied: Operation not permitted");
   // The copy between, which is copied once more.
   CHECK_THAT(
-      told([]() -> pid_t {
+      reported([]() -> pid_t {
         const pid_t process = ::fork();
         if (process == 0)
           std::thread([] {

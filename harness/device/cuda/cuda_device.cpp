@@ -306,7 +306,7 @@ void CudaDevice::submit(Stream stream, Work work) {
   const Nanoseconds cost = cost_of(costs_, work);
   const std::uint64_t piece = next_piece(), launched_before = launches();
   EventHandle* const last =
-      work.stands_for ? &imagined_.last_of(options_, work.stands_for->collectives.front().kind) : nullptr;
+      work.imagined_call ? &imagined_.last_of(options_, work.imagined_call->collectives.front().kind) : nullptr;
   if (last != nullptr) wait_in_turn(on, *last);
   const EventHandle start = timestamp(on);
   {
@@ -317,7 +317,7 @@ void CudaDevice::submit(Stream stream, Work work) {
   const EventHandle end = timestamp(on);
   if (last != nullptr) *last = end;
   timed_.push_back({.fact = trace_.facts.size(),
-                    .facts = work.stands_for ? work.stands_for->collectives.size() : 1,
+                    .facts = work.imagined_call ? work.imagined_call->collectives.size() : 1,
                     .start = start,
                     .end = end,
                     .cost = cost,

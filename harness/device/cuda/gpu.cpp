@@ -228,10 +228,11 @@ const NcclComm* Gpu::find_bereft() const {
   return found == comms_.end() ? nullptr : *found;
 }
 
-std::string Gpu::who_is_behind() const {
+std::string Gpu::missing_calls() const {
   std::string text;
   for (const NcclComm* comm : comms_) {
-    if (const std::string behind = comm->is_gone() ? "" : comm->behind(); !behind.empty()) text += "; " + behind;
+    if (const std::string missing = comm->is_gone() ? "" : comm->missing_calls(); !missing.empty())
+      text += "; " + missing;
   }
   return text;
 }
@@ -323,7 +324,7 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       // A peer that fails leaves its communicators first, and reports the reason a moment later.
       if (bereft != nullptr && !bereft_since) bereft_since = now;
       if (bereft != nullptr && now > *bereft_since + 2 * context_.for_abort) bereft->fail_bereft();
-      if (now > deadline) throw DeadlineExceeded(late() + who_is_behind());
+      if (now > deadline) throw DeadlineExceeded(late() + missing_calls());
     }
   } catch (const DeadlineExceeded&) {
     record.end(FlightEntry::State::given_up);

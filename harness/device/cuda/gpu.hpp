@@ -158,7 +158,7 @@ class Gpu {
   std::string_view stream_name(StreamHandle stream) const;
   void check_agreement(bool is_late) const;
   const NcclComm* find_bereft() const;
-  std::string who_is_behind() const;
+  std::string missing_calls() const;
   void check_indices();
   void enter(const IssuedCall& call) const;
   class WaitRecord;

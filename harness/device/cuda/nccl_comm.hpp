@@ -44,7 +44,7 @@ class NcclComm {
   bool is_bereft() const;
   [[noreturn]] void fail_bereft() const;
   /// The ranks that have posted fewer calls than this rank; empty: none.
-  std::string behind() const { return board_->behind(); }
+  std::string missing_calls() const { return board_->missing_calls(); }
 
   bool is_busy() const;  ///< NCCL has not finished the last call
   /// Gives up the handle; the caller aborts the communicator. nullptr: the communicator is already gone.

@@ -160,12 +160,12 @@ void SimDevice::submit(Stream stream, Work work) {
   }
   if (work.run) compute(work);
   clock_.advance_host(costs_.host_call);
-  if (!work.stands_for) {
+  if (!work.imagined_call) {
     const auto [start, end] = clock_.work(on, cost);
     shardproof::note(ledger_->trace, work, on, start, end);
     return;
   }
-  Nanoseconds& resource_free = imagined_.free_of(options_, work.stands_for->collectives.front().kind);
+  Nanoseconds& resource_free = imagined_.free_of(options_, work.imagined_call->collectives.front().kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
   shardproof::note(ledger_->trace, work, on, start, end);

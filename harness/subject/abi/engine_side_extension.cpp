@@ -29,19 +29,19 @@ class EngineSideExtension {
                                  .component_count = components.size(),
                                  .rows = shard.rows};
     std::string policy;
-    shardproof_shard_context told{};
+    shardproof_shard_context shard_context{};
     if (context != nullptr) {
       policy = scenario::write_mixed_precision(context->policy).dump();
-      told = {.mesh = context->mesh.data(),
-              .mesh_size = context->mesh.size(),
-              .shape = context->shape.data(),
-              .stride = context->stride.data(),
-              .ndim = static_cast<int>(context->shape.size()),
-              .module = context->module.c_str(),
-              .policy = policy.c_str()};
+      shard_context = {.mesh = context->mesh.data(),
+                       .mesh_size = context->mesh.size(),
+                       .shape = context->shape.data(),
+                       .stride = context->stride.data(),
+                       .ndim = static_cast<int>(context->shape.size()),
+                       .module = context->module.c_str(),
+                       .policy = policy.c_str()};
     }
     shardproof_contribution made{};
-    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &told, stream.id, &made) !=
+    if (extension_.pre(extension_.context, &given, context == nullptr ? nullptr : &shard_context, stream.id, &made) !=
         SHARDPROOF_OK)
       return failed();
     out.tensors = device_.take_answer({made.tensors, made.tensor_count});

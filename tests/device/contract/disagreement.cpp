@@ -17,7 +17,7 @@ namespace {
 
 /// The text of the error that this rank gets from the call, on the host's side or on the stream's. Empty without an
 /// error.
-std::string told(Device& device, Communicator& group, const Collective& collective) {
+std::string refusal_of(Device& device, Communicator& group, const Collective& collective) {
   try {
     group.run(Device::compute, collective);
     device.synchronize();
@@ -28,7 +28,7 @@ std::string told(Device& device, Communicator& group, const Collective& collecti
 }
 
 /// The same for two collectives, in one call or one after the other.
-std::string told(Device& device, Communicator& group, std::span<const Collective> collectives, bool coalesces) {
+std::string refusal_of(Device& device, Communicator& group, std::span<const Collective> collectives, bool coalesces) {
   try {
     if (coalesces) group.run_coalesced(Device::compute, collectives);
     else
@@ -70,7 +70,7 @@ RANKED_TEST_CASE("contract/disagreement", ranks(2, 3, 4),
       collective.op = ReduceOp::none;
       collective.root = about == "root" && is_other ? 1 : 0;
     }
-    text = told(device, platform->world(), collective);
+    text = refusal_of(device, platform->world(), collective);
   }
   INFO(text);
   CHECK(text.find("rank 0 asks for") != std::string::npos);
@@ -100,7 +100,7 @@ RANKED_TEST_CASE("contract/coalesced_disagreement", ranks(2, 3, 4), each("about"
         {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = values, .out = values, .tag = "call"});
   }
   if (about == "number" && is_other) collectives.pop_back();
-  const std::string text = told(device, platform->world(), collectives, about != "call" || !is_other);
+  const std::string text = refusal_of(device, platform->world(), collectives, about != "call" || !is_other);
   INFO(text);
   CHECK(text.find(about == "operand" ? "rank 0 asks for all_reduce of 6 f32"
                                      : "rank 0 asks for coalesced of 2 calls") != std::string::npos);

@@ -19,14 +19,14 @@ std::unique_ptr<StreamGate> closed_gate(Rank& rank, Platform& platform) {
 RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const Stream beside = device.create_stream(StreamRole::other, "beside");
-  const Tensor held = put(device, Device::compute, iota(0, part)), free = put(device, beside, iota(0, part));
+  const Stream other_stream = device.create_stream(StreamRole::other, "beside");
+  const Tensor held = put(device, Device::compute, iota(0, part)), free = put(device, other_stream, iota(0, part));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
   gate->hold(Device::compute);
   fill(device, Device::compute, held, 7);
-  fill(device, beside, free, 8, slow);
-  device.synchronize(device.record(beside));
+  fill(device, other_stream, free, 8, slow);
+  device.synchronize(device.record(other_stream));
   CHECK(gate->holds());
   gate->open();
   CHECK(get(device, held).values<float>()[0] == 7);
@@ -54,16 +54,16 @@ RANKED_TEST_CASE("contract/work_behind_a_gate_waits_for_it", ranks(1)) {
 RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const Stream beside = device.create_stream(StreamRole::all_gather, "all-gather");
+  const Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
   const Tensor held = put(device, Device::compute, iota(0, part)),
-               mine = put(device, beside, iota(static_cast<float>(rank.index()), 1));
-  const Tensor all = room(device, beside, iota(0, rank.world().size()));
+               mine = put(device, other_stream, iota(static_cast<float>(rank.index()), 1));
+  const Tensor all = room(device, other_stream, iota(0, rank.world().size()));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
   gate->hold(Device::compute);
   fill(device, Device::compute, held, 7);
-  platform->world().run(beside, {.kind = CollectiveKind::all_gather, .in = mine, .out = all, .tag = "gather"});
-  device.synchronize(device.record(beside));
+  platform->world().run(other_stream, {.kind = CollectiveKind::all_gather, .in = mine, .out = all, .tag = "gather"});
+  device.synchronize(device.record(other_stream));
   CHECK(gate->holds());
   rank.world().barrier();  // compute is held on every rank until all have seen that
   gate->open();
@@ -74,12 +74,13 @@ RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3
 RANKED_TEST_CASE("contract/compute_passes_a_collective_that_is_held", ranks(2, 3)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const Stream beside = device.create_stream(StreamRole::all_gather, "all-gather");
-  const Tensor computed = put(device, Device::compute, iota(0, part)), sum = put(device, beside, iota(1, 1));
+  const Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
+  const Tensor computed = put(device, Device::compute, iota(0, part)), sum = put(device, other_stream, iota(1, 1));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
-  if (rank.index() == 0) gate->hold(beside);  // the others' part of the collective is under way, and waits for this one
-  platform->world().run(beside,
+  if (rank.index() == 0)
+    gate->hold(other_stream);  // the others' part of the collective is under way, and waits for this one
+  platform->world().run(other_stream,
                         {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum, .tag = "sum"});
   fill(device, Device::compute, computed, 9, slow);
   device.synchronize(device.record(Device::compute));

@@ -91,11 +91,11 @@ RANKED_TEST_CASE("contract/what_a_buffer_holds_can_be_said_later", ranks(1)) {
   CHECK_THROWS_AS(device.describe(held.storage(), MemoryClass::shard, "gone"), std::logic_error);
   device.synchronize();
   const Recording recording = platform->take_recording();
-  const auto told = std::ranges::find_if(
+  const auto allocation = std::ranges::find_if(
       recording.trace.facts, [](const Fact& fact) { return std::holds_alternative<fact::Allocated>(fact); });
-  REQUIRE(told != recording.trace.facts.end());
-  CHECK(std::get<fact::Allocated>(*told).memory == MemoryClass::gathered);
-  CHECK(std::get<fact::Allocated>(*told).label == "layers.1");
+  REQUIRE(allocation != recording.trace.facts.end());
+  CHECK(std::get<fact::Allocated>(*allocation).memory == MemoryClass::gathered);
+  CHECK(std::get<fact::Allocated>(*allocation).label == "layers.1");
 }
 
 /// A GPU cannot adopt memory of the host. The simulated device can adopt any memory.

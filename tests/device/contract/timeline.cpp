@@ -85,8 +85,8 @@ RANKED_TEST_CASE("contract/timeline_is_of_the_pieces_themselves", ranks(1)) {
 RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const Stream beside = device.create_stream(StreamRole::all_reduce, "all-reduce");
-  const Tensor value = put(device, Device::compute, iota(1, 1000)), operand = put(device, beside, iota(1, 1000));
+  const Stream reduces = device.create_stream(StreamRole::all_reduce, "all-reduce");
+  const Tensor value = put(device, Device::compute, iota(1, 1000)), operand = put(device, reduces, iota(1, 1000));
   std::size_t pieces = 2;
   for (int round = 0; round < 3; ++round) {
     fill(device, Device::compute, value, round, ms);
@@ -95,7 +95,7 @@ RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
     // One after the other, with nothing between them, and at the same time as the work.
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
       platform->world().run(
-          beside, {.kind = CollectiveKind::all_reduce, .op = op, .in = operand, .out = operand, .tag = "reduce"});
+          reduces, {.kind = CollectiveKind::all_reduce, .op = op, .in = operand, .out = operand, .tag = "reduce"});
       ++pieces;
     }
   }

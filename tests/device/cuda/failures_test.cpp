@@ -120,8 +120,8 @@ TEST_CASE("every call that fails is reported by name and place, and the next sce
       const std::string text = player.attempt();
       if (side.rank == failing) {
         testing::expect(cuda::cpu::has_failed() || is_polled(plan.function), what + " was not reached");
-        const bool is_told = text.find("status 77") != std::string::npos;
-        testing::expect(is_told || !cuda::cpu::has_failed() || is_only_given_back(plan.function),
+        const bool is_reported = text.find("status 77") != std::string::npos;
+        testing::expect(is_reported || !cuda::cpu::has_failed() || is_only_given_back(plan.function),
                         what + " is not told: " + text);
       }
       cuda::cpu::plant({});

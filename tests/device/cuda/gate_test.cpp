@@ -52,18 +52,18 @@ TEST_CASE("work behind a closed gate has not run when other streams have, and ru
   Bench bench;
   Gate gate(bench.gpu);
   gate.hold(bench.held);
-  const auto behind = bench.work(bench.held);
+  const auto after_held = bench.work(bench.held);
   for (int i = 0; i < 3; ++i) {
-    const auto beside = bench.work(bench.other);
+    const auto independent = bench.work(bench.other);
     bench.finish(bench.other);
-    CHECK(*beside);
-    CHECK_FALSE(*behind);
+    CHECK(*independent);
+    CHECK_FALSE(*after_held);
     CHECK(gate.holds());
   }
   gate.open();
   CHECK_FALSE(gate.holds());
   bench.finish(bench.held);
-  CHECK(*behind);
+  CHECK(*after_held);
 }
 
 TEST_CASE("one gate holds several streams, and one that is open holds none") {
@@ -88,20 +88,20 @@ TEST_CASE("one gate holds several streams, and one that is open holds none") {
 
 TEST_CASE("a gate that goes out of scope has let everything go on, and its kernels are gone") {
   Bench bench;
-  std::shared_ptr<std::atomic<bool>> behind;
+  std::shared_ptr<std::atomic<bool>> after_held;
   EventHandle gone = nullptr;
   const auto before = std::chrono::steady_clock::now();
   {
     Gate gate(bench.gpu);
     gate.hold(bench.held);
     gone = bench.gpu.record(bench.held);
-    behind = bench.work(bench.held);
-    CHECK_FALSE(*behind);
+    after_held = bench.work(bench.held);
+    CHECK_FALSE(*after_held);
   }
   bench.gpu.await(gone, [] { return std::string("the gate's kernel has not gone"); });
   CHECK(std::chrono::steady_clock::now() - before < Gate::longest / 2);  // it was opened, and not waited for
   bench.finish(bench.held);
-  CHECK(*behind);
+  CHECK(*after_held);
   bench.gpu.give_back(gone);
 }
 
@@ -109,11 +109,11 @@ TEST_CASE("abandoning a GPU opens its gates, and the gate says that it holds no 
   Bench bench;
   Gate gate(bench.gpu);
   gate.hold(bench.held);
-  const auto behind = bench.work(bench.held);
+  const auto after_held = bench.work(bench.held);
   CHECK(gate.holds());
   bench.gpu.abandon();
   CHECK_FALSE(bench.gpu.is_lost());
-  CHECK(*behind);
+  CHECK(*after_held);
   CHECK_FALSE(gate.holds());
 }
 
@@ -141,10 +141,10 @@ TEST_CASE("a cap ends what a gate holds, and the gate says that it holds no long
   Gate gate(bench.gpu, 5ms);
   const auto before = std::chrono::steady_clock::now();
   gate.hold(bench.held);
-  const auto behind = bench.work(bench.held);
+  const auto after_held = bench.work(bench.held);
   bench.finish(bench.held);
   CHECK(std::chrono::steady_clock::now() - before >= 5ms);
-  CHECK(*behind);
+  CHECK(*after_held);
   CHECK_FALSE(gate.holds());
 }
 

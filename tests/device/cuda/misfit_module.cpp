@@ -21,9 +21,9 @@ extern "C" const VendorTables* shardproof_vendor_tables(const char** why) {
 #elif defined(MISFIT_WITHOUT_REASON)
 extern "C" const VendorTables* shardproof_vendor_tables(const char**) { return nullptr; }
 #elif defined(MISFIT_UNLINKED)
-extern "C" int nobody_has_this();
+extern "C" int absent_everywhere();
 extern "C" const VendorTables* shardproof_vendor_tables(const char**) {
-  nobody_has_this();
+  absent_everywhere();
   return nullptr;
 }
 #else

@@ -12,13 +12,13 @@ namespace shardproof::cuda {
 
 struct RankOfGpus {
   RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<shm::SharedMemory> memory,
-             std::chrono::milliseconds patience = std::chrono::seconds(20),
+             std::chrono::milliseconds time_limit = std::chrono::seconds(20),
              std::chrono::milliseconds for_abort = std::chrono::seconds(5), bool keeps_records = false)
       : world(vendor,
               {.rank = side.rank,
                .ordinal = side.rank,
                .check = [&side] { side.control.check(side.epoch.load()); },
-               .give_up_at = [patience](Deadline now) { return now + patience; },
+               .give_up_at = [time_limit](Deadline now) { return now + time_limit; },
                .for_abort = for_abort,
                .keeps_records = keeps_records},
               side.world, std::move(memory)) {}

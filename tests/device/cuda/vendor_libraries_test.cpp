@@ -175,12 +175,12 @@ TEST_CASE("an error of the runtime is told once, and not again by whoever comes 
 TEST_CASE("NVML is asked for what CUDA does not say, and unknown is what it does not say either") {
   const Nvml nvml(NVML_STAND_IN);
   const GpuState idle = nvml.state("GPU-0"), hot = nvml.state("GPU-1"), mute = nvml.state("GPU-2"),
-                 nobody = nvml.state("GPU-9");
+                 absent = nvml.state("GPU-9");
   CHECK(idle.clock_khz == 1'200'000);
   CHECK(idle.memory_clock_khz == 2'600'000);
   CHECK(idle.slowed_by == 1);
   CHECK(hot.slowed_by == (slowed_by_heat_software | slowed_by_heat_hardware));
-  for (const GpuState& unknown : {mute, nobody}) {
+  for (const GpuState& unknown : {mute, absent}) {
     CHECK(unknown.clock_khz == 0);
     CHECK(unknown.slowed_by == -1);
   }

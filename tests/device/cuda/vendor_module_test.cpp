@@ -41,7 +41,7 @@ TEST_CASE("what is no backend for this program is refused by name and with the r
             ": there is no such file; it is built where the CUDA Toolkit and NCCL are present");
   CHECK_THAT(refusal(__FILE__), Equals(std::string("backend ") + __FILE__ + ": invalid ELF header"));
   CHECK_THAT(refusal(modules), ContainsSubstring("cannot read file data"));
-  CHECK_THAT(refusal_of_misfit("unlinked"), ContainsSubstring("undefined symbol: nobody_has_this"));
+  CHECK_THAT(refusal_of_misfit("unlinked"), ContainsSubstring("undefined symbol: absent_everywhere"));
   CHECK_THAT(refusal_of_misfit("without_symbol"),
              EndsWith("it has no shardproof_vendor_tables, so it is no backend of shardproof"));
   CHECK_THAT(refusal_of_misfit("of_other_version"),

@@ -15,7 +15,7 @@ namespace {
 
 char buffer[64];
 
-void told(ncclResult_t result) { std::printf("told %d\n", static_cast<int>(result)); }
+void print_result(ncclResult_t result) { std::printf("told %d\n", static_cast<int>(result)); }
 
 ncclComm_t join(int size, int rank, char id_byte = 'x') {
   ncclUniqueId id = {};
@@ -71,15 +71,15 @@ void communicators() {
 
 void order() {
   ncclComm_t world = join(2, 1), other = join(2, 1, 'y');
-  for (size_t i = 0; i < 3; ++i) told(all_gather(world, i));
-  told(all_gather(other, 3));
-  told(ncclGroupStart());
-  told(all_reduce(world, 4));
-  told(all_reduce(other, 5));
-  told(all_reduce(world, 6));
-  told(ncclGroupEnd());
-  told(all_gather(world, 7));
-  told(ncclCommAbort(world));
+  for (size_t i = 0; i < 3; ++i) print_result(all_gather(world, i));
+  print_result(all_gather(other, 3));
+  print_result(ncclGroupStart());
+  print_result(all_reduce(world, 4));
+  print_result(all_reduce(other, 5));
+  print_result(all_reduce(world, 6));
+  print_result(ncclGroupEnd());
+  print_result(all_gather(world, 7));
+  print_result(ncclCommAbort(world));
 }
 
 void fork_once() {
@@ -117,9 +117,9 @@ void cost() {
 
 void streams() {
   ncclComm_t world = join(2, 1);
-  told(all_gather(world, 1));
-  told(ncclAllReduce(buffer, buffer, 2, ncclFloat32, ncclSum, world, reinterpret_cast<cudaStream_t>(0x1000)));
-  told(ncclBroadcast(buffer, buffer, 3, ncclFloat32, 0, world, reinterpret_cast<cudaStream_t>(0xbad)));
+  print_result(all_gather(world, 1));
+  print_result(ncclAllReduce(buffer, buffer, 2, ncclFloat32, ncclSum, world, reinterpret_cast<cudaStream_t>(0x1000)));
+  print_result(ncclBroadcast(buffer, buffer, 3, ncclFloat32, 0, world, reinterpret_cast<cudaStream_t>(0xbad)));
 }
 
 /// A run that a test ends in the middle. It prints a line when it is there, and never ends by itself.

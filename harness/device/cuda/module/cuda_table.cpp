@@ -20,23 +20,23 @@ cudaEvent_t native_event(EventHandle event) { return static_cast<cudaEvent_t>(ev
 // The runtime keeps an error until a call fetches it, even for a query of work that has not ended. The next kernel
 // launch would then report that error. So this function fetches it, and the caller gets it at once. An error that broke
 // the context stays: every later call reports it again.
-Status told(cudaError_t status) {
+Status to_status(cudaError_t status) {
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
   return status;
 }
 
-Status driver_version(int* version) { return told(cudaDriverGetVersion(version)); }
-Status runtime_version(int* version) { return told(cudaRuntimeGetVersion(version)); }
-Status device_count(int* count) { return told(cudaGetDeviceCount(count)); }
+Status driver_version(int* version) { return to_status(cudaDriverGetVersion(version)); }
+Status runtime_version(int* version) { return to_status(cudaRuntimeGetVersion(version)); }
+Status device_count(int* count) { return to_status(cudaGetDeviceCount(count)); }
 
 std::int32_t attribute(cudaDeviceAttr which, int device) {
   int value = 0;
-  return told(cudaDeviceGetAttribute(&value, which, device)) == cudaSuccess ? value : 0;
+  return to_status(cudaDeviceGetAttribute(&value, which, device)) == cudaSuccess ? value : 0;
 }
 
 Status device_properties(int device, GpuProperties* properties) {
   cudaDeviceProp found{};
-  if (const Status status = told(cudaGetDeviceProperties(&found, device)); status != cudaSuccess) return status;
+  if (const Status status = to_status(cudaGetDeviceProperties(&found, device)); status != cudaSuccess) return status;
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "%s", found.name);
   const auto byte = [&](int i) { return static_cast<unsigned>(static_cast<unsigned char>(found.uuid.bytes[i])); };
@@ -44,7 +44,7 @@ Status device_properties(int device, GpuProperties* properties) {
                 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", byte(0), byte(1), byte(2),
                 byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9), byte(10), byte(11), byte(12), byte(13),
                 byte(14), byte(15));
-  if (const Status status = told(cudaDeviceGetPCIBusId(properties->bus_id, sizeof properties->bus_id, device));
+  if (const Status status = to_status(cudaDeviceGetPCIBusId(properties->bus_id, sizeof properties->bus_id, device));
       status != cudaSuccess)
     return status;
   properties->memory_bytes = found.totalGlobalMem;
@@ -72,11 +72,12 @@ const Nvml& nvml() {
 Status peer_properties(int device, int peer, PeerProperties* properties) {
   *properties = {.can_access = -1, .performance_rank = -1, .native_atomics = -1, .nvlink = -1};
   int reaches = 0;
-  if (const Status status = told(cudaDeviceCanAccessPeer(&reaches, device, peer)); status != cudaSuccess) return status;
+  if (const Status status = to_status(cudaDeviceCanAccessPeer(&reaches, device, peer)); status != cudaSuccess)
+    return status;
   properties->can_access = reaches;
   const auto ask = [&](cudaDeviceP2PAttr which) {
     int value = -1;
-    return told(cudaDeviceGetP2PAttribute(&value, which, device, peer)) == cudaSuccess ? value : -1;
+    return to_status(cudaDeviceGetP2PAttribute(&value, which, device, peer)) == cudaSuccess ? value : -1;
   };
   properties->performance_rank = ask(cudaDevP2PAttrPerformanceRank);
   properties->native_atomics = ask(cudaDevP2PAttrNativeAtomicSupported);
@@ -95,66 +96,66 @@ Status device_state(int device, GpuState* state) {
 void keep_memory(int device) {
   cudaMemPool_t pool = nullptr;
   // no pool: cudaMallocAsync will report it
-  if (told(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;
+  if (to_status(cudaDeviceGetDefaultMemPool(&pool, device)) != cudaSuccess) return;
   int no = 0;
-  told(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
+  to_status(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
   std::uint64_t threshold = 0;
-  if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) != cudaSuccess) return;
+  if (to_status(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold)) != cudaSuccess) return;
   if (threshold == std::numeric_limits<std::uint64_t>::max()) return;
   threshold = std::numeric_limits<std::uint64_t>::max();
-  told(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+  to_status(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
 }
 
 Status set_device(int device) {
-  const Status status = told(cudaSetDevice(device));
+  const Status status = to_status(cudaSetDevice(device));
   if (status == cudaSuccess) keep_memory(device);
   return status;
 }
 
 Status stream_create(StreamHandle* stream, const char* name) {
   cudaStream_t made = nullptr;
-  if (const Status status = told(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); status != cudaSuccess)
+  if (const Status status = to_status(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); status != cudaSuccess)
     return status;
   nvtxNameCudaStreamA(made, name);
   *stream = made;
   return cudaSuccess;
 }
 
-Status stream_destroy(StreamHandle stream) { return told(cudaStreamDestroy(native_stream(stream))); }
+Status stream_destroy(StreamHandle stream) { return to_status(cudaStreamDestroy(native_stream(stream))); }
 
 Status stream_wait_event(StreamHandle stream, EventHandle event) {
-  return told(cudaStreamWaitEvent(native_stream(stream), native_event(event), cudaEventWaitDefault));
+  return to_status(cudaStreamWaitEvent(native_stream(stream), native_event(event), cudaEventWaitDefault));
 }
 
 Status event_create(EventHandle* event) {
   cudaEvent_t made = nullptr;
-  const Status status = told(cudaEventCreateWithFlags(&made, cudaEventDefault));
+  const Status status = to_status(cudaEventCreateWithFlags(&made, cudaEventDefault));
   if (status == cudaSuccess) *event = made;
   return status;
 }
 
-Status event_destroy(EventHandle event) { return told(cudaEventDestroy(native_event(event))); }
+Status event_destroy(EventHandle event) { return to_status(cudaEventDestroy(native_event(event))); }
 Status event_record(EventHandle event, StreamHandle stream) {
-  return told(cudaEventRecord(native_event(event), native_stream(stream)));
+  return to_status(cudaEventRecord(native_event(event), native_stream(stream)));
 }
-Status event_query(EventHandle event) { return told(cudaEventQuery(native_event(event))); }
-Status event_synchronize(EventHandle event) { return told(cudaEventSynchronize(native_event(event))); }
+Status event_query(EventHandle event) { return to_status(cudaEventQuery(native_event(event))); }
+Status event_synchronize(EventHandle event) { return to_status(cudaEventSynchronize(native_event(event))); }
 
 Status event_elapsed_ns(std::int64_t* nanoseconds, EventHandle start, EventHandle end) {
   float milliseconds = 0;
-  const Status status = told(cudaEventElapsedTime(&milliseconds, native_event(start), native_event(end)));
+  const Status status = to_status(cudaEventElapsedTime(&milliseconds, native_event(start), native_event(end)));
   if (status == cudaSuccess) *nanoseconds = std::llround(static_cast<double>(milliseconds) * 1e6);
   return status;
 }
 
 Status malloc_async(void** memory, std::size_t bytes, StreamHandle stream) {
-  return told(cudaMallocAsync(memory, bytes, native_stream(stream)));
+  return to_status(cudaMallocAsync(memory, bytes, native_stream(stream)));
 }
 
-Status free_async(void* memory, StreamHandle stream) { return told(cudaFreeAsync(memory, native_stream(stream))); }
+Status free_async(void* memory, StreamHandle stream) { return to_status(cudaFreeAsync(memory, native_stream(stream))); }
 
 Status memset_async(void* memory, int value, std::size_t bytes, StreamHandle stream) {
-  return told(cudaMemsetAsync(memory, value, bytes, native_stream(stream)));
+  return to_status(cudaMemsetAsync(memory, value, bytes, native_stream(stream)));
 }
 
 cudaMemcpyKind native_kind(CopyKind kind) {
@@ -169,33 +170,33 @@ cudaMemcpyKind native_kind(CopyKind kind) {
 // CUDA stages pageable memory, and so has read it when this returns. A large copy may wait for its turn on the stream
 // to do so.
 Status memcpy_async(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream) {
-  const Status status = told(cudaMemcpyAsync(to, from, bytes, native_kind(kind), native_stream(stream)));
+  const Status status = to_status(cudaMemcpyAsync(to, from, bytes, native_kind(kind), native_stream(stream)));
   if (status != cudaSuccess || kind != CopyKind::device_to_host) return status;
   // If the GPU reaches pageable memory by itself, CUDA stages nothing, and the copy could still be in flight.
-  return told(cudaStreamSynchronize(native_stream(stream)));
+  return to_status(cudaStreamSynchronize(native_stream(stream)));
 }
 
 Status host_allocate(void** host, void** device, std::size_t bytes) {
   void* memory = nullptr;
-  if (const Status status = told(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
+  if (const Status status = to_status(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
       status != cudaSuccess) {
     return status;
   }
   std::memset(memory, 0, bytes);
-  if (const Status status = told(cudaHostGetDevicePointer(device, memory, 0)); status != cudaSuccess) {
-    told(cudaFreeHost(memory));
+  if (const Status status = to_status(cudaHostGetDevicePointer(device, memory, 0)); status != cudaSuccess) {
+    to_status(cudaFreeHost(memory));
     return status;
   }
   *host = memory;
   return cudaSuccess;
 }
 
-Status host_free(void* host) { return told(cudaFreeHost(host)); }
+Status host_free(void* host) { return to_status(cudaFreeHost(host)); }
 
 // Every call reports an error that broke the context, even a call that has nothing to do.
 Status peek_at_last_error() {
   const cudaError_t status = cudaPeekAtLastError();
-  return status == cudaSuccess ? told(cudaFree(nullptr)) : status;
+  return status == cudaSuccess ? to_status(cudaFree(nullptr)) : status;
 }
 
 const char* error_name(Status status) { return cudaGetErrorName(static_cast<cudaError_t>(status)); }
