@@ -5,6 +5,10 @@
 // worst case fits into 24 bits, every order gives the same sum.
 //
 // A value that is rounded once, element by element, is also the same in every engine. A sum of such values is not.
+//
+// The walk repeats what a step of training does, as engines and the serial oracle do. It cannot use either: they compute
+// values in one order, and a scenario whose sums happen to be exact in that order may be inexact in another. The
+// generator and the shrinker also ask for every draw, where a training would take too long.
 #pragma once
 
 #include <vector>
