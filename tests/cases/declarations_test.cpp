@@ -149,7 +149,7 @@ TEST_CASE("A problem names the place of the engine kind's clauses") {
         Problems{"c.cpp:5: ENGINE_CLAUSES needs an engine kind, and the clauses equal_collectives and freed_memory"});
 }
 
-TEST_CASE("What is wrong with a declaration of engine kinds is said with its place") {
+TEST_CASE("A wrong declaration of engine kinds is reported with its file and line") {
   const auto problems = [](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
     return bind_cases(std::vector{declaration}, engines).problems;
   };
@@ -230,7 +230,7 @@ TEST_CASE("Values of parameters are spelled so that they read back as the same")
   CHECK(spelled("a", std::string("b")) == std::vector<std::string>{"a", "b"});
 }
 
-TEST_CASE("What is wrong with a declaration is said with its place") {
+TEST_CASE("A wrong declaration of a case is reported with its file and line") {
   const auto problem = [](CaseDeclaration declaration) {
     const auto bound = bind_cases(std::vector{std::move(declaration)}, {});
     return bound.problems.empty() ? std::string() : bound.problems.front();
@@ -316,7 +316,7 @@ TEST_CASE("A clause has one definition") {
   CHECK_THROWS_AS(make_listing(program, {}, {}, {}), std::invalid_argument);
 }
 
-TEST_CASE("Profiles are an array, each with a name of its own and nothing misspelt") {
+TEST_CASE("Profiles are an array whose elements have unique names and only known fields") {
   const auto listed = [](std::string_view profiles) {
     Program program;
     program.profiles = profiles;

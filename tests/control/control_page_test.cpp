@@ -83,7 +83,7 @@ void enter_barrier(ControlPage& page, int rank) {
 
 }  // namespace
 
-TEST_CASE("a page is found by those of its world only") {
+TEST_CASE("only ranks of its world can open a control page") {
   const Scratch scratch;
   ControlPage page = ControlPage::create(scratch.file(), 3, "mine");
   CHECK(page.world_size() == 3);
@@ -97,7 +97,7 @@ TEST_CASE("a page is found by those of its world only") {
   CHECK_THROWS_AS(ControlPage::create(scratch.file().string() + "2", 2, std::string(97, 'n')), std::invalid_argument);
 }
 
-TEST_CASE("what is no page of this build is refused") {
+TEST_CASE("a control page refuses a file of another kind or another build") {
   const Scratch scratch;
   CHECK_THROWS_AS(ControlPage::open(scratch.file(), "mine"), std::system_error);
   std::ofstream(scratch.file()) << "short";
@@ -173,7 +173,7 @@ TEST_CASE("the first abort of an epoch is its cause") {
   CHECK(fresh.aborted(0));
 }
 
-TEST_CASE("of many who abort at once one wins, and its text is whole") {
+TEST_CASE("when many ranks abort at once one abort wins, and its text is whole") {
   constexpr int ranks = 8;
   ControlPage page = ControlPage::anonymous(ranks);
   std::atomic<int> wins{0};
@@ -194,7 +194,7 @@ TEST_CASE("of many who abort at once one wins, and its text is whole") {
   CHECK(wins == 200);
 }
 
-TEST_CASE("doom is once and for all") {
+TEST_CASE("doom is permanent") {
   ControlPage page = ControlPage::anonymous(2);
   CHECK(page.doom({1, AbortReason::died, "SIGKILL"}));
   CHECK_FALSE(page.doom({0, AbortReason::deadline, "later"}));
@@ -226,7 +226,7 @@ TEST_CASE("a wait ends by readiness, abort, deadlock or deadline, and readiness 
   CHECK_THROWS_AS(page.await(2, ready, 1, far, no_words), std::out_of_range);
 }
 
-TEST_CASE("what gets ready between the look at it and the look at the abort is ready") {
+TEST_CASE("a condition that becomes true just before the check for an abort counts as ready") {
   ControlPage page = ControlPage::anonymous(2);
   int looks = 0;
   const auto in_between = [&] {
@@ -237,7 +237,7 @@ TEST_CASE("what gets ready between the look at it and the look at the abort is r
   CHECK_NOTHROW(page.await(0, in_between, 1, far, no_words));
 }
 
-TEST_CASE("waits and agreements are done in the way that the page is given") {
+TEST_CASE("waits and agreements use the wait policy that the page is given") {
   struct Counting final : Waiting {
     bool wait(Doorbell&, Deadline, Condition done) override {
       ++waits;
@@ -289,7 +289,7 @@ TEST_CASE("no ring is lost") {
   CHECK(turn == turns);
 }
 
-TEST_CASE("an abort wakes those who sleep, on whomever") {
+TEST_CASE("an abort wakes every sleeping rank, whichever rank it waits on") {
   constexpr int ranks = 6;
   ControlPage page = ControlPage::anonymous(ranks);
   for (std::uint32_t epoch = 1; epoch <= 100; ++epoch) {
@@ -326,7 +326,7 @@ TEST_CASE("an agreement gives every rank all ballots, round after round") {
   CHECK(failures == nothing_from(ranks));
 }
 
-TEST_CASE("an agreement is not ended by an abort, but by doom and by its deadline, which names who is missing") {
+TEST_CASE("doom or its deadline ends an agreement, an abort does not, and the deadline names the missing ranks") {
   ControlPage page = ControlPage::anonymous(3);
   page.raise_abort(1, {0, AbortReason::failed, ""});
   enter_barrier(page, 1);
@@ -386,7 +386,7 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
   }
 }
 
-TEST_CASE("when all wait, in calls or in an agreement, the circle is told") {
+TEST_CASE("when all ranks wait, in calls or in an agreement, the control page reports the circle of waits") {
   ControlPage page = ControlPage::anonymous(3);
   const auto enter = [&](int rank) {
     enter_barrier(page, rank);

@@ -127,7 +127,7 @@ TEST_CASE("who waits for whom follows from the records of all ranks") {
   CHECK(missing_of(records, 2) == std::vector{-1});  // released with it, and still inside: it waits for no rank
 }
 
-TEST_CASE("in a call of several meetings, those wait that have come to more of them") {
+TEST_CASE("in a call of several meetings, ranks that have come to more meetings wait") {
   ControlPage page = three_in_a_case();
   for (int rank = 0; rank < 3; ++rank) come(page, rank, world, 7);
   CHECK(missing_of(page.flight_records(), 1).empty());
@@ -137,7 +137,7 @@ TEST_CASE("in a call of several meetings, those wait that have come to more of t
   CHECK(missing_of(page.flight_records(), 1).empty());
 }
 
-TEST_CASE("at the end of a case, those are missing that are still in it") {
+TEST_CASE("at the end of a case, ranks that are still in it are missing") {
   ControlPage page = three_in_a_case();
   for (const int rank : {0, 2}) {
     page.flight(rank).enter(What::body_ended, 4, at(5));

@@ -46,7 +46,7 @@ TEST_CASE("text is cut between characters") {
   CHECK(beginning_within(std::string(9, '\x80'), 8) == std::string(8, '\x80'));
 }
 
-TEST_CASE("whether text is UTF-8 a writer of JSON would say as well") {
+TEST_CASE("is_utf8 agrees with the JSON library") {
   const auto is_taken = [](const std::string& text) {
     CAPTURE(text);
     CHECK(is_utf8(text) == json_takes(text));
@@ -62,7 +62,7 @@ TEST_CASE("whether text is UTF-8 a writer of JSON would say as well") {
     CHECK_FALSE(is_taken(text));
 }
 
-TEST_CASE("what a subject says of itself shows as what it is, and its name is one that can be asked for") {
+TEST_CASE("a subject's texts print safely, and its name can be given on the command line") {
   for (const std::string name :
        {"my_engine", "FSDP 2", "m\u00fchle", "\u7d0d\u8c46", "reference2", "pytorch_nightly", "2.15.0"}) {
     CAPTURE(name);
@@ -91,14 +91,14 @@ TEST_CASE("what a subject says of itself shows as what it is, and its name is on
   CHECK(objection_to_subject_name("pytorch", "pytorch").empty());
 }
 
-TEST_CASE("text that is no UTF-8 is mended in JSON, on a line and in a document") {
+TEST_CASE("JSON output replaces bytes that are not UTF-8, on a line and in a document") {
   const ordered_json json{{"a", "b\xff"}};
   CHECK(dump_line(json) == "{\"a\":\"b\uFFFD\"}");
   CHECK(dump_document(json) == "{\n  \"a\": \"b\uFFFD\"\n}");
   CHECK(dump_document(json, 1) == "{\n \"a\": \"b\uFFFD\"\n}");
 }
 
-TEST_CASE("what ranks say to each other is cut between characters") {
+TEST_CASE("texts between ranks are cut between characters") {
   // An odd number of bytes before two-byte characters, and an even one: one of the two meets every limit in the middle
   // of a character.
   for (const std::string start : {"", "x"}) {

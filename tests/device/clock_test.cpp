@@ -195,7 +195,7 @@ TEST_CASE("rule 4: a group's collectives run one at a time, on whatever streams 
   CHECK(last(device) == Times{20, 30});
 }
 
-TEST_CASE("rule 4: another group has a resource of its own") {
+TEST_CASE("rule 4: each group has its own resource") {
   SimDevice device(gathers_of(10), 0);
   FakeGroup group, other_group;
   const auto communicator = device.communicator(group);
@@ -311,7 +311,7 @@ TEST_CASE("serial: the same calls, all on the compute stream, in the clock and i
   }
 }
 
-TEST_CASE("streams and events of nobody are refused by name") {
+TEST_CASE("the device refuses unknown streams and events by name") {
   SimDevice device({}, 3);
   const Stream stranger{7, StreamRole::other};
   CHECK_THROWS_MATCHES(run(device, stranger, 1), std::invalid_argument,

@@ -105,7 +105,7 @@ TEST_CASE("a fabric that loses ready times is found out") {
                   std::logic_error);
 }
 
-TEST_CASE("what does not fit the kind is refused before anybody is asked") {
+TEST_CASE("a collective with the wrong sizes is refused before any rank is asked") {
   using Kind = CollectiveKind;
   struct Refused {
     Collective collective;
@@ -211,7 +211,7 @@ TEST_CASE("a coalesced call costs its kind once and the bytes of all, and is one
   CHECK(device.host_clock() == 10);
 }
 
-TEST_CASE("a coalesced call is refused before anybody is asked, if it cannot be one call") {
+TEST_CASE("a coalesced call is refused before any rank is asked, if it cannot be one call") {
   const Tensor whole = host(8);
   const auto sum = [](const Tensor& in, const Tensor& out) {
     return Collective{.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = in, .out = out, .tag = "bucket 1"};

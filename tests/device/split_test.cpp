@@ -38,7 +38,7 @@ TEST_CASE("a communicator splits by color, and a negative color joins none") {
   CHECK(members == std::vector<std::vector<int>>{{2, 0}, {1}, {2, 0}, {}});
 }
 
-TEST_CASE("collectives of a part are its own, and have a resource of their own") {
+TEST_CASE("a part of a group runs its own collectives, and has its own resource") {
   CostModel costs;
   costs.collectives[CollectiveKind::all_reduce] = {.fixed = 10};
   const auto seen = on_ranks(4, [&](Group& world) {

@@ -70,7 +70,7 @@ TEST_CASE("memory is aligned, poisoned, and numbered from one without repetition
   CHECK(device.allocate(Device::compute, 0, MemoryClass::shard, "nothing")->bytes() == 0);
 }
 
-TEST_CASE("released memory shows in the values of whoever reads it still") {
+TEST_CASE("a read of released memory gives NaN") {
   SimDevice device({}, 0);
   const Tensor tensor = device.empty(Device::compute, DType::f32, {2}, MemoryClass::gathered, "stale");
   cpu_kernels().fill(nullptr, tensor, 3.0);
@@ -109,7 +109,7 @@ TEST_CASE("storage that is dropped is released on the stream that it was allocat
   CHECK(device.trace().facts.size() == facts);
 }
 
-TEST_CASE("a release of the wrong thing is told by name") {
+TEST_CASE("the device refuses a wrong release and names the buffer") {
   SimDevice device({}, 2), other({}, 2);
   const auto storage = device.allocate(Device::compute, 8, MemoryClass::gathered, "layers.1");
   device.release(Device::compute, storage);
@@ -121,7 +121,7 @@ TEST_CASE("a release of the wrong thing is told by name") {
   CHECK_THROWS_AS(device.release(Device::compute, nullptr), std::invalid_argument);
 }
 
-TEST_CASE("adopted memory is the subject's: counted and told of like any other, and never written to nor freed") {
+TEST_CASE("adopted memory is the subject's: the device counts and records it, and never writes to nor frees it") {
   SimDevice device({}, 0);
   alignas(8) std::array<float, 4> mine{1, 2, 3, 4};
   const auto bytes = std::as_writable_bytes(std::span(mine));
@@ -191,7 +191,7 @@ TEST_CASE("memory that some dtype could not lie in, or that has no end, is not a
   CHECK_NOTHROW(adopt(mine.data() + 1, 0));
 }
 
-TEST_CASE("what a buffer turned out to hold is told as if it had been said at once") {
+TEST_CASE("a buffer described late is recorded as if the allocation had described it") {
   SimDevice device({}, 0);
   const auto storage = device.allocate(Device::compute, 8, MemoryClass::other, "unknown");
   device.submit(Device::compute, {.kind = WorkKind::other, .label = "in between"});
@@ -246,7 +246,7 @@ TEST_CASE("a taken trace is whole, and the next one starts empty") {
   CHECK(device.trace().rank == 5);
 }
 
-TEST_CASE("what the host touches is recorded and races where it does not wait") {
+TEST_CASE("host accesses are recorded and race where the host does not wait") {
   SimDevice device({}, 0);
   const Tensor loss = device.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
   device.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .reads = {}, .writes = {loss}, .run = {}});

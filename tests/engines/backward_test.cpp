@@ -70,7 +70,7 @@ TEST_CASE("a weight is reduced once, when all its uses have come") {
         std::vector<std::string>{"gather a", "gather a", "scatter a"});
 }
 
-TEST_CASE("a group that a backward does not come to is dealt again after it, every time") {
+TEST_CASE("a group that a backward does not reach is resharded after it, every time") {
   scenario::Module frozen = linear_module("frozen", 4, 4);
   frozen.frozen = true;
   const scenario::Run run =
@@ -164,7 +164,7 @@ TEST_CASE(
   CHECK(is_kept({ahead, step, forward}));
 }
 
-TEST_CASE("of no gradients no norm is taken") {
+TEST_CASE("clipping without gradients makes no all-reduce") {
   const Action clip{.kind = ActionKind::clip_grad_norm, .max_norm = 1};
   CHECK(collectives(played({linear_module("a", 4, 4)}, {"a"}, {forward, clip})) ==
         std::vector<std::string>{"gather a"});
@@ -173,7 +173,7 @@ TEST_CASE("of no gradients no norm is taken") {
 
 // PyTorch does the same, as `shardproof play` shows: a group finishes with the last of its modules, or else with the
 // root.
-TEST_CASE("a group that is not through before the root is gathered when a backward begins") {
+TEST_CASE("a group that is unfinished before the root is gathered when a backward begins") {
   const auto gathered_last = [](std::vector<scenario::Module> layers, std::string partner_of_a = "b") {
     const scenario::Plan plan = plan_of(
         {{.modules = {"c"}}, {.modules = {"a", std::move(partner_of_a)}}, {.modules = {"d"}}, {.modules = {""}}});
@@ -198,7 +198,7 @@ TEST_CASE("a group that is not through before the root is gathered when a backwa
 }
 
 // PyTorch's engine waits for it all the same: what it waits for stays until a gather has.
-TEST_CASE("the gather behind larger parts that were dropped by hand waits for the forward that has made them") {
+TEST_CASE("the gather after a reshard by hand waits for the forward that made the larger parts") {
   const scenario::ReshardAfterForward to_pairs{.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   const scenario::Plan plan = plan_of({{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}});
   const Action drop{.kind = ActionKind::reshard, .module = "a"};

@@ -327,7 +327,7 @@ TEST_CASE("a pre hook that fails at a later gather says so before it communicate
   check_nothing_stays(outcomes);
 }
 
-TEST_CASE("a post hook that fails leaves nothing of its gather behind, be it the first or a later one") {
+TEST_CASE("a post hook that fails leaves no memory of its gather, be it the first or a later gather") {
   const std::string text = "parameter \"a.weight\": the post hook has failed: out of paper";
   Setup setup = with("a.weight", {.pre = {}, .post = failing_at<PostCall>(0)});
   for (const int world : {1, 2}) {
@@ -462,7 +462,7 @@ TEST_CASE("what hooks have gathered ahead for a module that does not run goes ba
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) CHECK(outcomes[rank].live == plain[rank].live);
 }
 
-TEST_CASE("replicas on a mesh that would contribute unlike tensors are told so on every rank") {
+TEST_CASE("every rank reports replicas on a mesh that would contribute unlike tensors") {
   Setup setup = with("a.weight", {.form = ExtensionForm::minimal,
                                   .pre =
                                       [](const PreCall& call) {
@@ -498,7 +498,7 @@ TEST_CASE("a rank keeps to the sizes that were agreed") {
   check_sound(outcomes, setup, 2);
 }
 
-TEST_CASE("a trainer whose backward has failed goes without leaving anything behind") {
+TEST_CASE("a trainer frees all its memory after a failed backward") {
   struct Row {
     const char* parameter;
     scenario::BackwardPrefetch prefetch;
@@ -526,7 +526,7 @@ TEST_CASE("a trainer whose backward has failed goes without leaving anything beh
   }
 }
 
-TEST_CASE("a trainer that goes with its gradients gives them back behind their reductions") {
+TEST_CASE("a trainer that ends with gradients releases them after their reductions") {
   Setup setup;
   setup.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const auto outcomes = train_on(4, setup, {forward, backward});

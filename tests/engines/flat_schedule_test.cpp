@@ -138,7 +138,7 @@ TEST_CASE("a forward gathers the next unit of the first iteration while a unit c
   check_issued(scenario, ActionKind::evaluate, in_turn, ahead);
 }
 
-TEST_CASE("a forward that fails leaves no order behind") {
+TEST_CASE("a failed forward leaves no order of gathers") {
   Scenario scenario =
       flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}),
                      layer("c", 4, 2)},
@@ -201,7 +201,7 @@ TEST_CASE("a step waits for gathers ahead of units that did not run") {
   check_sound(last_on_the_left({left, {1, {forward, backward, failing_in("way.right", on_way("right")), step}}}));
 }
 
-TEST_CASE("what is whole when the optimizer steps is gathered again") {
+TEST_CASE("parameters that are whole during an optimizer step are gathered again") {
   for (const ShardStrategy strategy :
        {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
     CAPTURE(to_string(strategy));
@@ -213,7 +213,7 @@ TEST_CASE("what is whole when the optimizer steps is gathered again") {
   }
 }
 
-TEST_CASE("parts that are cast for a gather are cast on a stream of their own") {
+TEST_CASE("a dedicated stream casts parts for a gather") {
   Scenario scenario = three_units();
   scenario.plan.mixed_precision.param = DType::bf16;
   for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::no_shard}) {

@@ -33,7 +33,7 @@ bool is_rounded_once(const Staged& staged) {
 
 }  // namespace
 
-TEST_CASE("what is generated is played, soundly, and captures what any arithmetic comes to") {
+TEST_CASE("generated scenarios play soundly, and their captures agree with any arithmetic") {
   const Palette everything = full_palette("fully_shard");
   // More of them by the environment: SHARDPROOF_SEEDS=100000.
   const char* const asked = std::getenv("SHARDPROOF_SEEDS");

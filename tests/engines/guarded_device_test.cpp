@@ -23,7 +23,7 @@ std::vector<std::string> found(Use use) {
 
 }  // namespace
 
-TEST_CASE("who stays within his buffer is not found") {
+TEST_CASE("the guarded device reports no access within a buffer") {
   const auto fill = [](Device&, const std::shared_ptr<Storage>& storage) {
     std::memset(storage->data(), 0, storage->bytes());
   };

@@ -353,7 +353,7 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
   });
 }
 
-TEST_CASE("shards are dealt as PyTorch deals them, and a rank of padding alone holds none") {
+TEST_CASE("shards are the shards of PyTorch, and a rank with only padding has no shard") {
   std::size_t compared = 0, empty = 0;
   // The last stack has more elements than all others together, and no number of rows at which PyTorch was asked that
   // they lack.

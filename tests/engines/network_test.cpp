@@ -135,7 +135,7 @@ TEST_CASE("a module fails once its hook has run, and nothing after it runs") {
   CHECK(worked(watched.device.trace(), WorkKind::forward) == Names{"0"});
 }
 
-TEST_CASE("what a kernel objects to says which module's work it is") {
+TEST_CASE("an error of a kernel names the module whose work failed") {
   Watched watched(model_of({module_of(ModuleKind::sequential, "inner", {linear_module("wide", 5, 3)})}));
   CHECK_THROWS_MATCHES(watched.forward({}), std::invalid_argument,
                        Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("forward \"inner.wide\": ")));

@@ -5,7 +5,7 @@
 
 using namespace shardproof::engines;
 
-TEST_CASE("rows are dealt in ceil-sized chunks, and late ranks may get none") {
+TEST_CASE("rows are sharded in ceil-sized chunks, and late ranks may get none") {
   // 5 rows over 4 ranks: 2, 2, 1, 0. Source: torch.chunk, as fully_shard uses it.
   CHECK(row_shard(5, 4, 0).count == 2);
   CHECK(row_shard(5, 4, 1).count == 2);
@@ -35,7 +35,7 @@ TEST_CASE("every row has exactly one owner, in rank order, at any size") {
   }
 }
 
-TEST_CASE("rows are dealt as PyTorch deals them, at every world and size that it was asked for") {
+TEST_CASE("rows are sharded as in PyTorch, at every recorded world and size") {
   const auto recorded = shardproof::oracles::golden::chunks();
   REQUIRE(recorded.size() > 100);
   for (const auto& [world, rows, shards, padded_rows] : recorded) {

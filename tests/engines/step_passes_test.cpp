@@ -68,7 +68,7 @@ TEST_CASE("coalescing makes one all-reduce of several operands, with a wait for 
   CHECK(graph.nodes[7].group == std::vector{0, 1});
 }
 
-TEST_CASE("what a bucket gives is split before its first use") {
+TEST_CASE("the output of a bucket is split before its first use") {
   CHECK(in_words(bucket_by_concatenation(three(true), limits)) ==
         Words{"backward a:  -> own a", "divide a: own a -> divided a", "all_reduce bucket 0: divided a -> reduced a",
               "wait bucket 0: reduced a -> mean a", "backward b:  -> own b", "backward c:  -> own c",

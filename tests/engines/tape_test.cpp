@@ -94,7 +94,7 @@ TEST_CASE(
   CHECK(learnt.gradient == 21);
 }
 
-TEST_CASE("an operation whose output nobody used is skipped") {
+TEST_CASE("backward skips an operation whose output is unused") {
   SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
@@ -106,7 +106,7 @@ TEST_CASE("an operation whose output nobody used is skipped") {
   CHECK(learnt.gradient == 2);
 }
 
-TEST_CASE("what needs no gradient and trains nothing is a constant, and is not recorded") {
+TEST_CASE("an operation that needs no gradient and trains nothing is a constant, and is not recorded") {
   SimDevice device({}, 0);
   Tape tape(device);
   Parameter frozen{.trainable = false}, trainable;

@@ -581,7 +581,7 @@ TEST_CASE("a sum over parts that does not wait, or is not waited for, is a race"
   }
 }
 
-TEST_CASE("what a divided module needs, the module before it has to give") {
+TEST_CASE("the module before a divided module must give the input that it needs") {
   using engines::check_divided_modules;
   const auto refusal = [](std::vector<Module> children, const engines::TensorParallelModules& divided) -> std::string {
     Model model;

@@ -215,7 +215,7 @@ TEST_CASE("collectives equal a serial fold, ranks as processes") {
   CHECK(run_processes(size, everything) == all_well(size));
 }
 
-TEST_CASE("what does not fit into a slot goes in pieces") {
+TEST_CASE("a call that does not fit into a slot is split into pieces") {
   const int size = GENERATE(2, 5);
   const Body large = [](Side& side) {
     Checks<float>(*side.world, 12).all_kinds(large_bytes / sizeof(float));

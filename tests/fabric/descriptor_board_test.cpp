@@ -77,7 +77,7 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
   });
 }
 
-TEST_CASE("who has waited for long is told of ranks that differ though another has not come") {
+TEST_CASE("a rank that has waited for long reports ranks that differ though another rank is missing") {
   on_boards(3, [](Side& side, DescriptorBoard& board) {
     if (side.rank > 0) board.post(asked(8, side.rank == 1 ? CollectiveKind::all_gather : CollectiveKind::broadcast));
     side.world->barrier("two have posted");

@@ -70,7 +70,7 @@ TEST_CASE("the factor is rounded to a short type once, not by way of float") {
                                                     1 + 0x1p-8 + 0x1p-40)) == 1 + 0x1p-7F);
 }
 
-TEST_CASE("a NaN is the maximum and the minimum, whoever has it") {
+TEST_CASE("a NaN on any rank is the maximum and the minimum") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) {
     CHECK(std::isnan(fold_of<float>(op, {1.F, nan, 2.F})));

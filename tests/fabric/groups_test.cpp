@@ -105,7 +105,7 @@ TEST_CASE("a group that makes a call is known by its name, however many others w
   CHECK(run_threads(2, many) == all_well(2));
 }
 
-TEST_CASE("random subsets call in orders of their own") {
+TEST_CASE("random subgroups make calls in their own orders") {
   const std::uint64_t seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);
   const int size = GENERATE(3, 6);
@@ -126,7 +126,7 @@ TEST_CASE("random subsets call in orders of their own") {
   CHECK(run_processes(size, random) == all_well(size));
 }
 
-TEST_CASE("groups leave no files behind, and one that cannot be made is the same error for all") {
+TEST_CASE("groups leave no files, and every rank reports the same error for a group that cannot be made") {
   const Body files = [](Side& side) {
     const auto part = side.world->split(0, 0, "part");
     side.world->barrier();

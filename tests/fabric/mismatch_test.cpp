@@ -133,7 +133,7 @@ TEST_CASE("the first two that differ are named, by their ranks in the world") {
   CHECK(run_threads(6, parts) == all_well(6));
 }
 
-TEST_CASE("senders and receivers must have each other in mind") {
+TEST_CASE("a send must name its receiver and a receive its sender") {
   const Body pairs = [](Side& side) {
     const auto text_of = [&](int to, int from) {
       return thrown_by<Mismatch>([&] { side.world->send_recv(iota(0, 4), to, from, "ring"); });

@@ -118,7 +118,7 @@ const std::vector<Asked> all{
 
 }  // namespace
 
-TEST_CASE("what a group cannot run is told by one rule") {
+TEST_CASE("a single rule decides which calls a group refuses") {
   const Asked asked = GENERATE(from_range(all));
   std::vector<std::byte> memory(64);
   const auto at = [&](Place place) { return std::span(memory).subspan(place.begin, place.bytes); };

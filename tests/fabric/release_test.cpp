@@ -111,7 +111,7 @@ TEST_CASE("a doomed world releases everybody for good") {
   CHECK(on_both(3, doomed) == all_well(6));
 }
 
-TEST_CASE("whoever does not come is named, with what it did last") {
+TEST_CASE("the deadline names the missing rank and its last call") {
   const Body late = [](Side& side) {
     if (side.rank == 2) {  // before the others wait, which give up soon
       side.control.flight(2).join_group(7, "another", std::array{2});
@@ -139,7 +139,7 @@ TEST_CASE("whoever does not come is named, with what it did last") {
   CHECK(run_threads(3, late, {.timeout = std::chrono::milliseconds(30)}) == all_well(3));
 }
 
-TEST_CASE("a circle of waits is told at once, on every rank that waits, in the same words") {
+TEST_CASE("every waiting rank reports a circle of waits at once, in the same words") {
   const Body circle = [](Side& side) {
     const auto left = side.world->split(side.rank < 2 ? 0 : -1, 0, "left");
     const auto right = side.world->split(side.rank > 0 ? 0 : -1, 0, "right");

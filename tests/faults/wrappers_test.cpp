@@ -51,7 +51,7 @@ TEST_CASE("an empty alteration leaves no trace") {
         play_alone(drop_waits(std::make_unique<engines::Reference>(), [](const Wait&) { return false; })).facts);
 }
 
-TEST_CASE("a wrapped device is told all that the device is told") {
+TEST_CASE("a wrapper passes every call on to the wrapped device") {
   SimDevice device({}, 0);
   DeviceWrapper wrapper(device);
   const Tensor loss = wrapper.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
@@ -174,7 +174,7 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
   CHECK(received == plan);
 }
 
-TEST_CASE("what alters the world's collectives alters those of every group split off it") {
+TEST_CASE("an alteration of the world's collectives also alters those of every group split off it") {
   struct Counting final : CommunicatorWrapper {
     Counting(Communicator& inner, int& calls) : CommunicatorWrapper(inner), calls_(calls) {}
     void run(Stream stream, const Collective& collective) override {

@@ -31,7 +31,7 @@ pid_t number_behind(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("lines of logs are told once, whole, behind their rank, and what has no end is told at the end") {
+TEST_CASE("a log tail shows each line once, whole, with its rank, and the unfinished last line at the end") {
   TemporaryDirectory directory;
   const WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());
@@ -58,7 +58,7 @@ TEST_CASE("lines of logs are told once, whole, behind their rank, and what has n
                                                               ", rank 1] the last\n");
 }
 
-TEST_CASE("a pipe in the place of a log is not waited for, and what was read before is told") {
+TEST_CASE("a log tail does not wait for a pipe in place of a log, and shows what it read") {
   TemporaryDirectory directory;
   const WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());

@@ -87,7 +87,7 @@ TEST_CASE("tags and brackets in ids reach the filter as they are") {
   CHECK(verdicts(directory / "id").size() == 1);
 }
 
-TEST_CASE("sizes that cannot be are refused, with the sizes that can") {
+TEST_CASE("impossible world sizes are refused, with the possible sizes") {
   CHECK_THAT(refused({"--ranks", "0"}), ContainsSubstring("a world has 1 to 1024 ranks"));
   CHECK_THAT(refused({"--ranks", "-1"}), ContainsSubstring("a world has 1 to 1024 ranks"));
   CHECK_THAT(refused({"--ranks", "10000"}), ContainsSubstring("a world has 1 to 1024 ranks"));
@@ -108,13 +108,13 @@ TEST_CASE("sizes are given together or one by one, before or after filters") {
   CHECK(verdicts(directory / "b").size() == 2);
 }
 
-TEST_CASE("a part that is none or empty is refused") {
+TEST_CASE("an invalid or empty shard is refused") {
   CHECK_THAT(refused({"--shard", "3/2"}), ContainsSubstring("expected i/n"));
   CHECK_THAT(refused({"--shard", "x"}), ContainsSubstring("expected i/n"));
   CHECK_THAT(refused({"good/stays", "--shard", "2/2"}), ContainsSubstring("is empty"));
 }
 
-TEST_CASE("workers that are none are told apart") {
+TEST_CASE("the launcher gives a different error for each kind of file that is not a worker") {
   CHECK_THAT(refused_worker("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/cat"), ContainsSubstring("is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/sleep"), ContainsSubstring("is not a shardproof worker"));
@@ -150,7 +150,7 @@ TEST_CASE("output that cannot be written is refused before a rank starts") {
   CHECK_THAT(said.err, ContainsSubstring("output unusable"));
 }
 
-TEST_CASE("a path that ranks cannot be told is refused, other foreign text is mended") {
+TEST_CASE("the launcher refuses a path that is not UTF-8, and replaces bad bytes in other text") {
   TemporaryDirectory directory;
   const std::string worker = directory / "worker\xff";
   std::filesystem::create_symlink(trouble_program(), worker);
@@ -170,7 +170,7 @@ TEST_CASE("a path that ranks cannot be told is refused, other foreign text is me
   CHECK(call({"merge", latin}).end == code(0));
 }
 
-TEST_CASE("a disk that fills up under the ranks ends with 2, and what is known is still said") {
+TEST_CASE("a disk that fills up during a run ends with 2, and the known results are still reported") {
   const std::vector<std::string> wrapper{"/usr/bin/unshare", "--map-root-user", "--mount"};
   if (std::system("/usr/bin/unshare --map-root-user --mount true 2>/dev/null") != 0)
     SKIP("no mounts in a namespace of one's own here");
@@ -187,7 +187,7 @@ TEST_CASE("a disk that fills up under the ranks ends with 2, and what is known i
   CHECK_THAT(said.out, ContainsSubstring("3000 cases in 1 world:") && ContainsSubstring(" passed"));
 }
 
-TEST_CASE("a merge of what is no run is refused") {
+TEST_CASE("a merge refuses a directory that is not a run") {
   TemporaryDirectory directory;
   Said said = call({"merge", directory.path().string()});
   CHECK(said.end == code(2));
@@ -222,7 +222,7 @@ TEST_CASE("a rank stream that is corrupt or cut costs what it held, and is said"
   CHECK(call({"merge", out.string()}).end == code(0));
 }
 
-TEST_CASE("a diff of what is no report is refused") {
+TEST_CASE("a diff refuses a file that is not a report") {
   TemporaryDirectory directory;
   write_text(directory / "report.json", "{}");
   CHECK(call({"diff", "/nowhere", "/nowhere"}).end == code(2));
@@ -232,7 +232,7 @@ TEST_CASE("a diff of what is no report is refused") {
   CHECK(call({"diff", directory.path().string()}).end == code(2));
 }
 
-TEST_CASE("a pipe that nobody writes to holds up nobody") {
+TEST_CASE("a pipe without a writer blocks no command") {
   TemporaryDirectory directory;
   const std::string pipe = directory / "pipe", out = directory / "run";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
@@ -267,7 +267,7 @@ TEST_CASE("a pipe that nobody writes to holds up nobody") {
   CHECK(call({"merge", out}).end == code(0));
 }
 
-TEST_CASE("what is neither a file nor a pipe is not read, and is named whole") {
+TEST_CASE("a path that is neither a file nor a pipe is not read, and the error has the whole path") {
   CHECK_THAT(refused({"--waivers", "../"}),
              ContainsSubstring("--waivers: cannot read /") && ContainsSubstring("it is a directory"));
   CHECK(call({"stable", "/dev/zero"}).err == "shardproof: cannot read /dev/zero: it is neither a file nor a pipe\n");
@@ -276,7 +276,7 @@ TEST_CASE("what is neither a file nor a pipe is not read, and is named whole") {
              ContainsSubstring("cannot read /") && ContainsSubstring("/here/none.json: No such file or directory"));
 }
 
-TEST_CASE("a report may come through a pipe, from one who takes his time, and a signal ends the wait for it") {
+TEST_CASE("a report may come through a slow pipe, and a signal ends the wait for it") {
   TemporaryDirectory directory;
   const std::string out = directory / "run", pipe = directory / "pipe";
   REQUIRE(call({"run", "good/stays", "--worker", trouble_program().string(), "--out", out}).end == code(0));

@@ -22,12 +22,12 @@ PeerWait waits_for(int rank, Ranks missing) {
 
 }  // namespace
 
-TEST_CASE("who waits is not to blame, who does not come is") {
+TEST_CASE("a missing rank is to blame, a rank that waits for it is not") {
   CHECK(blamed({.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) ==
         Ranks{1});
 }
 
-TEST_CASE("who is to blame need not be overdue itself") {
+TEST_CASE("the rank to blame need not be overdue") {
   CHECK(blamed({.waits = {waits_for(0, {2}), waits_for(1, {2})},
                 .overdue = {0, 1},
                 .alive = {0, 1, 2},

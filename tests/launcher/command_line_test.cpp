@@ -40,7 +40,7 @@ TEST_CASE("a command that does not exist is answered with those that do") {
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
 
-TEST_CASE("what a command lacks or has too much of is said in its own words") {
+TEST_CASE("an error for missing or extra arguments shows the command's own usage") {
   CHECK(complaint({"diff", "a"}) == "diff needs both arguments: shardproof diff BEFORE AFTER\n");
   CHECK(complaint({"diff"}) == "diff needs both arguments: shardproof diff BEFORE AFTER\n");
   CHECK(complaint({"diff", "a", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
@@ -93,7 +93,7 @@ TEST_CASE("values are refused before a worker is asked") {
         "--max-skips many: a whole number from 0 to 18446744073709551615\n");
 }
 
-TEST_CASE("an empty value is no value that was left out") {
+TEST_CASE("an empty option value is refused and is not a missing option") {
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
       {{"run", "--rerun-failed", ""}, "REPORT"}, {{"run", "--waivers", ""}, "FILE"},
       {{"run", "--fault", ""}, "NAME"},          {{"run", "--worker", ""}, "PROGRAM"},

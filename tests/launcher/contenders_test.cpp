@@ -16,7 +16,7 @@ using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("two subjects are told apart by a comma, and a fault from its subject by the last plus") {
+TEST_CASE("a comma separates two subjects, and the last plus separates a fault from its subject") {
   using Two = std::array<NamedSubject, 2>;
   CHECK(two_subjects("reference,pytorch") == Two{{{"reference", ""}, {"pytorch", ""}}});
   CHECK(two_subjects("reference,reference+late_gather") == Two{{{"reference", ""}, {"reference", "late_gather"}}});
@@ -26,7 +26,7 @@ TEST_CASE("two subjects are told apart by a comma, and a fault from its subject 
   CHECK_FALSE(names_two("a+b"));
 }
 
-TEST_CASE("a comma in the path of a file that is there is none between two subjects") {
+TEST_CASE("a comma in the path of an existing file does not separate two subjects") {
   using Two = std::array<NamedSubject, 2>;
   const TemporaryDirectory directory;
   const std::string one = directory / "a,b.so", other = directory / "c,d,e.so";
@@ -43,7 +43,7 @@ TEST_CASE("a comma in the path of a file that is there is none between two subje
              ContainsSubstring("two subjects are given as A,B"));
 }
 
-TEST_CASE("what does not name two subjects is refused with what would") {
+TEST_CASE("an argument that does not name two subjects is refused with the right form") {
   for (const std::string asked : {"a,", ",b", ",", "a,b,c", "a", ""}) {
     CAPTURE(asked);
     CHECK_THAT(refusal([&] { two_subjects(asked); }), ContainsSubstring("two subjects are given as A,B"));
@@ -63,7 +63,7 @@ TEST_CASE(
   CHECK(place_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
 }
 
-TEST_CASE("of ranks that have not all left a whole result there is none") {
+TEST_CASE("a play has no result when any rank's result is missing or incomplete") {
   const TemporaryDirectory directory;
   const WorldDirectory world{directory / "world"};
   const std::string id = "play/scenario[W=2]";

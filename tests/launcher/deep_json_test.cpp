@@ -36,7 +36,7 @@ TEST_CASE("depth has a limit, breadth has none") {
         1);  // text is not nested
 }
 
-TEST_CASE("a report that is too deep is none") {
+TEST_CASE("a report that is nested too deeply is refused") {
   TemporaryDirectory directory;
   const std::string run = (directory / "run").string();
   REQUIRE(call({"run", "good/alone", "--worker", trouble_program().string(), "--out", run}).end == code(0));
@@ -67,7 +67,7 @@ TEST_CASE("a run directory with a document that is too deep is evidence that can
   CHECK(call({"merge", run.string()}).end == code(0));
 }
 
-TEST_CASE("a worker whose answer is too deep is none of ours") {
+TEST_CASE("a worker whose answer is nested too deeply is refused") {
   TemporaryDirectory directory;
   const auto worker = directory / "worker";
   write_text(directory / "answer", with_deep_field("{\"protocol\": 1}"));

@@ -195,7 +195,7 @@ TEST_CASE("a rank that crashes or hangs in a waived case does not fail the run; 
   CHECK(run_trouble(directory / "other", {"good/stays", "bad/exits[W=2,code=2]", "--waivers", file}).end == code(4));
 }
 
-TEST_CASE("a run goes on behind a waived crash, and ends as if there had been none") {
+TEST_CASE("a run goes on after a waived crash, and ends as if no rank had crashed") {
   TemporaryDirectory directory;
   const std::string file =
       waivers(directory / "waivers.json", {waiver("bad/killed", "crashed"), waiver("bad/segfault", "crashed")});
@@ -245,7 +245,7 @@ TEST_CASE("a waiver that is over, wrong or without use is a finding") {
       code(0));
 }
 
-TEST_CASE("a file that is none is refused before anything runs, by file, waiver and field") {
+TEST_CASE("an invalid waiver file is refused before anything runs, by file, waiver and field") {
   TemporaryDirectory directory;
   const std::string file = waivers(directory / "waivers.json", {waiver("a", "failed"), waiver("b", "skipped")});
   const Said said = run_trouble(directory / "run", {"--waivers", file});

@@ -44,7 +44,7 @@ Finding ailment(Spoil spoil) {
 
 }  // namespace
 
-TEST_CASE("a healthy machine has nothing to mend") {
+TEST_CASE("the doctor finds nothing to repair on a healthy machine") {
   for (const Finding& finding : diagnose(healthy())) {
     INFO(finding.what);
     CHECK(finding.weight == Weight::fine);
@@ -52,7 +52,7 @@ TEST_CASE("a healthy machine has nothing to mend") {
   }
 }
 
-TEST_CASE("every ailment is told with what comes of it and how to mend it") {
+TEST_CASE("the doctor reports each problem with its consequence and its repair") {
   const auto check = [](Weight weight, const char* what, const char* mend, auto spoil) {
     const Finding finding = ailment(spoil);
     CHECK(finding.weight == weight);
@@ -86,7 +86,7 @@ TEST_CASE("every ailment is told with what comes of it and how to mend it") {
   });
 }
 
-TEST_CASE("that a machine has no GPU is a note, unless a run is to have one") {
+TEST_CASE("a missing GPU is a note, unless a run needs one") {
   MachineState machine = healthy();
   machine.gpu_listing.emplace().why_none = "there is no NVIDIA driver here";
   const auto found = [&] {

@@ -9,7 +9,7 @@ using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
-TEST_CASE("explain says of a kept run, world or evidence folder what the run has said") {
+TEST_CASE("explain repeats the run's explanation for a kept run, world or evidence folder") {
   TemporaryDirectory directory;
   for (const char* name : {"bad/segfault[W=2]", "bad/exits[W=2,code=0]", "bad/hangs[W=2]"}) {
     const auto run = directory / std::string(name).substr(4);
@@ -30,7 +30,7 @@ TEST_CASE("explain says of a kept run, world or evidence folder what the run has
   }
 }
 
-TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses what is no run") {
+TEST_CASE("explain prints no explanation of worlds that ended in order, and refuses a directory that is not a run") {
   TemporaryDirectory directory;
   const auto run = directory / "run";
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", run.string()});
@@ -48,7 +48,7 @@ TEST_CASE("explain has nothing to say of worlds that ended in order, and refuses
   CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring("taken_ns"));
 }
 
-TEST_CASE("explain tells of the worlds that it can read, and names at last what it cannot") {
+TEST_CASE("explain reports the worlds that it can read, and then names the files that it cannot") {
   TemporaryDirectory directory;
   const auto run = directory / "run";
   call({"run", "bad/killed", "bad/segfault", "--worker", trouble_program().string(), "--out", run.string()});

@@ -36,7 +36,7 @@ Said explore_three(const TemporaryDirectory& directory, const std::string& first
 
 }  // namespace
 
-TEST_CASE("a difference that does not show again is told as such") {
+TEST_CASE("explore reports a difference that it could not reproduce") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
   const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--ranks",
@@ -75,7 +75,7 @@ TEST_CASE("a difference that cannot be made smaller, since the worker does not d
   CHECK(std::filesystem::exists(directory / "out" / "differences" / "1" / "scenario.json"));
 }
 
-TEST_CASE("a worker that makes no scenarios is told with what it made instead") {
+TEST_CASE("explore reports what a worker made instead of scenarios") {
   const TemporaryDirectory directory;
   const auto [answer, told] = GENERATE(table<std::string, std::string>(
       {{"echo '{\"seed\": 1}'", "--make-scenario, its answer is malformed: scenario"},
@@ -97,7 +97,7 @@ TEST_CASE(
                            ContainsSubstring("an exception that is no std::exception)"));
 }
 
-TEST_CASE("two that refuse everything agree on everything") {
+TEST_CASE("two subjects that refuse everything agree on everything") {
   const TemporaryDirectory directory;
   const std::filesystem::path out = directory / "out";
   const Said said = call({"explore", "--worker", SHARDPROOF_FICKLE_PROGRAM, "--subject", "steady,fickle", "--rounds",
@@ -109,7 +109,7 @@ TEST_CASE("two that refuse everything agree on everything") {
   CHECK(explored(out).at("engine") == "fully_shard");
 }
 
-TEST_CASE("a subject that scenarios are not made for is not explored") {
+TEST_CASE("explore refuses subjects without an engine kind for which it draws scenarios") {
   const Said said = call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second"});
   CHECK(said.end == code(2));
   CHECK(said.err ==

@@ -20,7 +20,7 @@ Said faults(std::vector<std::string> arguments) {
 
 }  // namespace
 
-TEST_CASE("all cases judge all faults: one that none of them looks for lives") {
+TEST_CASE("all cases judge all faults: a fault that no case checks survives") {
   const Said said = faults({});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
@@ -53,7 +53,7 @@ TEST_CASE("a selection judges the faults that it has cases for") {
   CHECK(listed.at(0).at("by").at(0) == "seen/looks[W=1]");
 }
 
-TEST_CASE("of many faults that a selection does not judge a few are named, and all where that is asked for") {
+TEST_CASE("a selection names a few of the faults that it does not judge, and all on request") {
   const Setting many{.environment = {"MORE_FAULTS=1"}};
   const std::vector<std::string> arguments{"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "seen"};
   CHECK_THAT(call(arguments, many).out,
@@ -63,7 +63,7 @@ TEST_CASE("of many faults that a selection does not judge a few are named, and a
   CHECK_THAT(call(verbose, many).out, ContainsSubstring("unguarded_3, unguarded_4\n"));
 }
 
-TEST_CASE("failures under a fault are what it is for: none is shown, however long the run takes") {
+TEST_CASE("failures under a fault are expected: the launcher shows none, however long the run takes") {
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";
   // The first world with the fault takes longer than a short run, and another comes after it.
@@ -114,7 +114,7 @@ TEST_CASE("of selected cases, the list has the clauses that they check, and no o
   CHECK(listed({"plain"}) == "the selected cases check no clause\n");
 }
 
-TEST_CASE("whoever interrupts it keeps what was found until then") {
+TEST_CASE("an interrupt of a faults run keeps the results so far") {
   const TemporaryDirectory directory;
   const std::string worker = directory / "worker";
   // Ranks of worlds whose plan has this in it wait for their end.
@@ -145,7 +145,7 @@ TEST_CASE("whoever interrupts it keeps what was found until then") {
   CHECK(said.err == "shardproof: interrupted; tried until then: 0 of 3 faults\n");
 }
 
-TEST_CASE("a selection that judges no fault is nothing selected") {
+TEST_CASE("a selection that judges no fault is refused") {
   const Said said = faults({"plain"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("no selected case checks a clause that a fault breaks"));

@@ -91,7 +91,7 @@ TEST_CASE("isolated cases have a world each, and the same verdicts") {
   CHECK(verdicts(directory / "run") == verdicts(directory / "together"));
 }
 
-TEST_CASE("a pass after a failure is flaky, and a case that fails every time is none") {
+TEST_CASE("a case that passes after a failure is flaky, and a case that fails every time is not") {
   TemporaryDirectory directory;
   const auto counter = directory / "counter";
   const Setting setting{.environment = {"COUNTER=" + counter.string()}};
@@ -184,7 +184,7 @@ TEST_CASE("a merge knows which world answers for a case, and when a world has ot
   CHECK(report_of(directory / "run").at("summary").at("not_run") == 10);
 }
 
-TEST_CASE("a merge counts every case once, also when nobody knows any more what was planned") {
+TEST_CASE("a merge counts every case once, also when the plan of the run is lost") {
   TemporaryDirectory directory;
   run_trouble(directory / "run", {"bad/killed", "many"});
   const Verdicts seen = verdicts(directory / "run");

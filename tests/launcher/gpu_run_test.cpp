@@ -141,7 +141,7 @@ TEST_CASE("ranks share GPUs where that is asked for, and their world is unfit fo
   CHECK_THAT(said.out, ContainsSubstring("unfit for timing: 3 ranks share 1 GPU"));
 }
 
-TEST_CASE("a world says which of its GPUs hurt it, and the report what they have to do with each other") {
+TEST_CASE("a world reports which of its GPUs slow it, and the report shows how they are connected") {
   const TemporaryDirectory directory;
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"good/meets[W=2]", "--gpus", "7,1"});
   INFO(said.out << said.err);
@@ -171,7 +171,7 @@ TEST_CASE("without a GPU there is no run, and the reason is one line") {
   CHECK(none.err.find('\n') + 1 == none.err.size());
 }
 
-TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it begins, in one line") {
+TEST_CASE("a driver that crashes the search for GPUs ends the run before it begins, in one line") {
   const TemporaryDirectory directory;
   const auto worker = directory / "worker";
   write_text(worker, "#!/bin/sh\n[ \"$1\" = --list-gpus ] && kill -SEGV $$\nexec \"" + trouble_program().string() +
@@ -184,7 +184,7 @@ TEST_CASE("a driver that crashes whoever looks for GPUs ends the run before it b
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
 }
 
-TEST_CASE("what is said of GPUs is refused where ranks run on none") {
+TEST_CASE("GPU options are refused where ranks run without GPUs") {
   for (const char* option : {"--gpus=2", "--backend=x", "--share-gpus", "--times=cupti", "--times=events"}) {
     const Said said = call({"run", "--worker", "/nowhere", option});
     CHECK(said.end == code(2));
@@ -220,7 +220,7 @@ TEST_CASE("what failed on GPUs is run again on the same GPUs, unless the command
   CHECK(again("threads again", "threads", {}).at("worlds").at(0).at("fabric") == "thread");
 }
 
-TEST_CASE("what is said of GPUs beside a report of a run on them stands in for what that run was told") {
+TEST_CASE("GPU options of a rerun replace the GPU options of the reported run") {
   const TemporaryDirectory directory;
   CHECK(
       run_on_gpus(trouble_program(), directory / "run", {"bad/check", "--gpus=5,", "--share-gpus", "--times", "cupti"})
@@ -291,7 +291,7 @@ TEST_CASE("a failure on GPUs is reproduced on GPUs") {
                                                                SHARDPROOF_CPU_BACKEND + " --gpus 1 --share-gpus"));
 }
 
-TEST_CASE("a backend that is named and is none is a mistake in the command") {
+TEST_CASE("a wrong backend on the command line is a usage error") {
   for (const char* command : {"run", "doctor"}) {
     std::vector<std::string> words{command, "--worker", trouble_program().string()};
     if (words.front() == "run") words.insert(words.end(), {"--device", "cuda"});

@@ -128,7 +128,7 @@ TEST_CASE("GPUs that are chosen know of each other, and of none that ranks will 
   CHECK(two[1].peers[0].uuid == all[2].uuid);
 }
 
-TEST_CASE("a rank with a GPU of its own is told that one, and nothing of how to share it") {
+TEST_CASE("a rank that shares no GPU gets its own GPU in the environment, and no sharing settings") {
   const auto ranks = gpu_environment({"GPU-a0", "GPU-b0"}, 22809, "7", {});
   REQUIRE(ranks.size() == 2);
   CHECK(ranks[1] == Environment{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
@@ -150,7 +150,7 @@ TEST_CASE(
   CHECK_FALSE(fresh[1].contains("NCCL_HOSTID"));
 }
 
-TEST_CASE("what the user has set stays, but for who sees which GPU") {
+TEST_CASE("the user's environment stays, except the settings that assign GPUs to ranks") {
   const std::vector<std::string> users{"CUDA_MODULE_LOADING=LAZY", "NCCL_PROTO=LL", "CUDA_VISIBLE_DEVICES=0,1",
                                        "NCCL_HOSTID=mine"};
   const auto ranks = gpu_environment({"GPU-a0", "GPU-a0"}, 22809, "7", users);
@@ -188,7 +188,7 @@ TEST_CASE("worlds whose ranks share GPUs are unfit for timing, and the others ar
   CHECK(all.worlds[2].unfit_for_timing == "4 ranks share 2 GPUs");
 }
 
-TEST_CASE("a worker that does not say its GPUs is told in one line, with what it did instead") {
+TEST_CASE("the launcher reports a worker that does not list its GPUs in one line, with what it did instead") {
   CHECK_THAT(unknown_gpus("kill -SEGV $$"),
              ContainsSubstring("/some/backend.so") && ContainsSubstring("ended with signal 11 (SIGSEGV)"));
   CHECK_THAT(unknown_gpus("exec sleep 1000", std::chrono::milliseconds(50)),

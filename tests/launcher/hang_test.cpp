@@ -52,7 +52,7 @@ std::filesystem::path evidence(const std::filesystem::path& run) {
 
 }  // namespace
 
-TEST_CASE("a hang is told with its rank, wherever it is and however it answers to SIGTERM") {
+TEST_CASE("the launcher reports a hang with its rank, wherever it hangs and however it answers SIGTERM") {
   TemporaryDirectory directory;
   for (const char* name : {"spins", "ignores_sigterm", "exits_when_asked"}) {
     const auto run = directory / name;
@@ -80,7 +80,7 @@ TEST_CASE("a long run names a failure when its world ends, and shows it in full 
   CHECK(out.find("again: ", again + 1) == std::string::npos);
 }
 
-TEST_CASE("a rank that is stopped is told by the collective that it never entered, and is not let go on") {
+TEST_CASE("the launcher reports a stopped rank with the collective it never entered, and does not let it continue") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/stopped[W=2]");
   CHECK_THAT(hung.explanation,
@@ -90,7 +90,7 @@ TEST_CASE("a rank that is stopped is told by the collective that it never entere
   CHECK(hung.endings.at(1).at("how") == "overran");
 }
 
-TEST_CASE("a rank that hangs behind its last collective is told by those who wait at the end of the case") {
+TEST_CASE("ranks that wait at the end of the case reveal a rank that hangs after its last collective") {
   TemporaryDirectory directory;
   const Hung hung = hang(directory / "run", "hang/in_a_destructor[W=3]");
   CHECK_THAT(hung.explanation, StartsWith("rank 2 never reached the end of the case (ranks 0, 1 have waited for ") &&
@@ -130,7 +130,7 @@ TEST_CASE("a case has its own time, which the command line overrides") {
   CHECK(verdicts(directory / "less").at("hang/may_take_long[W=2]") == "hung");
 }
 
-TEST_CASE("a rank that does not end after its last case costs no result, and is told") {
+TEST_CASE("a rank that does not exit after its last case costs no result, and the launcher reports it") {
   TemporaryDirectory directory;
   WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
   const WorldLaunch launch{.worker = trouble_program(),
@@ -156,7 +156,7 @@ TEST_CASE("a rank that has left its process group is ended all the same") {
   CHECK_THAT(hung.said.out, !ContainsSubstring("is left behind"));
 }
 
-TEST_CASE("the stacks of every rank are kept where a tool for them is installed, and why not where none is") {
+TEST_CASE("the stacks of every rank are kept where a stack tool is installed, and else the reason why not") {
   std::string stacks = "took too long";
   for (int attempt = 0; attempt < 3 && stacks.find("took too long") != std::string::npos;
        ++attempt) {  // on a busy machine

@@ -127,7 +127,7 @@ TEST_CASE("a report does not show how many worlds ran side by side, nor does a m
   }
 }
 
-TEST_CASE("a world that hangs costs those beside it nothing") {
+TEST_CASE("a hung world costs no result of the worlds that run at the same time") {
   const TemporaryDirectory directory;
   const Said said =
       run_jobs(directory / "run", 3, {"bad/hangs", "hang/soon_told", "many", "--isolate", "--timeout", "1"});
@@ -163,7 +163,7 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
     CHECK(eventually([&] { return has_ended(rank); }));
 }
 
-TEST_CASE("what a world leaves behind is ended, and the ranks of others are not") {
+TEST_CASE("the launcher kills the processes that a world leaves, and not the ranks of other worlds") {
   const TemporaryDirectory directory;
   const Said said = run_jobs(directory / "run", 2, {"loud/leaves_a_daemon", "hang/takes_its_time", "--isolate"});
   INFO(said.out << said.err);
@@ -180,7 +180,7 @@ TEST_CASE("lines of ranks that are shown say of which world they are, where seve
   CHECK_THAT(said.out, ContainsSubstring("[world 0, rank 0] child ") && ContainsSubstring("[world 1, rank 0] child "));
 }
 
-TEST_CASE("nobody debugs several worlds at once") {
+TEST_CASE("the launcher refuses to debug several worlds at once") {
   const Said said = call({"run", "--worker", "/nowhere", "--jobs", "2", "--debug", "0"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("--debug with --jobs"));

@@ -53,7 +53,7 @@ TEST_CASE("a terminal shows what runs while it runs, and wipes it after") {
   CHECK(screen.rfind("0/1 cases") < screen.rfind("1 hung"));
 }
 
-TEST_CASE("colour is not forced on those who refuse it") {
+TEST_CASE("the terminal shows no colour where the user refuses it") {
   const std::string plain = on_a_terminal({"bad/check"}, {"TERM=xterm", "NO_COLOR=1"});
   CHECK_THAT(plain, !ContainsSubstring("\x1b[3") && !ContainsSubstring("\x1b[1"));
   const std::string dumb = on_a_terminal({"bad/check"}, {"TERM=dumb"});

@@ -19,7 +19,7 @@ using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("standard output that cannot be written is output that is unusable, whatever the command") {
+TEST_CASE("every command reports standard output that it cannot write as unusable output") {
   if (!std::filesystem::exists("/dev/full")) SKIP("no /dev/full here");
   TemporaryDirectory directory;
   const std::string worker = trouble_program().string(), run = (directory / "run").string();
@@ -42,7 +42,7 @@ TEST_CASE("standard output that cannot be written is output that is unusable, wh
   }
 }
 
-TEST_CASE("a reader that has had enough is no error") {
+TEST_CASE("a closed reader of the output is no error") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const FileDescriptor out(ends[1]);
@@ -61,7 +61,7 @@ TEST_CASE("a reader that has had enough is no error") {
   }
 }
 
-TEST_CASE("a reader that does not read holds up neither the run nor whoever wants to end it") {
+TEST_CASE("a stalled reader of the output delays neither the run nor its interruption") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -138,7 +138,7 @@ TEST_CASE("a worker that still lists its cases ends with its launcher") {
   }
 }
 
-TEST_CASE("a worker lists its cases for nobody once the launcher that asked has ended") {
+TEST_CASE("a worker does not list its cases once its launcher has ended") {
   const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Process ended = Process::spawn({.program = "/bin/true",
                                   .arguments = {},

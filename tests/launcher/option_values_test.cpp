@@ -26,7 +26,7 @@ TEST_CASE("numbers are decimal, whatever they begin with") {
   CHECK(whole_number("--seed", "18446744073709551615", 0, ~std::uint64_t{0}) == ~std::uint64_t{0});
 }
 
-TEST_CASE("what is no number in range is repeated, with the range") {
+TEST_CASE("an error for an invalid number repeats it, with the range") {
   for (const char* text : {"abc", "-1", "18446744073709551616", "0x10", "1.5", " 1", "1 ", "+1"})
     CHECK(refused_seed(text) == "--seed " + std::string(text) + ": a whole number from 0 to 18446744073709551615");
   CHECK(refused_seed("") == "--seed '': a whole number from 0 to 18446744073709551615");
@@ -72,7 +72,7 @@ TEST_CASE("names are given together or one by one") {
   }
 }
 
-TEST_CASE("a time is longer than nothing, and no mistake in the unit") {
+TEST_CASE("a time is at least a millisecond, and at most 1000000 seconds") {
   CHECK(timeout("60") == 60s);
   CHECK(timeout("0.25") == 250ms);
   CHECK(timeout("1e3") == 1000s);

@@ -31,7 +31,7 @@ TEST_CASE("a file is replaced whole or not at all") {
   CHECK_FALSE(std::filesystem::exists(directory / "busy.new"));
 }
 
-TEST_CASE("what is no plain file is written to, and a link leads where it did") {
+TEST_CASE("writing goes into a pipe or device in place, and a link leads where it did") {
   TemporaryDirectory directory;
   const std::string pipe = directory / "pipe", target = directory / "target", link = directory / "link";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -102,7 +102,7 @@ TEST_CASE("the commit is read from git's own files") {
   CHECK(git_commit(directory / "other") == two);
 }
 
-TEST_CASE("a file that is to be new is refused where something is, or no folder to hold it") {
+TEST_CASE("a new file is refused where its path exists, or its folder does not") {
   const TemporaryDirectory directory;
   require_new_file(directory / "new");
   CHECK_FALSE(std::filesystem::exists(directory / "new"));

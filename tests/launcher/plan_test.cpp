@@ -74,7 +74,7 @@ TEST_CASE("worlds are grouped by size, ascending, cases as listed") {
   CHECK(whole.worlds[0].subject == "right");
 }
 
-TEST_CASE("what the options say stands in every world") {
+TEST_CASE("the plan of every world has the options of the command") {
   PlanOptions options;
   options.subject = "wrong";
   options.subject_library = "/engines/mine.so";
@@ -162,7 +162,7 @@ TEST_CASE("filters and sizes select, and make a run partial") {
   CHECK(plan(listing(), with([](auto& o) { o.filters = {"[slow]"}; })).selected == 1);
 }
 
-TEST_CASE("a mistake is named together with what there is") {
+TEST_CASE("an error for a wrong selection lists what exists") {
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })),
              ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })),
@@ -223,7 +223,7 @@ std::vector<std::string> fabrics(const Plan& of) {
 
 }  // namespace
 
-TEST_CASE("cases that ask for threads have worlds of threads beside those of processes") {
+TEST_CASE("cases that ask for threads get worlds of threads next to worlds of processes") {
   const Plan mixed = plan(listing_with_threads(), with([](auto& o) { o.cores = 2; }));
   CHECK(fabrics(mixed) == std::vector<std::string>{"1 shm", "2 shm", "2 thread", "4 shm", "128 thread"});
   CHECK(mixed.worlds[1].cases == std::vector<std::string>{"ring/left[W=2]", "ring/right[W=2]", "tree/grow[W=2]"});

@@ -76,14 +76,14 @@ bool dies(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("exit codes are told as they are") {
+TEST_CASE("a process reports its exit code unchanged") {
   for (const int code : {0, 1, 3, 127, 255}) {
     Script script("exit " + std::to_string(code));
     CHECK(script.process().wait(in(20)) == Exit{.signalled = false, .code = code});
   }
 }
 
-TEST_CASE("signals are told as they are") {
+TEST_CASE("a process reports the signal that killed it") {
   for (const int number : {SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGHUP, SIGPIPE}) {
     Script script("kill -" + std::to_string(number) + " $$");
     CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = number});
@@ -113,7 +113,7 @@ TEST_CASE("a child that ignores SIGTERM is killed") {
   CHECK(script.process().wait(in(20)) == Exit{.signalled = true, .code = SIGKILL});
 }
 
-TEST_CASE("a handle that goes takes the group with it") {
+TEST_CASE("the destructor of a process handle kills the process group") {
   Script script("sleep 1000 & echo $!; wait");
   const pid_t grandchild = std::stoi(script.first_line());
   const pid_t child = script.process().pid();
@@ -123,20 +123,20 @@ TEST_CASE("a handle that goes takes the group with it") {
   CHECK(::waitpid(child, nullptr, WNOHANG) == -1);  // reaped: nobody's zombie
 }
 
-TEST_CASE("what a child leaves behind in its group ends with it") {
+TEST_CASE("the processes in a child's group end with the child") {
   Script script("sleep 1000 & echo $!; exit 0");
   const pid_t grandchild = std::stoi(script.first_line());
   CHECK(script.process().wait(in(20)) == Exit{});
   CHECK(dies(grandchild));
 }
 
-TEST_CASE("a child has a group of its own, and ours stays out of reach") {
+TEST_CASE("a child has its own process group, and cannot signal ours") {
   Script script("exec sleep 1000");
   CHECK(::getpgid(script.process().pid()) == script.process().pid());
   CHECK(::getpgid(0) != script.process().pid());
 }
 
-TEST_CASE("output of any length holds nobody up") {
+TEST_CASE("output of any length blocks no process") {
   Script script("head -c 3000000 /dev/zero >&2; echo done");
   CHECK(script.process().wait(in(60)) == Exit{});
   CHECK(script.err().size() == 3'000'000);
@@ -156,7 +156,7 @@ TEST_CASE("the environment is what was given and nothing else") {
   CHECK_THAT(script.out(), !ContainsSubstring("HOME="));
 }
 
-TEST_CASE("no descriptor of ours reaches a child, not even an inheritable one") {
+TEST_CASE("a child inherits no descriptor, not even an inheritable one") {
   const FileDescriptor inheritable(::open("/dev/null", O_RDONLY));
   REQUIRE(inheritable.get() > 2);
   Script script("[ -e /proc/self/fd/" + std::to_string(inheritable.get()) + " ] && echo open || echo closed");
@@ -181,7 +181,7 @@ TEST_CASE("one descriptor of ours reaches a child that is to have it, as its thi
   CHECK(text_of(directory / "out") == "for you");
 }
 
-TEST_CASE("a child that somebody else has started can be taken over, and nobody else's") {
+TEST_CASE("a process can adopt a child that other code started, and no process that is not a child") {
   const pid_t started = ::fork();
   if (started == 0) {
     ::setpgid(0, 0);
@@ -243,7 +243,7 @@ TEST_CASE("a child does not inherit what the launcher does with signals") {
   CHECK(pipe.process().wait(in(20)) == Exit{.signalled = true, .code = SIGPIPE});
 }
 
-TEST_CASE("what has been left behind is told with the rank that started it, as far as that is known") {
+TEST_CASE("the launcher reports a leftover process with the rank that started it, where it knows the rank") {
   Leftover leftover{.process = 7, .name = "sleep", .rank = ""};
   CHECK(describe(leftover) == "process 7 (sleep) behind; it was killed");
   leftover.rank = "1";

@@ -71,7 +71,7 @@ TEST_CASE("a worker without profiles has all of its cases") {
   CHECK(refusal(plain, "wide") == "unknown profile 'wide': this worker has no profile");
 }
 
-TEST_CASE("what a profile does not have is said") {
+TEST_CASE("an error names a profile or case that does not exist") {
   CHECK(refusal(profiled_listing(), "wild") == "unknown profile 'wild'; known: wide, alone, huge");
   CHECK(refusal(profiled_listing(), "huge") ==
         "profile 'huge' has no case of this worker (`shardproof list --profiles`)");

@@ -44,7 +44,7 @@ void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank, 
 
 }  // namespace
 
-TEST_CASE("an id tells suite, parameters and world size") {
+TEST_CASE("a case id gives the suite, the parameters and the world size") {
   const CaseInfo info = parse_case_id("overlap/post[W=2,event=true]", 4);
   CHECK(info.id == "overlap/post[W=2,event=true]");
   CHECK(info.suite == "overlap");

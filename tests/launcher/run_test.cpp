@@ -82,7 +82,7 @@ TEST_CASE("a rank that dies ends its case as crashed, well before its time is up
   CHECK_FALSE(std::filesystem::exists(plan.at("rendezvous").get<std::string>()));
 }
 
-TEST_CASE("every way of dying is told as it is") {
+TEST_CASE("the launcher reports each way in which a rank can die") {
   TemporaryDirectory directory;
   Said said = run_trouble(directory / "segfault", {"bad/segfault"});
   CHECK(said.end == code(4));
@@ -163,7 +163,7 @@ TEST_CASE("skips are free until a budget is given") {
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }
 
-TEST_CASE("floods of output and forgotten children hold nobody up") {
+TEST_CASE("floods of output and leftover children delay no run") {
   TemporaryDirectory directory;
   const Said said =
       run_trouble(directory / "run", {"loud/floods", "loud/leaves_a_child", "loud/leaves_a_daemon", "loud/forks"});
@@ -179,7 +179,7 @@ TEST_CASE("floods of output and forgotten children hold nobody up") {
   CHECK_THAT(said.out, ContainsSubstring("(sleep) behind; it was killed"));
 }
 
-TEST_CASE("what a worker leaves behind when it lists its cases is ended, too") {
+TEST_CASE("the launcher kills the processes that a worker leaves when it lists its cases, too") {
   TemporaryDirectory directory;
   const auto worker = directory / "worker";
   // It waits for its daemon to have a session of its own: before that, the daemon would end with the worker's process
@@ -197,7 +197,7 @@ TEST_CASE("what a worker leaves behind when it lists its cases is ended, too") {
   CHECK(has_ended(std::stoi(text_of(directory / "left"))));
 }
 
-TEST_CASE("what ranks have left is ended also when the end of their world cannot be written down") {
+TEST_CASE("leftover processes of ranks are killed also when the end of their world cannot be recorded") {
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"lies/removes_its_world", "good/stays"});
   INFO(said.out << said.err);
@@ -207,7 +207,7 @@ TEST_CASE("what ranks have left is ended also when the end of their world cannot
   CHECK(has_ended(std::stoi(said.out.substr(child + 30))));
 }
 
-TEST_CASE("what Bazel asks of a test of its own is not asked of ranks") {
+TEST_CASE("ranks ignore what Bazel asks of a test") {
   TemporaryDirectory directory;
   Setting setting;
   setting.environment = {"BAZEL_TEST=1", "TESTBRIDGE_TEST_ONLY=many*",
@@ -355,7 +355,7 @@ TEST_CASE("more runs than fit are refused before they are laid out") {
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
 }
 
-TEST_CASE("a seed that was drawn is said, however quiet the run") {
+TEST_CASE("the run prints a seed that it drew, however quiet the run") {
   TemporaryDirectory directory;
   const Said drawn = run_trouble(directory / "drawn", {"many", "-q", "--order", "random"});
   const std::string seed = report_of(directory / "drawn").at("run").at("seed").dump();

@@ -98,7 +98,7 @@ TEST_CASE("a drawing of the compiled step is a new file, in the output directory
                                "/plan.dot, or name a file outside"));
 }
 
-TEST_CASE("what cannot be asked for together is refused") {
+TEST_CASE("incompatible options are refused") {
   const Plays play(true);
   const auto refusal = [&](const std::vector<std::string>& more) {
     const Said said = play(more);

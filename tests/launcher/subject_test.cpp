@@ -56,7 +56,7 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
   }
 }
 
-TEST_CASE("a subject that there is not is answered with those that there are, by every command") {
+TEST_CASE("every command answers an unknown subject with the known subjects, and runs nothing") {
   const std::string known = "there are first, second, warm, misspelt, pytorch, and shared objects by their paths\n";
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
@@ -90,7 +90,7 @@ TEST_CASE("the name reference means the engine of this name, and no other engine
                         "pytorch, and shared "));
 }
 
-TEST_CASE("a pair that is one engine under two names is refused") {
+TEST_CASE("explore refuses one engine under two names") {
   const TemporaryDirectory directory;
   write_text(directory / "worker", fmt::format("#!/bin/sh\nexec \"{}\" --list-json\n", subjects_program));
   std::filesystem::permissions(directory / "worker", std::filesystem::perms::owner_all);
@@ -110,7 +110,7 @@ TEST_CASE("a pair that is one engine under two names is refused") {
   CHECK_THAT(asked(one + "," + (directory / "copy.so").string()), !ContainsSubstring("same engine"));
 }
 
-TEST_CASE("the fault of a single subject has an option of its own") {
+TEST_CASE("a single subject takes its fault from a separate option") {
   const TemporaryDirectory directory;
   write_text(directory / "engine.so", "\177ELF");
   const std::string library = directory / "engine.so";
@@ -247,7 +247,7 @@ exec "{1}" --list-json
         fmt::format("--list-json --subject {}\n", (directory / "elsewhere/engine.so").string()));
 }
 
-TEST_CASE("what is no shared object is said to be what it is") {
+TEST_CASE("a file that is not a shared object is refused with what it is") {
   const TemporaryDirectory directory;
   const auto refused = [&](const std::string& subject) {
     const Said said = call({"list", "--worker", subjects_program, "--subject", subject});
@@ -277,7 +277,7 @@ TEST_CASE("what is no shared object is said to be what it is") {
              ContainsSubstring("unknown subject 'engine.py'") && ContainsSubstring(hint + "engine.py\n"));
 }
 
-TEST_CASE("what happens while a shared object is loaded is its own doing, where the worker says its cases without it") {
+TEST_CASE("a crash while a shared object loads is blamed on it, where the worker lists its cases without it") {
   const TemporaryDirectory directory;
   write_text(directory / "engine.so", "\177ELF");
   const auto refused = [&](const std::string& with, const std::string& alone) {
@@ -297,7 +297,7 @@ TEST_CASE("what happens while a shared object is loaded is its own doing, where 
              ContainsSubstring("worker is not a shardproof worker: asked with --list-json and"));
 }
 
-TEST_CASE("what is done again, merged or compared is about the subject of its report") {
+TEST_CASE("a rerun, merge or diff is about the subject of its report") {
   const TemporaryDirectory directory;
   const Said said = run_about(directory / "run", {"--worker", subjects_program, "--subject", "second"});
   CHECK(said.end == code(1));

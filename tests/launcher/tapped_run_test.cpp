@@ -23,7 +23,7 @@ TEST_CASE("a list of faults that cannot be read is a wrong command line, before 
         "drop, fail or swap\n");
 }
 
-TEST_CASE("what nothing can be preloaded into is refused with the reason") {
+TEST_CASE("a program that cannot be preloaded is refused with the reason") {
   const TemporaryDirectory directory;
   const auto program = directory / "program";
   CHECK(why_not_preloadable("/lib/tap.so", "/bin/sh").empty());
@@ -48,7 +48,7 @@ TEST_CASE("what nothing can be preloaded into is refused with the reason") {
 
 #ifndef SHARDPROOF_TAPPED_PROGRAM
 
-TEST_CASE("where no tap was built, that is said") {
+TEST_CASE("a run under the NCCL tap says when the tap is not built") {
   const Said said = call({"run", "good/alone", "--worker", trouble_program().string(), "--nccl-tap"});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("--nccl-tap: the NCCL tap is not built: there is no "));
@@ -143,7 +143,7 @@ TEST_CASE("ranks that are threads leave the record of their process") {
   CHECK_THAT(told, EndsWith("/worlds/0/nccl/rank-0.tap"));
 }
 
-TEST_CASE("a world that goes on behind one that a rank has ended has records of its own") {
+TEST_CASE("a world that runs after a rank ended the world before it has its own records") {
   const TemporaryDirectory directory;
   const Said said = run(directory / "run", {"nccl/agrees", "nccl/dies", "--nccl-tap", "--repeat", "2"});
   INFO(said.out << said.err);
@@ -203,7 +203,7 @@ TEST_CASE("explain names the first collective in which ranks differ, also of ran
                                     "stream 0, and rank 1 made all_reduce #0 of 5 f32 (sum) on comm 0, stream 0\n"));
 }
 
-TEST_CASE("explain says of ranks under the tap which of them called nothing, and what it cannot read") {
+TEST_CASE("explain reports which ranks under the tap called nothing, and which records it cannot read") {
   const TemporaryDirectory directory;
   const auto out = directory / "run";
   CHECK(run(out, {"nccl/agrees", "plain", "--isolate", "--nccl-tap"}).end == code(0));

@@ -50,7 +50,7 @@ TEST_CASE("the line fits every width") {
   CHECK(progress_line(busy(), 55) == "12/64 cases, 1 failed | overlap/tra..overlap[W=2] 0.3 s");
 }
 
-TEST_CASE("the slowest case is told once it is slow") {
+TEST_CASE("the progress line shows the slowest case once it is slow") {
   RunProgress progress = busy();
   progress.slowest_time = 999ms;
   CHECK(progress_line(progress, 200) == "12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s");
@@ -97,7 +97,7 @@ TEST_CASE(
   CHECK(progress_line(tracker.look(next, ControlPage::anonymous(1)), 200) == "3/9 cases, 1 failed, 2 waived");
 }
 
-TEST_CASE("of worlds that run side by side, progress is that of all, and what has run for longest is told") {
+TEST_CASE("the progress line counts all worlds that run side by side, and shows the case that has run longest") {
   ProgressTracker tracker(6);
   ControlPage page = ControlPage::anonymous(1), other_page = ControlPage::anonymous(1);
   const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}},
@@ -115,7 +115,7 @@ TEST_CASE("of worlds that run side by side, progress is that of all, and what ha
   CHECK(seen.running == "a/two");
 }
 
-TEST_CASE("a position that the plan does not have is nobody's case") {
+TEST_CASE("the progress line shows no case for a position outside of the plan") {
   ProgressTracker tracker(1);
   ControlPage page = ControlPage::anonymous(1);
   page.report(0, {.position = 7, .case_started_ns = 1});

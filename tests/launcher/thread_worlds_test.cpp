@@ -97,7 +97,7 @@ TEST_CASE("ranks that are threads fail, throw, skip and are released as processe
   }
 }
 
-TEST_CASE("what a rank has said in scope is told with its own failures only, though others assert meanwhile") {
+TEST_CASE("a failure has only its own rank's scoped messages, though other ranks assert at the same time") {
   TemporaryDirectory directory;
   run(directory / "processes", threaded_program, {"talk"});
   const std::string expected = without_fabric(stable(directory / "processes"));
@@ -126,7 +126,7 @@ TEST_CASE("one seed is one interleaving and one report; a case's interleaving is
   CHECK(text_of(directory / "first/worlds/1/turns") != text_of(directory / "other/worlds/1/turns"));
 }
 
-TEST_CASE("some seed finds ranks that wait for each other if they come in a certain order, and finds it again") {
+TEST_CASE("some seed finds a deadlock that needs a certain order of ranks, and finds it again") {
   TemporaryDirectory directory;
   std::set<std::string> seen;
   std::string guilty;
@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK_THAT(said.out, ContainsSubstring("the process of all ranks exited with code 3 while rank 1 was running"));
 }
 
-TEST_CASE("where ranks run freely, whoever did not wait may have ended their process") {
+TEST_CASE("where ranks run freely, any rank that did not wait may have ended the process") {
   TemporaryDirectory directory;
   const Said said =
       run_threads(directory / "run", trouble_program(), {"bad/segfault", "--scheduler", "free", "--timeout", "1000"});
@@ -177,7 +177,7 @@ TEST_CASE("where ranks run freely, whoever did not wait may have ended their pro
   CHECK_THAT(said.out, ContainsSubstring("the process of all ranks died by signal 11 (SIGSEGV)"));
 }
 
-TEST_CASE("of a process that stands still, the rank that has the turn, or does not wait, is hung") {
+TEST_CASE("in a hung process, the rank that has the turn, or does not wait, is hung") {
   TemporaryDirectory directory;
   for (const std::string scheduler : {"seeded", "free"}) {
     INFO(scheduler);
@@ -190,7 +190,7 @@ TEST_CASE("of a process that stands still, the rank that has the turn, or does n
   }
 }
 
-TEST_CASE("whoever has not the turn is not to blame, whatever it was about to do") {
+TEST_CASE("a rank without the turn is not to blame, whatever it was about to do") {
   TemporaryDirectory directory;
   for (const std::string seed : {"1", "2", "3"}) {
     INFO("seed " << seed);
@@ -264,7 +264,7 @@ TEST_CASE("a run of processes makes worlds of threads for the cases that ask for
              ContainsSubstring("asked/fails[W=2]    on threads\n") && ContainsSubstring("beside/fails[W=3]\n"));
 }
 
-TEST_CASE("a case that asked for threads fails again by the line under it, and what failed runs again where it ran") {
+TEST_CASE("a printed command reproduces a failed case of threads, and a rerun runs cases where they ran") {
   TemporaryDirectory directory;
   std::string guilty;
   std::string command;

@@ -11,7 +11,7 @@ using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("nobody waits for ever for a subject to be prepared") {
+TEST_CASE("the launcher waits for the preparation of a subject for a limited time") {
   const TemporaryDirectory directory;
   write_text(directory / "sleeps", "#!/bin/sh\necho \"$$ $*\"\nexec sleep 1000\n");
   std::filesystem::permissions(directory / "sleeps", std::filesystem::perms::owner_all);

@@ -82,7 +82,7 @@ TEST_CASE("a report does not show that ranks were copies, however worlds are mad
   }
 }
 
-TEST_CASE("a rank that is a copy has its own environment and output, and what it leaves behind is ended") {
+TEST_CASE("a forked rank has its own environment and output, and the launcher kills its leftover processes") {
   const TemporaryDirectory directory;
   const Said said =
       run_on("warm", directory / "run", {"loud/leaves_a_daemon", "loud/forks", "--output", "0"}, noting(directory));
@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK_THAT(refused.err, ContainsSubstring("warning: subject warm, while it was prepared: the paper is thin\n"));
 }
 
-TEST_CASE("what is started to prepare a subject does not outlive the process that prepared it, and is said") {
+TEST_CASE("processes that prepare a subject end with the warm process, and are reported") {
   const TemporaryDirectory directory;
   Setting setting = noting(directory, "leaves daemons");
   setting.environment.push_back("DAEMONS=" + (directory / "daemons").string());
@@ -129,7 +129,7 @@ TEST_CASE("what is started to prepare a subject does not outlive the process tha
   }
 }
 
-TEST_CASE("without the process that ranks are copies of there are no further worlds, and what was done is kept") {
+TEST_CASE("after the death of the warm process no world runs, and finished results are kept") {
   const TemporaryDirectory directory;
   const Said said =
       run_on("warm", directory / "run", {"dies/without_its_original", "good/stays", "good/alone", "--isolate"});
@@ -201,7 +201,7 @@ TEST_CASE("a launcher that is killed takes with it the process that ranks are co
   for (const pid_t process : processes) CHECK(eventually([&] { return has_ended(process); }));
 }
 
-TEST_CASE("answers that are none end the run, and nobody waits for better ones") {
+TEST_CASE("malformed answers of the warm process end the run, and the launcher does not wait for valid ones") {
   const std::string ready = "printf '{\"process\":0}' >&3; head -c 1 <&3 >\"$PREPARED\"; ";
   const std::pair<std::string, const char*> answers[] = {
       {"printf nonsense >&3; exec sleep 1000", "of which ranks are copies, is of no use: it gave a malformed answer"},
@@ -220,7 +220,7 @@ TEST_CASE("answers that are none end the run, and nobody waits for better ones")
   }
 }
 
-TEST_CASE("a worker behind another program is copied all the same") {
+TEST_CASE("the launcher copies a worker that a wrapper script starts") {
   const TemporaryDirectory directory;
   const auto worker = scripted(directory, "'" + trouble_program().string() + "' \"$@\"; exit $?");
   const Said said = run_on("warm", directory / "run", {"good", "bad/killed"}, noting(directory), worker);

@@ -61,7 +61,7 @@ std::string listing_error(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("programs that are no workers are told apart from workers") {
+TEST_CASE("the launcher distinguishes workers from other programs") {
   CHECK_THAT(worker_refusal("/bin/true"),
              ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
   CHECK_THAT(worker_refusal("/bin/cat"),

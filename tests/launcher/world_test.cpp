@@ -82,7 +82,7 @@ TEST_CASE("a worker that is gone when ranks are to start is an infrastructure er
   CHECK(watched.outcome.remains.endings[1].how == Ending::How::not_started);
 }
 
-TEST_CASE("a world that cannot be laid out is said to be so") {
+TEST_CASE("a world that cannot be set up is an error") {
   TemporaryDirectory directory;
   write_text(directory / "world", "a file");
   CHECK_THROWS_AS(watch(directory, {"good/stays[W=2]"}, launch_with("")), CommandError);

@@ -46,7 +46,7 @@ TEST_CASE("a call is described by what it asks for and where") {
   CHECK(describe(call) == "comm_abort #0 on comm 0");
 }
 
-TEST_CASE("what became of a call is said where it is not the ordinary") {
+TEST_CASE("the outcome of a call is shown where it is unusual") {
   Call call = collective(CallKind::all_gather, 0, 1);
   CHECK(describe_outcome(call).empty());
   call.result = Result::invalid_argument;

@@ -47,7 +47,7 @@ TEST_CASE("a list of faults says for each what, where, and under which condition
   CHECK(parse_faults("delay comm_init_rank#0 5ns")[0].duration == 5ns);
 }
 
-TEST_CASE("a fault that cannot be is refused with what would be right") {
+TEST_CASE("an invalid fault is refused with the valid forms") {
   using Catch::Matchers::ContainsSubstring;
   CHECK_THAT(refusal("drop send; break send"), ContainsSubstring("fault 2 of the list, `break send`") &&
                                                    ContainsSubstring("delay, stall, drop, fail or swap"));

@@ -197,7 +197,7 @@ TEST_CASE("faults do to the real NCCL's calls what they say") {
   CHECK(record.find(0)->state == Communicator::State::failed);
 }
 
-TEST_CASE("without a place for it nothing is recorded, and calls are passed on") {
+TEST_CASE("the tap records nothing without a directory for its records, and passes calls on") {
   const std::string untapped = output_of(LINKED_PROGRAM);
   const std::string tapped = "LD_PRELOAD=" TAP_LIBRARY " " LINKED_PROGRAM;
   CHECK(output_of(tapped) == untapped);
@@ -216,7 +216,7 @@ TEST_CASE("without a place for it nothing is recorded, and calls are passed on")
   said_once(place.records() + "SHARDPROOF_NCCL_FAULTS='drop everything' ", "`everything` is no kind of call");
 }
 
-TEST_CASE("the tap shows nothing but NCCL's names and dlsym, and stands in front of every call of the NCCL at hand") {
+TEST_CASE("the tap exports only dlsym and NCCL's names, and intercepts every call of the installed NCCL") {
   const auto names = [](const std::string& library) {
     std::set<std::string> found;
     for (const std::string& line : lines_of(output_of("nm -D --defined-only " + library))) {
@@ -378,7 +378,7 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   CHECK(described(never.only())[5].ends_with(", held back and never passed on"));
 }
 
-TEST_CASE("a stall stands on the stream in front of its call, and where it cannot, that is said once") {
+TEST_CASE("a stall is on the stream before its call, and the tap reports once where it cannot stall") {
   using Lines = std::vector<std::string>;
   const std::string faults =
       "SHARDPROOF_NCCL_FAULTS='stall all_gather 3ms; stall all_reduce#0 1ms; stall all_reduce 2ms; stall broadcast "
@@ -407,7 +407,7 @@ TEST_CASE("a stall stands on the stream in front of its call, and where it canno
   CHECK(described(without.only()).at(1) == "all_gather #0 of 1 f32 on comm 0, stream 0");
 }
 
-TEST_CASE("a child begins a record of its own") {
+TEST_CASE("a forked child writes its own record") {
   const Place place;
   output_of(place.preloaded() + SCENARIO_PROGRAM " fork");
   const std::vector<TapRecord> records = place.all();

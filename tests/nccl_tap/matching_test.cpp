@@ -34,7 +34,7 @@ TEST_CASE("ranks that make the same calls do not differ") {
   CHECK(sentence({record_of(0, three()), record_of(1, three()), record_of(2, three())}) == "same");
 }
 
-TEST_CASE("the first place where two ranks ask for different things is told with both calls") {
+TEST_CASE("the first difference between two ranks is reported with both calls") {
   std::vector<Call> other = three();
   std::swap(other[1].kind, other[2].kind);
   const std::vector records = {record_of(0, three()), record_of(1, three()), record_of(2, other)};
@@ -73,7 +73,7 @@ TEST_CASE("operations that ranks made themselves are the same by their factor") 
   CHECK(sentence({record_of(0, first), record_of(1, second)}) != "same");
 }
 
-TEST_CASE("a rank that has not come is told with what it made last, and what a fault kept from NCCL") {
+TEST_CASE("a missing rank is reported with its last call, and with the calls that a fault kept from NCCL") {
   std::vector<Call> two = three();
   two.pop_back();
   CHECK(sentence({record_of(0, two), record_of(1, three())}) ==
@@ -91,7 +91,7 @@ TEST_CASE("a rank that has not come is told with what it made last, and what a f
   CHECK(sentence({record_of(0, {}), record_of(1, three())}).find("of rank 0 it made none there") != std::string::npos);
 }
 
-TEST_CASE("what differs goes before who has not come, and the earlier before the later") {
+TEST_CASE("a difference is reported before a missing rank, and an earlier place before a later one") {
   std::vector<Call> shorter = three(), different = three();
   shorter.pop_back();
   different[2].count = 9;
@@ -131,7 +131,7 @@ TEST_CASE("of records that lost their beginning the end is compared") {
   CHECK(sentence({tail_of(record_of(0, silent), 3), record_of(1, three())}) == "same");
 }
 
-TEST_CASE("a record whose calls are all lost tells nothing") {
+TEST_CASE("a record that lost all its calls shows no difference") {
   TapRecord lost = record_of(0, {});
   lost.begun = 1;
   CHECK(sentence({lost, record_of(1, three())}) == "same");

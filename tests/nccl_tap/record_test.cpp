@@ -127,7 +127,7 @@ TEST_CASE("a record keeps process, library, communicators and the last calls") {
   }
 }
 
-TEST_CASE("what became of a call that is no longer kept does not touch the one in its place") {
+TEST_CASE("the outcome of a dropped call does not change the call that replaced it") {
   const TemporaryDirectory directory;
   TapWriter writer(directory.path(), this_process(), {.calls = 2, .communicators = 2});
   Call first = derived(0), second = derived(1), third = derived(2);
@@ -141,7 +141,7 @@ TEST_CASE("what became of a call that is no longer kept does not touch the one i
   CHECK((record.calls[1].number == 2 && record.calls[1].result == Result::success && is_derived(record.calls[1])));
 }
 
-TEST_CASE("no record is written over another, and none over something else") {
+TEST_CASE("a record overwrites no other record, and no other file") {
   const TemporaryDirectory directory;
   const TapWriter one(directory.path(), this_process()), two(directory.path(), this_process());
   CHECK(two.file().filename() == "nccl-" + std::to_string(::getpid()) + ".1.tap");
@@ -236,7 +236,7 @@ TEST_CASE("a file that is cut anywhere is refused") {
   CHECK_THROWS_AS(read_tap(longer, "small"), RecordError);
 }
 
-TEST_CASE("a file with any byte changed is refused, or tells nothing that was not so") {
+TEST_CASE("the reader refuses a file with a changed byte, or returns nothing false") {
   const TemporaryDirectory directory;
   write_small(directory.path() / "small");
   const std::vector<std::byte> whole = bytes_of(directory.path() / "small");
@@ -277,7 +277,7 @@ TEST_CASE("a call in a place that so few calls cannot have is damage") {
   }
 }
 
-TEST_CASE("what is no record is refused with what it is instead") {
+TEST_CASE("a file that is not a record is refused with what it is instead") {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "file";
   CHECK_THAT(refusal_of(file),

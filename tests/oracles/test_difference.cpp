@@ -21,7 +21,7 @@ Tensor row(const std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE("the largest difference counts, wherever it stands and on whichever side") {
+TEST_CASE("the largest difference counts, at any place and on either side") {
   CHECK(largest_difference(row({1, 2, 3}), row({1, 2, 3})) == 0);
   CHECK(largest_difference(row({1, 7, 3}), row({1.5, 2, 3})) == 5);
   CHECK(largest_difference(row({1, 2, 3}), row({1, 2.5, 9})) == 6);

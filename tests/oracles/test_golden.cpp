@@ -187,7 +187,7 @@ TEST_CASE("values are read whole: their own checksums and sums hold") {
   }
 }
 
-TEST_CASE("what no rank reduced is each rank's own, and the first rank's is the same in any world") {
+TEST_CASE("each rank keeps its own unreduced gradients, and those of rank 0 are the same in any world") {
   std::size_t files = 0;
   for (const std::string& name : value_files()) {
     INFO(name);
@@ -466,7 +466,7 @@ TEST_CASE("traces have the steps that they were recorded with, from the first to
   }
 }
 
-TEST_CASE("a root with a parameter of its own is gathered first and, unless told otherwise, once in an iteration") {
+TEST_CASE("a root with a direct parameter is gathered first and, unless configured otherwise, once per iteration") {
   const trace::Structure kept = golden::structure("h_fsdp2_rootparam_reshard_None_W2");
   CHECK(kept.steps.front().out_count == 72);
   CHECK(std::ranges::count(kept.steps, std::string("root"), &trace::Step::label) == 4);
@@ -522,7 +522,7 @@ TEST_CASE("ranks' traces differ in their groups alone, where they differ") {
   }
 }
 
-TEST_CASE("whoever asks for the wrong one of a file's traces hears which there are") {
+TEST_CASE("a request for a trace that a file lacks lists the traces that it has") {
   CHECK_THROWS_MATCHES(golden::structure("h_fsdp2_hsdp_2x2"), std::out_of_range,
                        MessageMatches(ContainsSubstring("h_fsdp2_hsdp_2x2") && ContainsSubstring("a trace per rank")));
   CHECK_THROWS_MATCHES(golden::structure("h_fsdp2_hsdp_2x2", 4), std::out_of_range,
@@ -555,7 +555,7 @@ TEST_CASE("happens-before follows each kind of edge and nothing else") {
   CHECK_FALSE(late.before[1]);
 }
 
-TEST_CASE("a trace that is not one is refused with entry and reason") {
+TEST_CASE("an invalid trace is refused with entry and reason") {
   CHECK_THROWS_MATCHES(golden::structure_of_entries(R"([["mark","x"],["sleep","default"]])"), std::invalid_argument,
                        MessageMatches(ContainsSubstring("entry 1") && ContainsSubstring("unknown entry \"sleep\"")));
   CHECK_THROWS_AS(golden::structure_of_entries(R"([["compute_fwd","side","a"]])"), std::invalid_argument);

@@ -289,7 +289,7 @@ TEST_CASE(
   CHECK(reached > resharding / 2);  // a bound that no engine comes near would say little
 }
 
-TEST_CASE("the post-optimizer event lets the next all-gather run beside the sleeping forward") {
+TEST_CASE("the post-optimizer event lets the next all-gather overlap with the sleeping forward") {
   const PostOptimStack stack{25 * ms, 50 * ms, 10 * ms, 0};
   using Times = std::vector<Nanoseconds>;
   CHECK(post_optim_times(3, stack, true) == Times{85 * ms, 75 * ms, 75 * ms});

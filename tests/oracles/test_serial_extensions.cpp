@@ -71,7 +71,7 @@ TEST_CASE("each tensor of a pair has its own decay and moments") {
   CHECK(std::abs(trained.seconds[0].values.at(5) - (initial(501) * (1 - 0.125) - 0.5)) < 1e-6);
 }
 
-TEST_CASE("only pairs have a second tensor, and a pair that nobody wraps is each rank's own") {
+TEST_CASE("only pairs have a second tensor, and each rank keeps its own pair where no group wraps it") {
   Scenario scenario = one_weight_of(TensorKind::low_precision);
   scenario.script.segments = script({{forward, backward, step, capture}});
   CHECK_FALSE(train_serially(scenario, 1, Arithmetic::f64).at(0).seconds[0].defined());

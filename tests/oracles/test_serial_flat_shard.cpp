@@ -137,7 +137,7 @@ TEST_CASE("a unit that takes part in a backward has gradients of all that it tra
   CHECK_FALSE(trained.gradients[3].defined());  // its unit took no part
 }
 
-TEST_CASE("what waits in a unit without part in a backward goes on waiting") {
+TEST_CASE("gradients that wait in a unit keep waiting when a backward does not reach the unit") {
   Scenario scenario =
       flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})},
            {"way.left", "way.right"});

@@ -76,7 +76,7 @@ TEST_CASE("gradients that wait for a reduction are added up in its format") {
   }
 }
 
-TEST_CASE("what is reduced is added up in f32, whatever it was reduced in") {
+TEST_CASE("reduced gradients accumulate in f32, whatever the dtype of the reduction") {
   Scenario scenario = with_gradients({{256}, {1}, {-256}}, {.param = DType::bf16, .reduce = DType::bf16, .output = {}});
   scenario.script.segments = script({{forward, backward}, {forward, backward}, one_backward});
   CHECK(gradient(scenario, 1) == 1);
@@ -103,7 +103,7 @@ TEST_CASE("gradients of all ranks are added up in the format that they are reduc
   CHECK(gradient(with_gradients({{1 + 1.0 / 1024}}, {.param = {}, .reduce = DType::bf16, .output = {}}), 1) == 1);
 }
 
-TEST_CASE("in f16 gradients are divided before they are added up, and what is left to divide by comes after") {
+TEST_CASE("in f16 gradients are divided before the sum, and by the remaining factor after it") {
   const MixedPrecision f16{.param = {}, .reduce = DType::f16, .output = {}};
   CHECK(gradient(with_gradients({{40000, 40000}}, f16), 2) == 40000);
   CHECK(std::isinf(gradient(with_gradients({{40000, 40000, 40000, 40000}}, f16), 4)));  // by 2 before, by 2 after
@@ -239,7 +239,7 @@ TEST_CASE("sums, products and slopes are tensors, and are rounded") {
   }
 }
 
-TEST_CASE("slopes by one tensor may be added in any order, also where a group of its own adds some of them") {
+TEST_CASE("gradients of one tensor may be added in any order, also where an inner group adds some of them") {
   Scenario scenario =
       sharded({scale("first"), residual("outer", {residual("inner", {scale("x")}), scale("y")}), scale("last")});
   scenario.script.segments = script({one_backward});
@@ -343,7 +343,7 @@ TEST_CASE("slopes of an attention's projections are rounded before anything is m
   CHECK(moved > 16);
 }
 
-TEST_CASE("each use of a parameter has a gradient of its own, rounded, and so is every sum of them") {
+TEST_CASE("each use of a parameter gives its own rounded gradient, and every sum of them is rounded") {
   Scenario scenario = sharded({linear("l", 1, 1, false), use("second", "l"), use("third", "l")});
   scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = {}};
   scenario.script.segments = script({one_backward});

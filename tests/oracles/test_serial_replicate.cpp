@@ -301,7 +301,7 @@ TEST_CASE("copies of a divided model train as the model does on one rank for eac
   }
 }
 
-TEST_CASE("a module of low precision computes, waits, reduces and steps in it, beside others in f32") {
+TEST_CASE("a low-precision module computes, accumulates, reduces and steps in it, next to f32 modules") {
   Scenario scenario = copied({linear("low", 1, 1, false), linear("wide", 1, 1, false)});
   replicate(scenario.plan).parameter_dtypes = {{"low", DType::bf16}};
   scenario.plan.optimizer = {.rate = 1.0 / 512, .momentum = 0.5};

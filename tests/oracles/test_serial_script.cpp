@@ -119,7 +119,7 @@ TEST_CASE("a step moves only what has a gradient, and each parameter counts its 
   CHECK(train_serially(scenario, 1, Arithmetic::f64)[0].parameters[0].values == trained[1].parameters[0].values);
 }
 
-TEST_CASE("what nobody wraps or the plan ignores stays each rank's own") {
+TEST_CASE("each rank keeps its own copy of parameters that no group wraps or the plan ignores") {
   Scenario scenario = sharded({linear("a", 1, 1, false), linear("b", 1, 1, false)});
   scenario.script.segments = script({{forward, backward, step, capture}});
   scenario.plan.optimizer.rate = 0.5;
@@ -175,7 +175,7 @@ TEST_CASE("without synchronization gradients wait on their ranks, and the next b
   CHECK(trained[2].gradients[0].values == Values{mean(3)});  // what was waiting has been dropped too
 }
 
-TEST_CASE("synchronization is a matter of each group at or under the path") {
+TEST_CASE("synchronization is set for each group at or under the path") {
   Scenario scenario =
       sharded({container(ModuleKind::sequential, "s", {linear("a", 1, 1, false)}), linear("b", 1, 1, false)});
   fully_shard(scenario.plan)

@@ -305,7 +305,7 @@ TEST_CASE("of the tensors of hooks no copies are made where the script does not 
   }));
 }
 
-TEST_CASE("metadata that no pre hook has made is no call's") {
+TEST_CASE("metadata that no pre hook made belongs to no call") {
   const auto number = [](std::function<void(Contributions&)> gathered) {
     Haul haul;
     const Run run = gather_alone(gathering(of_weight(ExtensionKind::bf16)), haul, {.gathered = std::move(gathered)});

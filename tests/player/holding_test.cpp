@@ -68,7 +68,7 @@ struct Held {
 
 }  // namespace
 
-TEST_CASE("what ends while the other is held has passed it, and the gate opens when the host comes to wait") {
+TEST_CASE("a piece that ends while the other is held has passed it, and the gate opens when the host waits") {
   Held held;
   held.forward();
   CHECK(held.book.held.empty());
@@ -81,7 +81,7 @@ TEST_CASE("what ends while the other is held has passed it, and the gate opens w
   CHECK(held.platform.has_passed() == true);
 }
 
-TEST_CASE("what has not been issued when the host waits for what is held has not passed it") {
+TEST_CASE("a piece that is issued after the host's wait for held work has not passed it") {
   Held held;
   held.forward();
   held.forward();
@@ -101,7 +101,7 @@ TEST_CASE("a gate that gave up before the piece had ended proves nothing") {
   CHECK(held.platform.has_passed() == false);
 }
 
-TEST_CASE("what was never held, or never waited for, proves nothing") {
+TEST_CASE("a piece that was never held, or never waited for, proves nothing") {
   Held held;
   held.forward();
   held.gather();
@@ -124,7 +124,7 @@ TEST_CASE("without gates there is nothing to prove") {
   CHECK_FALSE(held.platform.has_passed().has_value());
 }
 
-TEST_CASE("a host that waits for what is not behind the gate leaves it closed") {
+TEST_CASE("a host that waits for work that the gate does not hold leaves the gate closed") {
   Held held;
   held.forward();
   const Event before = held.device.record(Device::compute);
@@ -157,7 +157,7 @@ TEST_CASE(
   CHECK(copied.book.is_open);
 }
 
-TEST_CASE("a collective behind one that is held stands behind the gate, whatever its stream") {
+TEST_CASE("a collective after a held collective waits at the gate, whatever its stream") {
   GatedPlatform inner(true);
   HeldPlatform platform(inner, {{CollectiveKind::all_gather, "a"}, {WorkKind::forward, "a"}});
   Device& device = platform.device();

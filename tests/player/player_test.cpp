@@ -137,7 +137,7 @@ void play_failing(const std::string& module, const Reply& failure) {
 
 }  // namespace
 
-TEST_CASE("what the host reads of a run is an access of the host, after it has waited for it") {
+TEST_CASE("each value that the host reads from a run is a host access, after a wait for it") {
   const Run run = play_alone(sleeping_stack(1).train(2, {}));
   std::size_t read = 0;
   for (const Fact& fact : run.trace().facts) {
@@ -179,7 +179,7 @@ TEST_CASE("an error of a subject says whether the engine lacks what the call ask
   CHECK(status_of(Reply::unsupported("no")) == CallStatus::unsupported);
 }
 
-TEST_CASE("a subject whose answers hold no loss or no shard is told which call, iteration and rank") {
+TEST_CASE("the player reports a missing loss or shard with its call, iteration and rank") {
   const Scenario scenario = sleeping_stack(1).train(2, {});
   const auto message = [](const std::string& text) { return Catch::Matchers::Message("subject: " + text); };
   CHECK_THROWS_MATCHES(play_alone(scenario, {.has_loss = false}), SubjectError,
@@ -202,7 +202,7 @@ TEST_CASE("a parameter whose shard is undefined is said to be meta where it can 
           "meta until materialize"));
 }
 
-TEST_CASE("of a pair the second tensor is captured beside the first") {
+TEST_CASE("a capture has both tensors of a pair") {
   Scenario scenario = sleeping_stack(1).train(1, {});
   CHECK_FALSE(play_alone(scenario).captures().at(0).parameters.at(0).second.defined());
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
@@ -216,7 +216,7 @@ TEST_CASE("of a pair the second tensor is captured beside the first") {
                        Catch::Matchers::Message(text + "is a pair of [2] and [3] on this rank"));
 }
 
-TEST_CASE("inputs that are given stand in for those of the formula, over and over") {
+TEST_CASE("given inputs replace the formula's inputs, over and over") {
   Scenario scenario = sleeping_stack(1);
   scenario.script.input = {1, 4};
   scenario.script.segments.front().iterations = 3;

@@ -310,7 +310,7 @@ TEST_CASE("a plan says which shared object its subject is in, where it is in one
   CHECK_THROWS_WITH(json.get<WorldPlan>(), ContainsSubstring("\"subject_library\""));
 }
 
-TEST_CASE("a plan says what its ranks are told, and why it is skipped or says nothing of time, where it does") {
+TEST_CASE("a plan records its ranks' environment, and why it is skipped or unfit for timing, where it is") {
   for (const char* field : {"environment", "unfit_for_timing", "skipped"})
     CHECK_FALSE(ordered_json(plan()).contains(field));
   WorldPlan written = plan();
@@ -393,7 +393,7 @@ TEST_CASE("pairs of GPUs are strangers when either is known not to reach the oth
   CHECK(pairs_text(Pairs{{0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}}) == "0 and 1, 0 and 2, 0 and 3, and 2 more");
 }
 
-TEST_CASE("versions are told as the libraries' users know them") {
+TEST_CASE("versions have the form that the libraries' users know") {
   CHECK(cuda_version_text(13000) == "13.0");
   CHECK(cuda_version_text(12040) == "12.4");
   CHECK(nccl_version_text(22809) == "2.28.9");

@@ -93,7 +93,7 @@ TEST_CASE("a measured double keeps its bits") {
   }
 }
 
-TEST_CASE("a failure text that is no UTF-8 is mended, not refused") {
+TEST_CASE("a failure text that is not UTF-8 is repaired, not refused") {
   const auto line = to_line(
       event::AssertionFailed{"f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
   CHECK(line.find('\n') == std::string::npos);

@@ -67,7 +67,7 @@ TEST_CASE("an answer names a process or an error, of which it keeps the beginnin
   CHECK(receive_answer(launcher.get())->error->size() > 1000);
 }
 
-TEST_CASE("an answer brings the first warnings, however many and long they are, beside an error or without one") {
+TEST_CASE("an answer has the first warnings, however many and long they are, with or without an error") {
   const auto [launcher, warm] = make_warm_sockets();
   const auto brought = [&](const CopyAnswer& answer) {
     send_answer(warm.get(), answer);
@@ -97,7 +97,7 @@ TEST_CASE("the end of one side is no message, and nothing can be sent to it") {
   CHECK_THROWS_AS(receive_answer(-1), std::system_error);
 }
 
-TEST_CASE("what is no message of ours is refused by what is wrong with it") {
+TEST_CASE("a foreign message is refused with what is wrong with it") {
   const auto [launcher, warm] = make_warm_sockets();
   const auto read_answer = [&](const std::string& text) {
     REQUIRE(::send(warm.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
@@ -134,7 +134,7 @@ void send_with(const FileDescriptor& socket, const std::vector<int>& descriptors
   REQUIRE(::sendmsg(socket.get(), &message, 0) == 4);
 }
 
-TEST_CASE("of a request that is refused no descriptor stays open") {
+TEST_CASE("a refused request leaves no descriptor open") {
   const auto [launcher, warm] = make_warm_sockets();
   const Pipe pipe;
   const std::ptrdiff_t before = open_descriptors();

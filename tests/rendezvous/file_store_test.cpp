@@ -91,7 +91,7 @@ TEST_CASE("any bytes come back as they were put, under any key") {
   CHECK_THROWS_AS(store.put(std::string(300, 'k'), ""), std::invalid_argument);
 }
 
-TEST_CASE("a second writer is told of the first, whose value stays") {
+TEST_CASE("a second writer gets an error that names the first, whose value stays") {
   const Scratch scratch;
   scratch.store(2).put("ranks/0", "first");
   CHECK_THROWS_MATCHES(
@@ -123,7 +123,7 @@ TEST_CASE("a value of another world is an error and not an answer") {
                        MessageMatches(ContainsSubstring("key.id")));
 }
 
-TEST_CASE("torn and corrupt values are told from values") {
+TEST_CASE("the store distinguishes torn and corrupt values from whole values") {
   const Scratch scratch;
   FileStore store = scratch.store(0);
   store.put("key", "some value");
@@ -146,7 +146,7 @@ TEST_CASE("torn and corrupt values are told from values") {
   CHECK(store.get("key") == "some value");
 }
 
-TEST_CASE("what a killed writer has left unfinished is in nobody's way") {
+TEST_CASE("unfinished files of a killed writer disturb no other writer") {
   const Scratch scratch;
   FileStore store = scratch.store(0);
   for (int counter = 0; counter < 3; ++counter)

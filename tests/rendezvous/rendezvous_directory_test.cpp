@@ -31,7 +31,7 @@ TEST_CASE("ranks meet in a private directory that goes with its handle") {
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
-TEST_CASE("what a killed owner left is removed, what anybody else has is not") {
+TEST_CASE("a killed owner's directory is removed, any other directory is not") {
   const RendezvousDirectory scratch = RendezvousDirectory::make(1);
   const std::filesystem::path& place = scratch.path();
   const auto make = [&](const std::string& name, bool with_lock, bool old) {

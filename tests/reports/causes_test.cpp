@@ -35,7 +35,7 @@ CaseResult failed(const std::string& id, std::vector<event::AssertionFailed> fai
   return result;
 }
 
-TEST_CASE("an assertion is a cause of its own, whatever its values are") {
+TEST_CASE("an assertion is a separate cause, whatever its values are") {
   CHECK(cause_of(check("a == b", "1 == 2")) == cause_of(check("a == b", "3 == 4")));
   CHECK(cause_of(check("a == b", "1 == 2")) != cause_of(check("a == c", "1 == 2")));
   auto elsewhere = check("a == b", "1 == 2");
@@ -88,7 +88,7 @@ TEST_CASE("cases are grouped by their first failure, in the order of the report"
   CHECK(groups[1].others.empty());
 }
 
-TEST_CASE("without failures the reasons of ranks tell causes apart, and a death or a hang is its own cause") {
+TEST_CASE("without failures the ranks' reasons distinguish causes, and each death or hang is a separate cause") {
   const auto error = [](const std::string& id, const std::string& reason) {
     CaseResult result = failed(id, {}, Verdict::error);
     result.reasons[1] = reason;

@@ -52,7 +52,7 @@ TEST_CASE("a world answers only for the cases it is given") {
   CHECK(verdicts(world.merged()) == Words{"passed", "crashed"});
 }
 
-TEST_CASE("nothing at all is no pass") {
+TEST_CASE("an empty run does not pass") {
   CHECK(exit_code(merge({}, {})) == 5);
   CHECK(exit_code(WorldOnPaper(2, {}).merged()) == 5);
 }
@@ -69,7 +69,7 @@ TEST_CASE("a merger refuses to be used out of order") {
   CHECK(merger.finish().cases.empty());
 }
 
-TEST_CASE("what ranks asked of NCCL is kept of worlds in which a case went wrong, and of no others") {
+TEST_CASE("a report keeps the NCCL calls of worlds with a failed case, and of no others") {
   Merger merger({});
   WorldOnPaper world(1, {"a/x"});
   for (const bool has_stream : {true, false}) {
@@ -82,7 +82,7 @@ TEST_CASE("what ranks asked of NCCL is kept of worlds in which a case went wrong
   CHECK(report.worlds.at(1).nccl == std::vector<std::string>{"rank 0 called NCCL"});
 }
 
-TEST_CASE("worlds stand as planned, in whatever order they ended") {
+TEST_CASE("worlds are in planned order, whatever order they ended in") {
   const auto planned = [](int place, std::vector<std::string> names) {
     WorldOnPaper world(2, std::move(names));
     world.plan.planned = place;

@@ -242,7 +242,7 @@ TEST_CASE("how ranks agree on the sizes of what extensions contribute is an engi
   CHECK_FALSE(compare(free, waiting).alike());
 }
 
-TEST_CASE("what is not there, or is another part, is a difference") {
+TEST_CASE("a missing or different part is a difference") {
   const auto changed = [](auto&& change) {
     SubjectPlay other = play("other");
     change(other.ranks[0].iterations);
@@ -329,7 +329,7 @@ TEST_CASE("a refusal differs from a play, and nothing else is compared") {
   CHECK(json.at("differences").at(0).at("aspect") == "verdict");
 }
 
-TEST_CASE("of what Python raised its end is shown, and not how the harness came to it") {
+TEST_CASE("a Python traceback shows its end, and not the frames of the harness") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
   other.ranks.clear();
@@ -360,7 +360,7 @@ TEST_CASE("of what Python raised its end is shown, and not how the harness came 
   CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
 }
 
-TEST_CASE("of a long explanation the beginning is shown, and all of it kept for programs") {
+TEST_CASE("a long explanation shows its beginning, and the JSON keeps all of it") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
   for (int i = 0; i < 12; ++i) other.why += fmt::format("{}line {}", i == 0 ? "" : "\n", i);
@@ -369,7 +369,7 @@ TEST_CASE("of a long explanation the beginning is shown, and all of it kept for 
   CHECK(to_json(compare(one, other)).at("differences").at(0).at("values").at(1) == "failed\n" + other.why);
 }
 
-TEST_CASE("two that refuse agree, whatever their words; one that refuses and one that hangs do not") {
+TEST_CASE("two subjects that refuse agree, whatever their words; a refusal and a hang differ") {
   SubjectPlay first{.subject = "one", .verdict = Verdict::failed, .why = "no", .ranks = {}};
   SubjectPlay second{.subject = "other", .verdict = Verdict::failed, .why = "never", .ranks = {}};
   CHECK(compare(first, second).alike());
@@ -384,7 +384,7 @@ TEST_CASE("two that refuse agree, whatever their words; one that refuses and one
         "           never\n");
 }
 
-TEST_CASE("a play that is thought otherwise of was played") {
+TEST_CASE("plays with different verdicts were still played to their end") {
   SubjectPlay other = play("other");
   other.verdict = Verdict::failed;
   CHECK_THAT(to_text(compare(one, other)),

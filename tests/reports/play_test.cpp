@@ -187,7 +187,7 @@ TEST_CASE("the second tensors of pairs are next to the parameters, and absent wi
         "4040000040800000");
 }
 
-TEST_CASE("what a rank leaves of a play is read as it was written") {
+TEST_CASE("a rank's play result is read as it was written") {
   const PlayResult result = played(3, ms);
   const Json json = result;
   const auto read = json.get<PlayResult>();

@@ -46,7 +46,7 @@ TEST_CASE("a whole stream is read in order") {
   CHECK(stream.cases[1].ended->outcome == Outcome::passed);
 }
 
-TEST_CASE("wherever a stream is cut, what stands before remains and no case ends that had not") {
+TEST_CASE("wherever a stream is cut, its earlier part remains and no unfinished case ends") {
   std::size_t line_starts = 0;
   const auto all = parse(whole());
   for (std::size_t length = 0; length < whole().size(); ++length) {
@@ -66,7 +66,7 @@ TEST_CASE("wherever a stream is cut, what stands before remains and no case ends
   CHECK(line_starts == 9);
 }
 
-TEST_CASE("reading stops at the first corrupt line, says where, and keeps what stands before") {
+TEST_CASE("the reader stops at the first corrupt line, gives its place, and keeps the lines before it") {
   const auto first_end = whole().find("case_ended");
   const auto begin = whole().rfind('\n', first_end) + 1;
   auto text = whole();

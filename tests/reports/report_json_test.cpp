@@ -196,7 +196,7 @@ TEST_CASE("values that are not finite and texts that are no UTF-8 do not break a
   CHECK(written(read(written(report))).find("null") != std::string::npos);
 }
 
-TEST_CASE("a newer schema is a clear error, wherever in the document it stands") {
+TEST_CASE("a newer schema is a clear error, wherever in the document it is") {
   auto json = to_json(sample_report());
   json["schema_version"] = 2;
   CHECK_THROWS_WITH(from_json(json), ContainsSubstring("schema version 2; this shardproof reads version 1") &&
@@ -221,7 +221,7 @@ void every_value(ordered_json& json, const std::string& place, const Visit& visi
   visit(json, place);
 }
 
-TEST_CASE("a value of another type is refused wherever it stands, and the same by both readers", "[long]") {
+TEST_CASE("both readers refuse a value of another type at any place, and in the same words", "[long]") {
   auto json = to_json(sample_report());
   std::size_t refused = 0;
   every_value(json, "", [&](ordered_json& value, const std::string& place) {
@@ -255,7 +255,7 @@ TEST_CASE("a value of another type is refused wherever it stands, and the same b
   CHECK(refused > 300);
 }
 
-TEST_CASE("a missing field is refused wherever it stands") {
+TEST_CASE("the reader refuses a missing field at any place") {
   const auto json = to_json(sample_report());
   for (const auto& key : keys(json)) {
     if (key == "summary" || key == "skips" || key == "requirements" || key == "waivers") continue;

@@ -15,7 +15,7 @@ std::string frame(const std::string& file, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("frames of the package are left out, wherever they stand, and lines that underline") {
+TEST_CASE("a shortened traceback omits the package's frames at any place, and lines of underlines") {
   const std::string text = "failed\n" + beginning + frame("/opt/shardproof/subject.py", "call()") +
                            frame("/opt/shardproof/pytorch/model.py", "run()") + "          ^^^^^\n" +
                            frame("/opt/torch/nn.py", "hook(x)") + "         ~~~~^^^\n" +
@@ -25,7 +25,7 @@ TEST_CASE("frames of the package are left out, wherever they stand, and lines th
                                           frame("/opt/torch/add.py", "x + 1") + "TypeError: no\nat the end\n");
 }
 
-TEST_CASE("of a long way the last five lines are left, also of each of several, and behind a margin") {
+TEST_CASE("a shortened traceback keeps the last five lines of each traceback, also with an indent") {
   const std::string way = frame("/a.py", "a()") + frame("/b.py", "b()") + frame("/c.py", "c()") + frame("/d.py", "d()");
   const std::string rest = "  …\n" + frame("/c.py", "c()") + frame("/d.py", "d()");
   CHECK(shortened_tracebacks(beginning + way + "E: one\n\nanother:\n" + beginning + way + "E: two") ==

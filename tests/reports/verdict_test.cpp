@@ -68,7 +68,7 @@ TEST_CASE("the verdict of every combination of up to four ranks") {
   CHECK(combinations == 1 + 9 + 81 + 729 + 6561);
 }
 
-TEST_CASE("what no combination may do") {
+TEST_CASE("every combination of ranks obeys the rules of verdicts") {
   std::vector<RankOutcome> ranks;
   every_sequence(ranks, 4, [&](const std::vector<RankOutcome>& all) {
     const auto verdict = decide(all);

@@ -47,7 +47,7 @@ ordered_json with(const char* field, const ordered_json& value) {
   return json;
 }
 
-TEST_CASE("a waiver is read as it stands, and written so that it reads the same") {
+TEST_CASE("a waiver is read as written, and written so that it reads the same") {
   const auto waivers = parsed({whole_waiver(), with("when", ordered_json::object())});
   REQUIRE(waivers.size() == 2);
   CHECK(waivers[0] == Waiver{.pattern = "a/*",

@@ -195,7 +195,7 @@ TEST_CASE(
   CHECK(exit_code(report) == case_failed);
 }
 
-TEST_CASE("that a waiver has no case is said of a run of all cases only") {
+TEST_CASE("a waiver without a case is reported only for a run of all cases") {
   auto report = report_of({{"a/one", Verdict::passed}}, {waiver("b/*")});
   CHECK(exit_code(report) == over_budget);
   CHECK(findings(report) == Names{"waivers[0] b/* (failed, ada): unused: it covers no case"});

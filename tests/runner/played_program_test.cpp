@@ -67,7 +67,7 @@ TEST_CASE("A case plays on the kind of its suite, or on the kinds that it names,
   CHECK(ends("play/no_kind[W=2]", "idle") == End(Outcome::passed, ""));
 }
 
-TEST_CASE("A case plays plans of its own kind, and an engine gets to see plans that no reader knows") {
+TEST_CASE("A case plays plans for its engine kind, and an engine sees plans that no reader knows") {
   for (const char* id : {"play/of_its_kind[W=2,engine=fully_shard]", "play/of_no_kind[W=2,engine=fully_shard]"}) {
     for (const auto& rank : play(id, "idle").ranks) CHECK(rank.only_case().outcome == Outcome::passed);
   }
@@ -81,7 +81,7 @@ TEST_CASE("A case plays plans of its own kind, and an engine gets to see plans t
   }
 }
 
-TEST_CASE("A subject that leaves memory behind has not ended quietly") {
+TEST_CASE("A case fails when its subject leaves memory alive") {
   for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
     CHECK(rank.only_case().outcome == Outcome::failed);
     CHECK_THAT(rank.failures.at(0).expansion,
@@ -115,7 +115,7 @@ TEST_CASE("The harness judges a run by the clauses of its engine kind") {
   CHECK(clauses_of("play/judged[W=2,engine=fully_shard]", "leak") == Clauses{"PLY-4"});
 }
 
-TEST_CASE("Unknown subjects and faults are named beside those that exist") {
+TEST_CASE("An error for an unknown subject or fault lists the known names") {
   for (const auto& rank : play("play/idle[W=2]", "torch").ranks) {
     CHECK(rank.exit_code == 2);
     CHECK_THAT(rank.errors, ContainsSubstring("there is no subject 'torch'; there is: idle, modest"));
@@ -138,7 +138,7 @@ TEST_CASE("Traces are left where they were asked for, one file for each rank and
                                           "play.twice[W=2].rank-0.json", "play.twice[W=2].rank-1.json"});
 }
 
-TEST_CASE("A listing tells subjects, faults and clauses") {
+TEST_CASE("A listing has the subjects, faults and clauses") {
   const auto end = run_program(played_program, {"--list-json"}).front();
   REQUIRE(end.exit_code == 0);
   const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();

@@ -90,14 +90,14 @@ TEST_CASE("Wrong declarations are named with file and line, all of them, and not
   CHECK_THAT(end.errors, ContainsSubstring("misnamed_program.cpp:5\n"));
 }
 
-TEST_CASE("A plain TEST_CASE beside ranked ones is refused: it would never run") {
+TEST_CASE("A program with ranked cases refuses a plain TEST_CASE: it would never run") {
   const auto end = run_one(SHARDPROOF_PLAIN_PROGRAM, {"--list-json"});
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.errors, ContainsSubstring("left behind"));
   CHECK_THAT(end.errors, ContainsSubstring("plain_program.cpp:5"));
 }
 
-TEST_CASE("Under somebody else's launcher ranks are processes, and a case that asks for threads is skipped") {
+TEST_CASE("Under another launcher ranks are processes, and a case that asks for threads is skipped") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
   const auto ends =
@@ -115,7 +115,7 @@ TEST_CASE("Under somebody else's launcher ranks are processes, and a case that a
   }
 }
 
-TEST_CASE("Under somebody else's launcher the ranks make the world themselves") {
+TEST_CASE("Under another launcher the ranks create the world themselves") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
   const auto ends = run_program(
@@ -158,7 +158,7 @@ TEST_CASE(
     CHECK(end.exit_code == 0);
 }
 
-TEST_CASE("Under somebody else's launcher every rank hears at once why rank 0 could make no world") {
+TEST_CASE("Under another launcher every rank reports at once why rank 0 could not create the world") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
   std::filesystem::create_directories(RunDirectory{run}.world(0).root);

@@ -45,7 +45,7 @@ WorldPlan plan_for(int ranks) {
 
 }  // namespace
 
-TEST_CASE("every rank has a thread of its own") {
+TEST_CASE("every rank has its own thread") {
   std::mutex mutex;
   std::set<int> ranks;
   std::set<std::thread::id> threads;

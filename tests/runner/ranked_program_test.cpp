@@ -48,7 +48,7 @@ TEST_CASE("A world of one rank works") {
   CHECK(world.ranks[0].only_case().outcome == Outcome::passed);
 }
 
-TEST_CASE("A failed CHECK is told with its values, and the body goes on") {
+TEST_CASE("A failed CHECK is reported with its values, and the body goes on") {
   const auto world = run_case("ends/failed_check[W=2]", 2);
   check_left_in_order(world);
   CHECK(world.ranks[0].only_case().outcome == Outcome::passed);
@@ -94,7 +94,7 @@ TEST_CASE("A failed REQUIRE releases the peers that wait in a collective") {
   }
 }
 
-TEST_CASE("The seed is told with a failure of a case that used it, and is the same on all ranks") {
+TEST_CASE("A failure reports the seed that its case used, and all ranks have the same seed") {
   const auto world = run_case("ends/failed_require_after_seed[W=2]", 2);
   check_left_in_order(world);
   REQUIRE(world.ranks[0].failures.size() == 1);
@@ -197,7 +197,7 @@ TEST_CASE("A skip does not hide a failure") {
   CHECK(world.ranks[0].only_case().reason == "rank 1 asked to skip the case, but rank 1 went wrong");
 }
 
-TEST_CASE("Ranks that make different numbers of calls are told so at once") {
+TEST_CASE("Different numbers of calls are an error on every rank at once") {
   const auto world = run_case("ends/different_call_counts[W=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
@@ -302,7 +302,7 @@ TEST_CASE("Three hundred cases in one world") {
   }
 }
 
-TEST_CASE("A body reads its parameters and tells its measurements; its warnings go to its log") {
+TEST_CASE("A body reads its parameters and reports its measurements; its warnings go to its log") {
   const auto world = run_case("says/measured[W=2,event=false,n=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
@@ -329,7 +329,7 @@ TEST_CASE("Groups split from the world work in a case") {
   for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);
 }
 
-TEST_CASE("A rank may be started by something that stands between it and its launcher") {
+TEST_CASE("A wrapper program may start a rank for the launcher") {
   const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.shell = R"("$0"; exit $?)"});
   check_left_in_order(world);
   for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);

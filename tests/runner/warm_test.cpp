@@ -204,7 +204,7 @@ TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join
   }
 }
 
-TEST_CASE("a thread that prepare has left is told by its name, and one that has been joined is none") {
+TEST_CASE("the warm process names a thread that prepare left running, and ignores a joined thread") {
   const auto prepared = [](const std::function<void()>& threads) {
     Warm warm([threads] {
       threads();

@@ -755,7 +755,7 @@ TEST_CASE("a document says which hooks there are, and where") {
         place + " (register_hook): no module at or under \"relu\" is wrapped");
 }
 
-TEST_CASE("what goes without saying is not written") {
+TEST_CASE("a document omits default values") {
   const Json json = Scenario(sleeping_stack(1));
   CHECK(json["plan"] == Json::parse(R"({"fully_shard": {"wrap": [{"modules": ["0"]}, {"modules": [""]}]}})"));
   CHECK_FALSE(json.contains("costs"));

@@ -130,7 +130,7 @@ TEST_CASE("a mean over three ranks is rounded once: all agree on it, and on no s
         }) == Exact{true, false});
 }
 
-TEST_CASE("what divides, takes roots or clips ends it") {
+TEST_CASE("division, roots and clipping end exactness") {
   CHECK(changed([](Scenario&) {}) == Exact{true});
   CHECK_FALSE(changed([](Scenario& s) { s.plan.optimizer.rate = 0.3; }).front());
   CHECK_FALSE(changed([](Scenario& s) { s.model.init_divisor = 3; }).front());
@@ -146,7 +146,7 @@ TEST_CASE("what divides, takes roots or clips ends it") {
   CHECK_FALSE(changed([](Scenario& s) { s.device.imagined_ranks = 2; }, 1).front());
 }
 
-TEST_CASE("what a module computes that takes no part in the loss is nobody's matter") {
+TEST_CASE("a module that takes no part in the loss does not affect exactness") {
   const Module norm{.name = "norm", .kind = ModuleKind::layer_norm, .features = 2};
   CHECK(changed([&](Scenario& s) {
           s.model.root.children.insert(s.model.root.children.begin(),
@@ -154,7 +154,7 @@ TEST_CASE("what a module computes that takes no part in the loss is nobody's mat
         }) == Exact{true});
 }
 
-TEST_CASE("Adam takes a root: what stands before its step is the same everywhere, and nothing behind it") {
+TEST_CASE("Adam takes a root: values before its step are the same everywhere, and values after it are not") {
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw}) {
     const auto adam = [kind](Scenario& s) {
       s.plan.optimizer = {.kind = kind, .rate = 0.01};

@@ -27,7 +27,7 @@ TEST_CASE("values of a truncated normal are as often as those of sixteen coins, 
   CHECK(formula::truncated_normal(4, {8}, 2) != values.narrow(0, 8));
 }
 
-TEST_CASE("a parameter begins with values of its own seed, and the second tensor of a pair with those of another") {
+TEST_CASE("each parameter starts from its own seed, and the second tensor of a pair from another seed") {
   scenario::Model model{.root = {}, .loss = {}, .init_divisor = 4};
   CHECK(initial_value(model, 2, 0, {3, 2}) == formula::tensor(3, {3, 2}, 4));
   CHECK(initial_value(model, 2, 1, {3, 2}) == formula::tensor(503, {3, 2}, 4));

@@ -29,7 +29,7 @@ TEST_CASE("a stack is blocks of a layer and an activation, all wrapped, and so i
   CHECK_NOTHROW(validate(scenario));
 }
 
-TEST_CASE("parameters are named by path and stand in order of registration") {
+TEST_CASE("parameters have their paths as names and are in order of registration") {
   Model model;
   model.root.children = {{.name = "a", .kind = ModuleKind::linear, .in_features = 3, .out_features = 4},
                          {.name = "b", .kind = ModuleKind::linear, .in_features = 4, .out_features = 2, .bias = false}};
@@ -448,7 +448,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
   }
 }
 
-TEST_CASE("what cannot be extended, materialized or initialized is told with its reason") {
+TEST_CASE("a scenario error says why a parameter cannot be extended, materialized or initialized") {
   struct Wrong {
     const char* message;
     Action action;

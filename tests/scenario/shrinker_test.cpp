@@ -301,7 +301,7 @@ TEST_CASE("whichever variant is taken, there is an end", "[long]") {
   }
 }
 
-TEST_CASE("what shows stays, and little else", "[long]") {
+TEST_CASE("shrinking keeps what shows the failure, and little else", "[long]") {
   struct Shown {
     const char* what;
     std::function<bool(const Staged&)> shows;

@@ -19,7 +19,7 @@ Batch batch_on(Device& device) {
 
 }  // namespace
 
-TEST_CASE("memory is allocated, described and released, and all of it is told") {
+TEST_CASE("the harness allocates, describes and releases memory, and records each step") {
   Alone alone;
   CHECK(
       alone
@@ -49,7 +49,7 @@ TEST_CASE("memory is allocated, described and released, and all of it is told") 
                           fact::Released{0, 2}});
 }
 
-TEST_CASE("memory of the subject's own that it still uses when it is anybody's is a race") {
+TEST_CASE("a use of the subject's own memory after it is released is a race") {
   const auto races = [](auto release) {
     Alone alone;
     CHECK(alone

@@ -124,7 +124,7 @@ TEST_CASE("ranks communicate, in the world and in parts of it") {
   CHECK(objections == std::vector<std::string>{});
 }
 
-TEST_CASE("what ranks disagree about is told as it is, whatever the subject makes of it") {
+TEST_CASE("the harness reports what ranks disagree about, whatever the subject makes of the error") {
   const bool ignores = GENERATE(true, false);
   CHECK_THROWS_WITH(play_on(2,
                             [&](ScriptedSubject& it, Witness&) {

@@ -103,7 +103,7 @@ struct Extended : Alone {
 
 }  // namespace
 
-TEST_CASE("a pre hook is told all about the shard, and what it gives is held until it is let go of once") {
+TEST_CASE("a pre hook gets all facts about the shard, and the harness holds its tensors until one let_go") {
   Extended extended;
   CHECK(extended.scripted.action == "0.linear.weight/plain");
   CHECK((extended.given->is_full != 0 && extended.given->has_pre != 0 && extended.given->has_post != 0));
@@ -252,7 +252,7 @@ TEST_CASE("a hook that is called in another thread does nothing but fail") {
   CHECK(extended.hooks.shards.empty());
 }
 
-TEST_CASE("what is let go of more often than it was given is an error, and what is not let go of is left alive") {
+TEST_CASE("an extra let_go is an error, and a missing let_go leaves memory alive") {
   Extended extended;
   shardproof_contribution out{};
   CHECK(extended
@@ -276,7 +276,7 @@ TEST_CASE("what is let go of more often than it was given is an error, and what 
   CHECK(extended.device.live_bytes() == 8);
 }
 
-TEST_CASE("an extension that lacks a hook, or is of the minimal form, is told as it is") {
+TEST_CASE("the table shows an extension that lacks a hook, or has the minimal form") {
   const Extended extended([](AllGatherExtension& extension) {
     extension.post = nullptr;
     extension.form = scenario::ExtensionForm::minimal;

@@ -167,7 +167,7 @@ TEST_CASE("hooks are called through the table as they are called") {
   check_alike(2, scenario);
 }
 
-TEST_CASE("a mistake of a hook, a failing module and a refused plan are told through the table as they are told") {
+TEST_CASE("hook errors, failing modules and refused plans give the same errors through the table as without it") {
   Scenario scenario = sleeping_stack(2).train(1, {});
   SECTION("a hook's") {
     scenario.script.segments.insert(
@@ -242,7 +242,7 @@ TEST_CASE("a failure of a gradient hook and a refusal have the same words throug
              Catch::Matchers::ContainsSubstring("register_hook is not supported in iteration 0"));
 }
 
-TEST_CASE("what an exported subject asks of the harness, and what the far side is not for, is told") {
+TEST_CASE("an exported subject has the same name, version and claims as the engine, and it prepares") {
   const ExportedSubject exported(engine());
   const auto subject = table_subject(exported.table(), "exported", reference_subject);
   CHECK(subject->name() == reference_subject);

@@ -151,7 +151,7 @@ TEST_CASE("a shared object that is no subject is refused by its path") {
                     StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
 }
 
-TEST_CASE("models, plans and actions are told as documents have them") {
+TEST_CASE("the subject gets models, plans and actions as the documents write them") {
   Alone alone;
   REQUIRE(alone.create().ok());
   CHECK_THAT(alone.scripted.model, StartsWith(R"({"root":)"));
@@ -167,7 +167,7 @@ TEST_CASE("models, plans and actions are told as documents have them") {
         R"({"call":"register_hook","module":"0","hook":"bf16_compress","state":3,"direct":true})");
 }
 
-TEST_CASE("what a function answers is what it returns, with what it says") {
+TEST_CASE("a function's answer is its status and its texts") {
   Alone alone;
   const auto answer = [&](ScriptedSubject::Act act) { return alone.perform(std::move(act)); };
   CHECK(answer({}).ok());
@@ -232,7 +232,7 @@ TEST_CASE("an exception without a text is a failure") {
   alone.trainer.reset();
 }
 
-TEST_CASE("what is thrown across the boundary is an error of the call, and the rank goes on") {
+TEST_CASE("an exception across the boundary is an error of the call, and the rank goes on") {
   Alone alone;
   const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status {
     throw std::out_of_range("parameter 3 of 2");
@@ -278,7 +278,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   CHECK(alone.subject->take_teardown_failure().error() == "destroy: it failed (it returned 3) and gave no reason");
 }
 
-TEST_CASE("what an engine behind a table complains of when it is destroyed is the answer of destroy") {
+TEST_CASE("destroy returns the complaint of an engine that two tables wrap") {
   Alone alone;
   ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
   alone.subject = table_subject(exported.table(), "here");

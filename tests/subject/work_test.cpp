@@ -41,7 +41,7 @@ shardproof_status run_doubling(void* context, void* native, shardproof_reply* re
 
 }  // namespace
 
-TEST_CASE("work is done once, and told with what it touches and costs") {
+TEST_CASE("work runs once, and is recorded with its operands and cost") {
   Alone alone;
   REQUIRE(alone
               .perform([](ScriptedSubject& it, shardproof_reply*) {

@@ -205,7 +205,7 @@ TEST_CASE("what a sum is added to and the sum are rounded together, not one afte
   }
 }
 
-TEST_CASE("what is between two numbers of low precision goes to the even one") {
+TEST_CASE("a value halfway between two low-precision numbers rounds to even") {
   for (const DType dtype : low_dtypes) {
     const double large = half_unit_of_one(dtype);
     CAPTURE(to_string(dtype), large);

@@ -94,7 +94,7 @@ TEST_CASE("power sums add to what is there; an infinite power keeps the larger o
   CHECK(total == f32({1}, {6}));
 }
 
-TEST_CASE("the norm of nothing is zero, and one NaN makes every norm NaN, wherever it stands") {
+TEST_CASE("the norm of an empty tensor is zero, and one NaN at any place makes every norm NaN") {
   for (const double power : {1.0, 2.0, 3.0, infinity}) {
     const Tensor total = f32({1}, {5});
     k.power_sum(nullptr, total, Tensor::host(DType::f32, {0}), power, true);

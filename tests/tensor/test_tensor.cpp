@@ -184,7 +184,7 @@ TEST_CASE("no two tensors that differ look alike") {
   }
 }
 
-TEST_CASE("the first difference is told by its place") {
+TEST_CASE("first_difference gives the place of the first difference") {
   const Tensor a = of<float>({2, 2}, {1, 2, 3, 4}), b = of<float>({2, 2}, {1, 2, 5, 6});
   CHECK(first_difference(a, a).empty());
   CHECK(first_difference(a, b) == "at [1, 0]: 3 and 5; 2 of 4 elements differ");

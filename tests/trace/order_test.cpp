@@ -83,19 +83,19 @@ TEST_CASE("collectives between two marks are in the order of the host") {
   CHECK_THROWS_AS(trace::collectives(trace, "from", "x"), std::out_of_range);
 }
 
-TEST_CASE("what the filter turns away is no step") {
+TEST_CASE("a structure omits steps that the filter rejects") {
   const auto only_backward = [](WorkKind kind, std::string_view) { return kind == WorkKind::backward; };
   CHECK(structure(layer(), only_backward).steps.size() == 1);
   const auto other_label = [](WorkKind, std::string_view label) { return label != "0"; };
   CHECK(structure(layer(), other_label).steps.size() == 1);
 }
 
-TEST_CASE("records that nobody waits for change nothing") {
+TEST_CASE("events that no stream waits for change nothing") {
   auto chatty = layer();
   CHECK(difference(structure(layer(), any), structure(chatty.record(0, 50).record(1, 51), any)).empty());
 }
 
-TEST_CASE("the first difference is told in words") {
+TEST_CASE("difference describes the first difference in words") {
   const trace::Structure expected = structure(layer(), any);
 
   CHECK(difference(expected, structure(layer(false), any)) ==

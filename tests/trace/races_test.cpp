@@ -173,7 +173,7 @@ TEST_CASE("what is released to a cache may be used until the next adoption on it
   CHECK(find_races(cached().work(0, "after", {all}, {})).size() == 1);  // used after the release, as ever
 }
 
-TEST_CASE("a use that is issued after the release is one however it is ordered") {
+TEST_CASE("a use issued after the release is a race whatever its order") {
   const auto races = find_races(two_streams().release(0, 1).work(0, "same stream", {{1, 0, 8}}, {}));
   REQUIRE(races.size() == 1);
   CHECK(concerns_release(races[0]));

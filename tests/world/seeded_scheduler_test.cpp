@@ -136,7 +136,7 @@ TEST_CASE("where a rank is about to begin a call, another may come before it") {
   CHECK(first == std::set<int>{0, 1});
 }
 
-TEST_CASE("what began anew depends on its own seed alone") {
+TEST_CASE("a schedule that begins again depends only on its own seed") {
   const auto second_part = [](std::uint64_t seed) {
     const Remains remains = run(4, seed, [](Side& side) {
       side.world.barrier();
@@ -151,7 +151,7 @@ TEST_CASE("what began anew depends on its own seed alone") {
   for (std::uint64_t seed = 2; seed <= 20; ++seed) CHECK(second_part(seed) == expected);
 }
 
-TEST_CASE("ranks that wait for each other are told so at once, whatever the deadline") {
+TEST_CASE("ranks that wait for each other get the error at once, whatever the deadline") {
   const Remains remains = run(3, 5, [](Side& side) {
     const auto part = side.world.split(side.rank == 2 ? 1 : 0, side.rank, "part");
     if (side.rank == 0) part->barrier();
@@ -171,7 +171,7 @@ TEST_CASE("a rank that leaves by an exception releases those who wait") {
   CHECK(remains.errors[2] == "released: rank 1: error: out of luck");
 }
 
-TEST_CASE("nobody is late because another one computes for long") {
+TEST_CASE("no rank is late because another rank computes for long") {
   const Remains remains = run(
       2, 5,
       [](Side& side) {
@@ -182,7 +182,7 @@ TEST_CASE("nobody is late because another one computes for long") {
   CHECK(remains.errors == nothing_from(2));
 }
 
-TEST_CASE("when nobody can go on, time passes, and the one whose time is up first is late") {
+TEST_CASE("when no rank can go on, time passes, and the rank with the earliest deadline is late") {
   const Remains remains = run(2, 5, [](Side& side) {
     const auto never = [] { return false; };
     const Deadline deadline = side.rank == 1 ? std::chrono::steady_clock::now() + 20ms : far;

@@ -225,7 +225,7 @@ TEST_CASE("An abort of the running case releases the others, and only from this 
   CHECK(culprits[0] == 1);
 }
 
-TEST_CASE("A doomed world lets nobody wait") {
+TEST_CASE("No rank waits in a doomed world") {
   const Ground ground(2);
   const auto errors = ground.run([&](int rank) {
     World world(ground.plan, rank, member(), connect_process);

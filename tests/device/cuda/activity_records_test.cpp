@@ -83,7 +83,7 @@ TEST_CASE("records find their ids, whichever comes first and in whichever buffer
   CHECK(taken(handover) == std::vector<std::array<std::int64_t, 4>>{{0, 3, 800, 900}});
 }
 
-TEST_CASE("what CUPTI cannot read is told, and so is what it dropped") {
+TEST_CASE("activity records report what CUPTI cannot read, and how many records it dropped") {
   CuptiLibrary library{};
   library.next_record = [](std::uint8_t*, std::size_t, CUpti_Activity**) { return CUPTI_ERROR_INVALID_PARAMETER; };
   library.dropped_records = [](CUcontext, std::uint32_t, std::size_t* dropped) {

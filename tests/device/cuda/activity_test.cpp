@@ -138,7 +138,7 @@ TEST_CASE("a record belongs to the piece whose id it has, or else to the last be
   is(c, 55, 65, 1, 1);
 }
 
-TEST_CASE("on tables whose launches take no time records tell the times that events tell") {
+TEST_CASE("records and events give the same times when launches take no time") {
   on_ranks(2, [](Side& side, const auto& memory) {
     engines::Reference engine;
     std::vector<Trace> traces;
@@ -164,7 +164,7 @@ TEST_CASE("on tables whose launches take no time records tell the times that eve
   });
 }
 
-TEST_CASE("collectives that NCCL launches from a thread of its own are told apart by their places on the stream") {
+TEST_CASE("stream order distinguishes the collectives that NCCL launches from its own thread") {
   on_ranks(2, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true);
     {
@@ -195,7 +195,7 @@ TEST_CASE("collectives that NCCL launches from a thread of its own are told apar
   });
 }
 
-TEST_CASE("what launched nothing keeps the times of its events, and a clock that runs differently is seen") {
+TEST_CASE("pieces that launch nothing keep their events' times, and a clock that runs differently is reported") {
   on_ranks(1, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true, spoilt_vendor());
     for (const Nanoseconds late : {Nanoseconds{0}, 7 * ms}) {
@@ -218,7 +218,7 @@ TEST_CASE("what launched nothing keeps the times of its events, and a clock that
   });
 }
 
-TEST_CASE("records that nobody took are gone with their device") {
+TEST_CASE("records that no call took end with their device") {
   on_ranks(1, [](Side& side, const auto& memory) {
     Rank rank(side, memory, true, spoilt_vendor());
     {

@@ -112,7 +112,7 @@ TEST_CASE("a rank that waits for a communicator to be made is released, and both
   });
 }
 
-TEST_CASE("a rank that has work behind a gate is released, and both go on") {
+TEST_CASE("a rank whose work waits at a gate is released, and both ranks go on") {
   run_two([](Side& side, RankOfGpus& rank) {
     const auto platform = made_by_both(side, rank);
     Device& device = platform->device();
@@ -132,7 +132,7 @@ TEST_CASE("a rank that has work behind a gate is released, and both go on") {
   });
 }
 
-TEST_CASE("who has nothing under way is ended as well") {
+TEST_CASE("a rank without work in progress is released as well") {
   run_two([](Side& side, RankOfGpus& rank) {
     const auto platform = made_by_both(side, rank);
     give_up(side);
@@ -162,7 +162,7 @@ TEST_CASE("a rank that leaves by an exception does not wait for the others first
   });
 }
 
-TEST_CASE("a deadline names who has not come") {
+TEST_CASE("a deadline names the missing rank") {
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   no_failures(testing::run_threads(3, [&](Side& side) {
     RankOfGpus rank(side, cuda::cpu::vendor(), memory, std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
@@ -221,7 +221,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
   }));
 }
 
-TEST_CASE("an index that is out of range is told when the host synchronizes") {
+TEST_CASE("the host reports an index out of range when it synchronizes") {
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
   no_failures(testing::run_threads(1, [&](Side& side) {
     RankOfGpus rank(side, cuda::cpu::vendor(), memory);
@@ -242,7 +242,7 @@ TEST_CASE("an index that is out of range is told when the host synchronizes") {
   }));
 }
 
-TEST_CASE("every call that a rank makes to take hold of its GPU fails once, and is told") {
+TEST_CASE("a rank reports a failure of each call that sets up its GPU, and each call fails once") {
   cuda::GpuContext alone{.rank = 3,
                          .ordinal = 2,
                          .check = [] {},

@@ -48,7 +48,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("work behind a closed gate has not run when other streams have, and runs when it opens") {
+TEST_CASE("gated work does not run when other streams have run, and runs when the gate opens") {
   Bench bench;
   Gate gate(bench.gpu);
   gate.hold(bench.held);
@@ -117,7 +117,7 @@ TEST_CASE("abandoning a GPU opens its gates, and the gate says that it holds no 
   CHECK_FALSE(gate.holds());
 }
 
-TEST_CASE("a wait for what is held ends by the world's deadline, and leaves nothing behind") {
+TEST_CASE("a wait for held work ends by the world's deadline, and leaves no work on the GPU") {
   Gpu gpu(cpu::vendor(), {.rank = 0,
                           .ordinal = 0,
                           .check = [] {},

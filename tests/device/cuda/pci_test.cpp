@@ -46,7 +46,7 @@ TEST_CASE("a GPU's place is what the kernel says, whatever letters its address i
   CHECK(pci_place(machine.root(), "0004:01:00.0").path == "pci0004:00/0004:00:00.0/0004:01:00.0");
 }
 
-TEST_CASE("what the kernel does not say of a GPU stays unknown") {
+TEST_CASE("a GPU property that the kernel does not report stays unknown") {
   Machine machine;
   machine.add("pci0000:00/0000:02:00.0", "-1");
   machine.add("pci0000:00/0000:03:00.0", "");
@@ -60,7 +60,7 @@ TEST_CASE("what the kernel does not say of a GPU stays unknown") {
   CHECK(pci_place(machine.root() / "nowhere", "0000:02:00.0").path.empty());
 }
 
-TEST_CASE("what is between two GPUs has the names of nvidia-smi") {
+TEST_CASE("links between two GPUs have the names of nvidia-smi") {
   const std::string host = "pci0000:00", port = host + "/0000:00:01.0", upstream = port + "/0000:01:00.0";
   const std::string left = upstream + "/0000:02:00.0", right = upstream + "/0000:02:01.0";
   CHECK(pci_between(at(port + "/0000:01:00.0", 0), at(port + "/0000:01:00.1", 0)) == "PIX");  // of one board
@@ -73,7 +73,7 @@ TEST_CASE("what is between two GPUs has the names of nvidia-smi") {
   CHECK(pci_between({}, at("pci0000:80/0000:81:00.0", 1)).empty());
 }
 
-TEST_CASE("a list of GPUs says where each stands, what slows it, and which others it reaches") {
+TEST_CASE("a list of GPUs gives each GPU's location, what slows it, and which peers it reaches") {
   Machine machine;
   machine.add("pcicccc:00/cccc:00:01.0/cccc:01:00.0", "0");
   machine.add("pcicccc:00/cccc:00:02.0/cccc:02:00.0", "0");
@@ -98,7 +98,7 @@ TEST_CASE("a list of GPUs says where each stands, what slows it, and which other
   CHECK(unreachable_pairs(listing.gpus).size() == 7);
 }
 
-TEST_CASE("what a library does not tell of a GPU is unknown, and the list is none the shorter") {
+TEST_CASE("a GPU property that the library does not report is unknown, and the list keeps every GPU") {
   cpu::plant(cpu::Planted{.function = "peer_properties", .call = 1});
   const GpuListing one_less = list_gpus(cpu::fragile_vendor());
   CHECK(cpu::has_failed());

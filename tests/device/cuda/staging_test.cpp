@@ -68,7 +68,7 @@ CudaTable table_of(Queues& made) {
 
 }  // namespace
 
-TEST_CASE("what is uploaded arrives as it was, whenever the copy runs and whatever becomes of the source") {
+TEST_CASE("an upload arrives unchanged, whenever the copy runs and whatever happens to the source") {
   std::mt19937_64 random(Catch::getSeed());
   for (int round = 0; round < 50; ++round) {
     Queues gpu;
@@ -105,7 +105,7 @@ TEST_CASE("what is uploaded arrives as it was, whenever the copy runs and whatev
   }
 }
 
-TEST_CASE("what finds no room is left to the driver, and room comes back in turn") {
+TEST_CASE("an upload that does not fit goes to the driver, and staging room is reused in turn") {
   Queues gpu;
   const CudaTable table = table_of(gpu);
   std::array<std::byte, 64> ring{};

@@ -101,7 +101,7 @@ TEST_CASE("a BLAS that stores by columns multiplies what is stored by rows") {
   }
 }
 
-TEST_CASE("what keeps a toolkit from the GPUs is said with what was found and what to do") {
+TEST_CASE("an unusable driver is reported with what was found and what to do") {
   const auto objection = [](auto spoil) {
     DriverState state{.driver_version = 12080,
                       .runtime_version = 12040,
@@ -166,13 +166,13 @@ TEST_CASE("errors have names and texts, and there is one for every status") {
   CHECK(cuda_table().error_name(-1) != nullptr);
 }
 
-TEST_CASE("an error of the runtime is told once, and not again by whoever comes next") {
+TEST_CASE("the CUDA runtime reports an error once, and the next caller does not get it again") {
   if (!has_driver()) SKIP("without a driver the runtime says so in every call");
   CHECK(cuda_table().set_device(1 << 20) != 0);
   CHECK(cuda_table().peek_at_last_error() == 0);
 }
 
-TEST_CASE("NVML is asked for what CUDA does not say, and unknown is what it does not say either") {
+TEST_CASE("NVML supplies what CUDA does not report, and the rest is unknown") {
   const Nvml nvml(NVML_STAND_IN);
   const GpuState idle = nvml.state("GPU-0"), hot = nvml.state("GPU-1"), mute = nvml.state("GPU-2"),
                  absent = nvml.state("GPU-9");
@@ -209,7 +209,7 @@ TEST_CASE("ids of communicators are made without a GPU, each its own") {
   CHECK(std::memcmp(&one, &two, sizeof one) != 0);
 }
 
-TEST_CASE("NCCL refuses a communicator that there is not, and nothing crashes") {
+TEST_CASE("NCCL refuses a null communicator, and does not crash") {
   const NcclTable& nccl = nccl_table();
   float number = 1;
   Status state = 0;
@@ -240,7 +240,7 @@ TEST_CASE("NCCL refuses a communicator that there is not, and nothing crashes") 
   CHECK_THAT(nccl.error_text(nccl.remote_error), ContainsSubstring("remote process"));
 }
 
-TEST_CASE("a communicator that cannot come to be is an error, and there is none afterwards") {
+TEST_CASE("a communicator that cannot be created is an error, and its handle stays null") {
   if (has_driver()) SKIP("there is a driver here");
   const UniqueId id = new_id();
   CommHandle comm = nullptr;
@@ -262,7 +262,7 @@ TEST_CASE("cuBLAS without a GPU is an error with a name") {
   }
 }
 
-TEST_CASE("what keeps a module from CUPTI is said with what was found and what to do") {
+TEST_CASE("an unusable CUPTI is reported with what was found and what to do") {
   CuptiState state{.name = "libcupti.so.13", .version = 130001, .built_with = 130001};
   CHECK(cupti_objection(state).empty());
   state.version = 130100;

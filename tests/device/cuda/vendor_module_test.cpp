@@ -35,7 +35,7 @@ TEST_CASE("a backend that fits is loaded") {
   CHECK(&load_vendor(CPU_MODULE) == &tables);
 }
 
-TEST_CASE("what is no backend for this program is refused by name and with the reason") {
+TEST_CASE("a backend that does not fit this program is refused by name and with the reason") {
   CHECK(refusal(modules / "none.so") ==
         "backend " + (modules / "none.so").string() +
             ": there is no such file; it is built where the CUDA Toolkit and NCCL are present");
