@@ -6,9 +6,9 @@
 //
 // A value that is rounded once, element by element, is also the same in every engine. A sum of such values is not.
 //
-// The walk repeats what a step of training does, as engines and the serial oracle do. It cannot use either: they compute
-// values in one order, and a scenario whose sums happen to be exact in that order may be inexact in another. The
-// generator and the shrinker also ask for every draw, where a training would take too long.
+// The walk repeats what a step of training does, as engines and the serial oracle do. It can use neither: they compute
+// values in one order, and a scenario whose sums happen to be exact in that order may be inexact in another.
+// The generator and the shrinker also ask for every draw, where a training would take too long.
 #pragma once
 
 #include <vector>

@@ -25,8 +25,8 @@ struct PlayOptions {
   TerminalOptions terminal;
 };
 
-/// `shardproof play SCENARIO --subject A,B`: plays the scenario on both subjects, and shows the differences. Returns the
-/// exit code, or throws CommandError.
+/// `shardproof play SCENARIO --subject A,B`: plays the scenario on both subjects, and shows the differences. Returns
+/// the exit code, or throws CommandError.
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv);
 
 }  // namespace shardproof::launcher

@@ -116,8 +116,8 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
     smallest.file = from_here(folder / "scenario.json");
     write_file(smallest.file, smallest.shrunk.scenario.document);
     write_file(folder / "as_drawn.json", drawn.document);
-    smallest.command =
-        fmt::format("{} --scenario {}", reports::repeat_command(failed, report), reports::shell_word(smallest.file.string()));
+    smallest.command = fmt::format("{} --scenario {}", reports::repeat_command(failed, report),
+                                   reports::shell_word(smallest.file.string()));
     if (smallest.shrunk.ended_by) break;
   }
   return failures;

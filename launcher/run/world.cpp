@@ -117,7 +117,7 @@ class SupervisedWorld final : public RunningWorld {
   }
 
  private:
-  // -- Events -----------------------------------------------------------------------------------------------------------
+  // -- Events ---------------------------------------------------------------------------------------------------------
 
   void start() {
     const auto failure = processes_.start();
@@ -181,7 +181,7 @@ class SupervisedWorld final : public RunningWorld {
     return overruns;
   }
 
-  // -- Actions ----------------------------------------------------------------------------------------------------------
+  // -- Actions --------------------------------------------------------------------------------------------------------
 
   void carry_out(const Actions& actions) {
     for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);

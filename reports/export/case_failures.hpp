@@ -16,8 +16,8 @@ class CaseFailures {
   /// `result` must outlive this object. `all`: also shows failures that share a cause, without a limit.
   CaseFailures(const CaseResult& result, bool all);
 
-  /// `seen_clauses`: the clauses that the reader has seen already. The function adds the clauses of its text. Nullptr: no
-  /// clauses.
+  /// `seen_clauses`: the clauses that the reader has seen already. The function adds the clauses of its text. Nullptr:
+  /// no clauses.
   std::string text(const TextStyle& style, std::set<std::string>* seen_clauses) const;
 
   /// The failures that `text` shows, and those that it counts as alike. First cause first.

@@ -306,7 +306,8 @@ TEST_CASE("a run of a version without markers is recognised by its head") {
   write_text(
       run / "run.json",
       R"({"suite_version": "1", "profile": "", "machine": {}, "subject": {"name": "", "version": "", "fault": null},
-      "run": {"id": "run", "started": "", "argv": [], "seed": 0, "repeat": 1, "partial": false, "git_commit": "", "environment": {}}})");
+      "run": {"id": "run", "started": "", "argv": [], "seed": 0, "repeat": 1, "partial": false, "git_commit": "",)"
+      R"( "environment": {}}})");
   CHECK_THAT(refusal([&] { claim(run); }), ContainsSubstring("it holds an earlier run"));
   CHECK_FALSE(fs::exists(run / marker_name));
   CHECK(replace(run).root == run);

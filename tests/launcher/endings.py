@@ -68,7 +68,9 @@ WAYS = [
     dies("a segmentation fault", "bad/segfault[W=2]", r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault"),
     dies("abort()", "dies/aborts[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\) in dies/aborts"),
     dies(
-        "an exception in a thread that the rank started", "dies/throws_in_a_thread[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\)"
+        "an exception in a thread that the rank started",
+        "dies/throws_in_a_thread[W=2]",
+        r"^rank 1 died by signal 6 \(SIGABRT\)",
     ),
     dies("_exit(0)", "bad/exits[W=2,code=0]", r"^rank 1 exited with code 0 in bad/exits"),
     dies(
@@ -89,7 +91,8 @@ WAYS = [
     dies(
         "after its last collective",
         "dies/after_its_last_collective[W=2]",
-        r"^rank 1 died by signal 9 \(SIGKILL\) in dies/after_its_last_collective\[W=2\] after barrier #0 in group world",
+        r"^rank 1 died by signal 9 \(SIGKILL\) in dies/after_its_last_collective\[W=2\] after barrier #0 in group "
+        r"world",
     ),
     dies(
         "all ranks at once",
@@ -102,7 +105,9 @@ WAYS = [
         "a failed REQUIRE while the others wait", "fails/requires[W=2]", "failed", r"^rank\.world\(\)\.size\(\) == 3$"
     ),
     fails("an exception", "fails/throws[W=2]", "error", r"^out of paper$"),
-    fails("a thrown object that is not an exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"),
+    fails(
+        "a thrown object that is not an exception", "fails/throws_no_exception[W=2]", "error", r"^Unknown exception$"
+    ),
     fails(
         "no assertion",
         "fails/checks_nothing[W=2]",
@@ -125,13 +130,15 @@ WAYS = [
         "ranks that wait for each other",
         "fails/waits_in_a_circle[W=2]",
         "error",
-        r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier #0 in group right for rank 0$",
+        r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier "
+        r"#0 in group right for rank 0$",
     ),
     fails(
         "a rank that ends the case while others wait for it",
         "fails/leaves_the_others_waiting[W=3]",
         "error",
-        r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 2",
+        r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 "
+        r"in group world for rank 2",
     ),
     fails(
         "a body that swallows its release",
@@ -149,7 +156,8 @@ WAYS = [
         "device memory that its subject keeps",
         "fails/is_not_quiet_at_its_end[W=2]",
         "failed",
-        r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter "hoarded" of 64 bytes$',
+        r'^not quiet at its end: the subject left 64 bytes of device memory alive, in 1 buffer: parameter '
+        r'"hoarded" of 64 bytes$',
     ),
     fails(
         "a SECTION",
@@ -164,7 +172,8 @@ WAYS = [
     hangs(
         "a loop without a collective",
         "hang/spins[W=2]",
-        r"^rank 1 never entered barrier #0 in group world \(rank 0 has waited for .* s\); it is in hang/spins\[W=2\] before its first collective",
+        r"^rank 1 never entered barrier #0 in group world \(rank 0 has waited for .* s\); it is in "
+        r"hang/spins\[W=2\] before its first collective",
     ),
     hangs("asleep", "bad/hangs[W=2]", r"^rank 1 never entered barrier #0 in group world"),
     hangs(
@@ -183,7 +192,8 @@ WAYS = [
     hangs(
         "inside a collective that all have entered",
         "hang/inside_a_collective[W=3]",
-        r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all ranks entered .* s ago$",
+        r"^rank 1 is in hang/inside_a_collective\[W=3\] inside barrier #0 in group world, which all ranks entered "
+        r".* s ago$",
         options=("--timeout", "2"),
     ),
     hangs(
@@ -330,7 +340,8 @@ WAYS = [
         "dies/without_its_original[W=2]",
         "passed",
         3,
-        r"^rank 0 of 2 could not be started: process (\d+|…), of which ranks are copies, ended with signal 9 \(SIGKILL\)",
+        r"^rank 0 of 2 could not be started: process (\d+|…), of which ranks are copies, ended with signal 9 "
+        r"\(SIGKILL\)",
         options=("--subject", "warm", "--isolate"),
         others="not_run",
     ),
@@ -516,8 +527,9 @@ def table():
         with tempfile.TemporaryDirectory() as folder:
             outcome = Outcome(way, folder)
             freed = outcome.freed_ms()
+            sentence = shown(best(way, outcome)).replace("|", r"\|")
             rows.append(
-                f"| {way.what} | {way.verdict} | {way.code} | {shown(best(way, outcome)).replace('|', chr(92) + '|')} | "
+                f"| {way.what} | {way.verdict} | {way.code} | {sentence} | "
                 f"{'' if freed is None else f'{freed:.1f} ms'} | {outcome.kept()} |"
             )
     return "\n".join(rows)

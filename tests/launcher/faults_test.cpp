@@ -187,7 +187,8 @@ TEST_CASE("waivers are those of the run without a fault") {
   TemporaryDirectory directory;
   const std::string waivers = directory / "waivers.json";
   std::ofstream(waivers)
-      << R"({"waivers": [{"pattern": "blind/*", "verdict": "failed", "reason": "it looks away", "link": "x", "owner": "me",
+      << R"({"waivers": [{"pattern": "blind/*", "verdict": "failed", "reason": "it looks away", "link": "x",)"
+         R"( "owner": "me",
                                 "expires": "9999-12-31"}]})";
   const Said said = faults({"seen", "blind", "--waivers", waivers});
   INFO(said.out << said.err);

@@ -50,9 +50,12 @@ TEST_CASE("a small trace, whole") {
 {"name":"thread_name","ph":"M","pid":3,"tid":1,"args":{"name":"all_gather"}}
 {"name":"thread_sort_index","ph":"M","pid":3,"tid":1,"args":{"sort_index":1}}
 {"name":"iter 0 forward","cat":"mark","ph":"i","s":"p","pid":3,"tid":0,"ts":0.0}
-{"name":"all_gather layers.0","cat":"collective","ph":"X","pid":3,"tid":1,"ts":0.0,"dur":10.5,"args":{"kind":"all_gather","bytes":80,"dtype":"f32","group":[0,1],"sequence":0}}
-{"name":"copy_out layers.0","cat":"work","ph":"i","pid":3,"tid":0,"ts":10.5,"s":"t","args":{"kind":"copy_out","bytes_read":0,"bytes_written":0}}
-{"name":"forward layers.0","cat":"work","ph":"X","pid":3,"tid":0,"ts":10.5,"dur":24.501,"args":{"kind":"forward","bytes_read":0,"bytes_written":0}}
+{"name":"all_gather layers.0","cat":"collective","ph":"X","pid":3,"tid":1,"ts":0.0,"dur":10.5,)"
+                       R"("args":{"kind":"all_gather","bytes":80,"dtype":"f32","group":[0,1],"sequence":0}}
+{"name":"copy_out layers.0","cat":"work","ph":"i","pid":3,"tid":0,"ts":10.5,"s":"t","args":{"kind":"copy_out",)"
+                       R"("bytes_read":0,"bytes_written":0}}
+{"name":"forward layers.0","cat":"work","ph":"X","pid":3,"tid":0,"ts":10.5,"dur":24.501,"args":{"kind":"forward",)"
+                       R"("bytes_read":0,"bytes_written":0}}
 {"name":"wait","cat":"wait","ph":"s","id":0,"pid":3,"tid":1,"ts":10.499}
 {"name":"wait","cat":"wait","ph":"f","id":0,"pid":3,"tid":0,"ts":10.5,"bp":"e"}
 )");
