@@ -1,5 +1,5 @@
-"""A qualified name of a type has one definition: two definitions in one program are undefined behaviour, and confuse
-readers before that."""
+"""Checks names. A qualified name of a type has one definition: two definitions in one program are undefined behaviour,
+and confuse readers before that. And no name has a word of the project's old dialect, which readers had to translate."""
 
 import collections
 import pathlib
@@ -18,6 +18,18 @@ SCOPES = re.compile(r"\bnamespace\s+([\w:]*)\s*\{"
                     r"|\b(?:struct|class|enum(?:\s+class)?)\s+([\w:]+)(?:\s+final)?\s*(?::[^;{()]*)?\{"
                     r"|[{}]")
 
+DIALECT = set("told tell tells telling mend mends mender dear behind beside whoever nobody somebody seat premises".split())
+
+
+def words_of(name):
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def dialect_in(text):
+    """The names with words of the dialect. Names of faults are exempt: reports and waivers have them, so they stay."""
+    code = re.sub(r"\bFAULT\(\w+", " ", NO_CODE.sub(" ", text))
+    return sorted({name for name in re.findall(r"[A-Za-z_]\w*", code) if words_of(name) & DIALECT})
+
 
 def types_of(text):
     """The qualified names of the types that a file defines in namespaces with names."""
@@ -34,6 +46,8 @@ def types_of(text):
 
 
 class Names(unittest.TestCase):
+    maxDiff = None
+
     def test_types_in_namespaces_are_found(self):
         text = """
             namespace shardproof::base {
@@ -53,6 +67,15 @@ class Names(unittest.TestCase):
                         files[name].append(file.relative_to(ROOT).as_posix())
         self.assertGreater(len(files), 500)
         self.assertEqual({name: where for name, where in files.items() if len(where) > 1}, {})
+
+    def test_dialect_is_found(self):
+        text = 'FAULT(gathers_behind_compute) Told told_; int teller = beside_a; // nobody\n f("somebody");'
+        self.assertEqual(dialect_in(text), ["Told", "beside_a", "told_"])
+
+    def test_names_have_no_dialect(self):
+        files = [file for folder in (*FOLDERS, "tests", "bench") for file in (ROOT / folder).rglob("*")]
+        found = {file: dialect_in(file.read_text(encoding="utf-8")) for file in files if file.suffix in SOURCES}
+        self.assertEqual({str(file.relative_to(ROOT)): names for file, names in found.items() if names}, {})
 
 
 if __name__ == "__main__":
