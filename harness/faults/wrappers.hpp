@@ -67,24 +67,20 @@ std::unique_ptr<Subject> with_device(std::unique_ptr<Subject> subject, Arguments
                  }});
 }
 
-namespace detail {
-
+/// An `Altered` communicator around `inner`. Its constructor may want the device as its second argument.
 template <class Altered, class... Arguments>
-std::unique_ptr<Communicator> make_communicator(Communicator& inner, Device& device, const Arguments&... arguments) {
+std::unique_ptr<Communicator> communicator_around(Communicator& inner, Device& device, const Arguments&... arguments) {
   if constexpr (std::is_constructible_v<Altered, Communicator&, Device&, const Arguments&...>)
     return std::make_unique<Altered>(inner, device, arguments...);
   else return std::make_unique<Altered>(inner, arguments...);
 }
 
-}  // namespace detail
-
-/// The subject with `Altered` communicators. Each is made from the subject's own communicator, the device if its
-/// constructor wants it, and the arguments.
+/// The subject with `Altered` communicators, made from the subject's own communicators by `communicator_around`.
 template <class Altered, class... Arguments>
 std::unique_ptr<Subject> with_communicators(std::unique_ptr<Subject> subject, Arguments... arguments) {
   return altered(std::move(subject), {.parts = [arguments...](const EngineContext& context) {
                    return AlteredParts{.communicator = [&device = context.device, arguments...](Communicator& inner) {
-                     return detail::make_communicator<Altered>(inner, device, arguments...);
+                     return communicator_around<Altered>(inner, device, arguments...);
                    }};
                  }});
 }

@@ -229,12 +229,12 @@ std::vector<Run> played_otherwise(
     const std::function<OtherwiseReducing::Reduce(Communicator& world, Device& device)>& make) {
   std::vector<std::optional<Run>> runs(static_cast<std::size_t>(sizes.world()));
   on_thread_ranks(sizes.world(), [&](int rank, Group& group) {
-    Communicator* world = nullptr;
-    const auto subject =
-        altered(std::make_unique<engines::Reference>(), {.communicator = [&](Communicator& inner, Device& device) {
-                  if (world == nullptr) world = &inner;
-                  return std::make_unique<OtherwiseReducing>(inner, make(*world, device));
-                }});
+    const auto subject = altered(std::make_unique<engines::Reference>(), {.parts = [&](const EngineContext& context) {
+                                   return AlteredParts{.communicator = [&make, &world = context.world,
+                                                                        &device = context.device](Communicator& inner) {
+                                     return std::make_unique<OtherwiseReducing>(inner, make(world, device));
+                                   }};
+                                 }});
     runs[static_cast<std::size_t>(rank)] = play_simulated(scenario, *subject, group, rank);
   });
   std::vector<Run> all;

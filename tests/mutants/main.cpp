@@ -62,16 +62,13 @@ class WatchedTrainer final : public TrainerWrapper {
 };
 
 std::unique_ptr<Subject> watched(std::unique_ptr<Subject> subject) {
-  return altered(std::move(subject), {.model = [](const scenario::Model& model) { so_far = {.model = model}; },
-                                      .plan =
-                                          [](const scenario::Plan& plan) {
-                                            so_far.plan = plan;
-                                            publish_traits();
-                                          },
-                                      .trainer =
-                                          [](std::unique_ptr<Trainer> trainer) {
-                                            return std::make_unique<WatchedTrainer>(std::move(trainer));
-                                          }});
+  return with_trainer<WatchedTrainer>(
+      altered(std::move(subject), {.model = [](const scenario::Model& model) { so_far = {.model = model}; },
+                                   .plan =
+                                       [](const scenario::Plan& plan) {
+                                         so_far.plan = plan;
+                                         publish_traits();
+                                       }}));
 }
 
 PlayProgram mutant_program() {
