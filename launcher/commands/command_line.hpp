@@ -1,14 +1,19 @@
-// Parses argv into options. Only its source file and help_formatter include CLI11, which takes seconds to compile.
+// Parses a command line: chooses the subcommand, and gives it the values of its options.
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "launcher/commands/options.hpp"
+#include "launcher/commands/subcommand.hpp"
 
 namespace shardproof::launcher {
 
-/// Empty if the command line asked for help or the version, which has then been printed. Throws CommandError (usage)
-/// with the part that it does not understand.
-std::optional<Options> parse_command_line(int argc, const char* const* argv);
+/// The subcommand that the command line names, with its options. Nullptr if the command line asked for help or the
+/// version, which has then been printed. Throws CommandError (usage) with the part that it does not understand.
+std::unique_ptr<Subcommand> parse_command_line(int argc, const char* const* argv);
+
+/// Gives `command` the options of a command line that names it. Throws like `parse_command_line`.
+void parse_options(Subcommand& command, const std::vector<std::string>& argv);
 
 }  // namespace shardproof::launcher

@@ -1,23 +1,32 @@
-// The subcommands, one file each. Each returns the process's exit code or throws CommandError.
+// The table of subcommands. Each function makes one, and is in the file of that subcommand.
 #pragma once
 
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "launcher/commands/options.hpp"
-#include "launcher/commands/play.hpp"
+#include "launcher/commands/subcommand.hpp"
 
 namespace shardproof::launcher {
 
-int run_command(RunOptions options, std::vector<std::string> argv);
-int list_command(const ListOptions& options);
-int faults_command(FaultsOptions options, const std::vector<std::string>& argv);
-int merge_command(const MergeOptions& options);
-int diff_command(const DiffOptions& options);
-int doctor_command(const DoctorOptions& options);
-int explain_command(const ExplainOptions& options);
-int play_command(const PlayOptions& options, const std::vector<std::string>& argv);
-int explore_command(const ExploreOptions& options, const std::vector<std::string>& argv);
-int stable_command(const StableOptions& options);
+std::unique_ptr<Subcommand> make_run_command();
+std::unique_ptr<Subcommand> make_list_command();
+std::unique_ptr<Subcommand> make_faults_command();
+std::unique_ptr<Subcommand> make_merge_command();
+std::unique_ptr<Subcommand> make_diff_command();
+std::unique_ptr<Subcommand> make_doctor_command();
+std::unique_ptr<Subcommand> make_explain_command();
+std::unique_ptr<Subcommand> make_play_command();
+std::unique_ptr<Subcommand> make_explore_command();
+std::unique_ptr<Subcommand> make_stable_command();
+
+/// In the order of the help.
+inline std::vector<std::unique_ptr<Subcommand>> make_commands() {
+  std::vector<std::unique_ptr<Subcommand>> commands;
+  for (const auto make :
+       {make_run_command, make_list_command, make_faults_command, make_merge_command, make_diff_command,
+        make_doctor_command, make_explain_command, make_play_command, make_explore_command, make_stable_command})
+    commands.push_back(make());
+  return commands;
+}
 
 }  // namespace shardproof::launcher

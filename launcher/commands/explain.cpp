@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/option_declarations.hpp"
+#include "launcher/commands/subcommand.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/records.hpp"
@@ -16,6 +18,21 @@
 
 namespace shardproof::launcher {
 namespace {
+
+constexpr HelpText explain_help{
+    .name = "explain",
+    .summary = "Say why worlds of a run ended early: which rank died or hung, where, and which ranks waited.",
+    .examples =
+        "    shardproof explain shardproof-out/latest     the latest run\n"
+        "    shardproof explain my_run/worlds/2           one of its worlds\n",
+    .arguments = "DIRECTORY",
+    .footer =
+        "After a run with --nccl-tap, the command also lists the NCCL calls of the ranks.\n"
+        "\n"
+        "Exit codes:\n"
+        "    0  The command explained the worlds.\n"
+        "    2  The command line is wrong, the directory is not a run, or output cannot be written.\n"
+        "    5  Evidence cannot be read, or no process saw how the ranks ended."};
 
 /// The worlds that `asked` names: all worlds of a run, or the world whose folder or evidence it is.
 std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
@@ -73,22 +90,39 @@ void tell_world(Told& told, const WorldDirectory& world) {
   tell_nccl(told, world, plan.size);
 }
 
+class ExplainCommand final : public Subcommand {
+ public:
+  const HelpText& help() const override { return explain_help; }
+
+  void declare(OptionDeclarations& options) override {
+    options.argument("directory", directory_, "The run directory, or one of its worlds.");
+    options.help(terminal_group);
+  }
+
+  void convert(const Arguments& arguments) override { require_arguments(arguments, {{"DIRECTORY", directory_}}); }
+
+  int run(const std::vector<std::string>& /*argv*/) override {
+    Told told;
+    for (const WorldDirectory& world : worlds_of(directory_)) {
+      if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
+      try {
+        tell_world(told, world);
+      } catch (const std::exception& error) {
+        told.damage.emplace_back(error.what());  // the other worlds are still explained
+        told.somebody_ended = true;  // possibly
+      }
+    }
+    say((told.somebody_ended ? "" : "no world ended early\n") + told.text);
+    if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
+    return told.is_known ? all_passed : evidence_unusable;
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
 }  // namespace
 
-int explain_command(const ExplainOptions& options) {
-  Told told;
-  for (const WorldDirectory& world : worlds_of(options.directory)) {
-    if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
-    try {
-      tell_world(told, world);
-    } catch (const std::exception& error) {
-      told.damage.emplace_back(error.what());  // the other worlds are still explained
-      told.somebody_ended = true;  // possibly
-    }
-  }
-  say((told.somebody_ended ? "" : "no world ended early\n") + told.text);
-  if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
-  return told.is_known ? all_passed : evidence_unusable;
-}
+std::unique_ptr<Subcommand> make_explain_command() { return std::make_unique<ExplainCommand>(); }
 
 }  // namespace shardproof::launcher

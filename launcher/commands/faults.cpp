@@ -11,6 +11,9 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/kill_matrix.hpp"
+#include "launcher/commands/option_declarations.hpp"
+#include "launcher/commands/shared_options.hpp"
+#include "launcher/commands/subcommand.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
@@ -22,6 +25,28 @@
 
 namespace shardproof::launcher {
 namespace {
+
+constexpr HelpText faults_help{
+    .name = "faults",
+    .summary = "Run the cases on broken engines: a case has to notice each fault.",
+    .examples =
+        "    shardproof faults overlap                    one suite, on each fault that it can notice\n"
+        "    shardproof faults --worker ./my_tests        the faults of your own program\n"
+        "    shardproof faults overlap --out matrix       keep the report of each run\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    The command runs each case that at least one filter selects. Without filters, it runs all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes, the first that applies:\n"
+        "    128+N  Signal N interrupted the command.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker failed, or its ranks did not meet.\n"
+        "    4,5,1  Not all cases pass without a fault. The codes are those of `run`.\n"
+        "    1      No selected case noticed a fault, although a case checks one of its clauses.\n"
+        "    0      Cases noticed each fault, except faults of which all cases were skipped."};
 
 /// Runs of the same worker, one after the other. Each run has its own directory below `place`.
 class FaultRuns {
@@ -120,81 +145,115 @@ Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
   return judged;
 }
 
+class FaultsCommand final : public Subcommand {
+ public:
+  const HelpText& help() const override { return faults_help; }
+
+  void declare(OptionDeclarations& options) override {
+    declare_profile(options, profile_, "the worker's first profile");
+    declare_plan(options, plan_, texts_);
+    declare_worker(options, worker_, "the cases from");
+    options.value(demand_group, "--waivers", waivers_, "FILE",
+                  "Excuse the failures in this file. They occur without a fault, too (docs/skips-and-waivers.md).");
+    declare_out(options, out_, keep_text);
+    options.flag(terminal_group, "--json", json_, "Print JSON.");
+    declare_terminal(options, terminal_, color_);
+  }
+
+  void convert(const Arguments& arguments) override {
+    require_placed(convert_plan(arguments, texts_, plan_));
+    terminal_.color = convert_color(color_);
+  }
+
+  int run(const std::vector<std::string>& argv) override {
+    SignalWatch signals;
+    Worker worker = find_subject(plan_, worker_, signals);
+    if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
+    reports::RunHead asked;
+    put_demands(asked, {.waivers = waivers_}, &worker.listing);
+    const ChosenProfile profile = keep_profile(worker.listing, profile_, plan_.filters);
+    find_gpus(worker, plan_, signals);
+    const std::vector<CaseInfo> cases = selected_cases(worker.listing, plan_);
+    const Judged judged = judged_by(cases, worker.listing);
+    if (judged.faults.empty())
+      throw CommandError(usage, "no selected case checks a clause that a fault breaks (`shardproof list --clauses`)");
+    plan_.ranks.clear();
+    plan_.cores = usable_cores();
+
+    Terminal terminal(json_ ? stderr : stdout, terminal_);
+    const bool keep = !out_.directory.empty();
+    const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+    const ClaimedDirectory claimed(keep ? out_ : OutputOptions{.directory = scratch.path() / "runs"});
+    const RunDirectory place = claimed.run();
+    warm_up(worker, plan_, place.warm_log(), signals);
+    FaultRuns runs(worker, profile, place.root, argv, signals);
+
+    PlanOptions one = plan_;
+    one.filters = ids(cases);
+    terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault",
+                              cases_text(cases.size())));
+    const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
+    const int clean_code = reports::exit_code(clean.report);
+    if (keep) terminal.look_in({place.root / without_fault});
+    else terminal.keep_nothing();
+    if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
+
+    std::optional<CommandError> ended_by = clean.ended_by;
+    std::vector<FaultInfo> tried;
+    std::vector<reports::Report> faulty;
+    for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
+      const std::vector<CaseInfo> related = related_cases(*fault, cases);
+      terminal.note(
+          fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
+      one.filters = ids(related);
+      one.fault = fault->name;
+      FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
+      ended_by = std::move(result.ended_by);
+      if (ended_by) break;  // the result of its other cases is unknown
+      tried.push_back(*fault);
+      faulty.push_back(std::move(result.report));
+    }
+
+    const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
+    if (json_) {
+      say(dump_document(to_json(matrix)) + "\n");
+    } else {
+      if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
+      if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
+        terminal.print(
+            "only some of the cases were selected: a fault that is alive here may be killed by cases that were not "
+            "selected");
+      if (!judged.left_out.empty())
+        terminal.print("not checked, as no selected case has a clause of theirs: " +
+                       names_text(judged.left_out, terminal_.verbose));
+    }
+    if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(out_.directory).string()));
+    if (ended_by) {
+      terminal.finish();
+      complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(),
+                           judged.faults.size(), judged.faults.size() == 1 ? "" : "s"));
+      return ended_by->code();
+    }
+    if (!json_) require_said(terminal.finish());
+    // The result without a fault comes first: with a broken subject, no fault can be judged.
+    if (clean_code != all_passed) return clean_code;
+    return matrix.all_killed() ? all_passed : case_failed;
+  }
+
+ private:
+  WorldTexts texts_;
+  PlanOptions plan_;
+  std::string profile_;            ///< empty: the worker's first
+  std::filesystem::path waivers_;  ///< of cases that do not pass without a fault; empty: no waivers
+  std::filesystem::path worker_;
+  OutputOptions out_;  ///< empty: the command keeps no output
+  bool json_ = false;
+  ColorText color_;
+  TerminalOptions terminal_;
+};
+
 }  // namespace
 
-int faults_command(FaultsOptions options, const std::vector<std::string>& argv) {
-  SignalWatch signals;
-  Worker worker = find_subject(options.plan, options.worker, signals);
-  if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
-  reports::RunHead asked;
-  put_demands(asked, {.waivers = options.waivers}, &worker.listing);
-  const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
-  find_gpus(worker, options.plan, signals);
-  const std::vector<CaseInfo> cases = selected_cases(worker.listing, options.plan);
-  const Judged judged = judged_by(cases, worker.listing);
-  if (judged.faults.empty())
-    throw CommandError(usage, "no selected case checks a clause that a fault breaks (`shardproof list --clauses`)");
-  options.plan.ranks.clear();
-  options.plan.cores = usable_cores();
-
-  Terminal terminal(options.json ? stderr : stdout, options.terminal);
-  const bool keep = !options.out.directory.empty();
-  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
-  const ClaimedDirectory claimed(keep ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
-  const RunDirectory place = claimed.run();
-  warm_up(worker, options.plan, place.warm_log(), signals);
-  FaultRuns runs(worker, profile, place.root, argv, signals);
-
-  PlanOptions one = options.plan;
-  one.filters = ids(cases);
-  terminal.note(
-      fmt::format("without a fault: {}; the table has those that check a clause of a fault", cases_text(cases.size())));
-  const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
-  const int clean_code = reports::exit_code(clean.report);
-  if (keep) terminal.look_in({place.root / without_fault});
-  else terminal.keep_nothing();
-  if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
-
-  std::optional<CommandError> ended_by = clean.ended_by;
-  std::vector<FaultInfo> tried;
-  std::vector<reports::Report> faulty;
-  for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
-    const std::vector<CaseInfo> related = related_cases(*fault, cases);
-    terminal.note(
-        fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
-    one.filters = ids(related);
-    one.fault = fault->name;
-    FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
-    ended_by = std::move(result.ended_by);
-    if (ended_by) break;  // the result of its other cases is unknown
-    tried.push_back(*fault);
-    faulty.push_back(std::move(result.report));
-  }
-
-  const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
-  if (options.json) {
-    say(dump_document(to_json(matrix)) + "\n");
-  } else {
-    if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
-    if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
-      terminal.print(
-          "only some of the cases were selected: a fault that is alive here may be killed by cases that were not "
-          "selected");
-    if (!judged.left_out.empty())
-      terminal.print("not checked, as no selected case has a clause of theirs: " +
-                     names_text(judged.left_out, options.terminal.verbose));
-  }
-  if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(options.out.directory).string()));
-  if (ended_by) {
-    terminal.finish();
-    complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(), judged.faults.size(),
-                         judged.faults.size() == 1 ? "" : "s"));
-    return ended_by->code();
-  }
-  if (!options.json) require_said(terminal.finish());
-  // The result without a fault comes first: with a broken subject, no fault can be judged.
-  if (clean_code != all_passed) return clean_code;
-  return matrix.all_killed() ? all_passed : case_failed;
-}
+std::unique_ptr<Subcommand> make_faults_command() { return std::make_unique<FaultsCommand>(); }
 
 }  // namespace shardproof::launcher

@@ -9,6 +9,10 @@
 
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/option_declarations.hpp"
+#include "launcher/commands/option_values.hpp"
+#include "launcher/commands/shared_options.hpp"
+#include "launcher/commands/subcommand.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/plan.hpp"
@@ -18,6 +22,26 @@
 
 namespace shardproof::launcher {
 namespace {
+
+constexpr HelpText list_help{
+    .name = "list",
+    .summary = "List the cases of a worker.",
+    .examples =
+        "    shardproof list overlap                      the cases of a suite\n"
+        "    shardproof list --clauses                    each clause, its cases and its faults\n"
+        "    shardproof list --worker ./my_tests --json   the cases of your own program, as JSON\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    The list has each case that at least one filter selects. Without filters, it has all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes:\n"
+        "    0      The cases are listed.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker did not list its cases.\n"
+        "    128+N  Signal N interrupted the command."};
 
 using nlohmann::ordered_json;
 
@@ -144,21 +168,64 @@ std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
   return text + case_count_text(cases.size()) + "\n";
 }
 
+class ListCommand final : public Subcommand {
+ public:
+  const HelpText& help() const override { return list_help; }
+
+  void declare(OptionDeclarations& options) override {
+    declare_profile(options, profile_, "all cases");
+    declare_ranks(options, texts_, "List");
+    declare_subject(options, subject_);
+    declare_worker(options, worker_, "the cases from");
+    options.flag(terminal_group, "--json", json_, "Print JSON.");
+    options.flag(terminal_group, "--seeds", seeds_,
+                 "Print each test of the PyTorch files that the suites began with, and its cases.");
+    options.flag(terminal_group, "--clauses", clauses_,
+                 "Print each clause, the cases that check it, and the faults that break it. With "
+                 "filters, print the clauses of the selected "
+                 "cases. With --json, each case has its id.");
+    options.exclude("--clauses", "--seeds");
+    options.flag(terminal_group, "--profiles", profiles_, "Print the profiles, and how many of the cases each has.");
+    options.exclude("--profiles", "--seeds");
+    options.exclude("--profiles", "--clauses");
+    options.help(terminal_group);
+  }
+
+  void convert(const Arguments& arguments) override {
+    filters_ = arguments.words;
+    ranks_ = world_sizes(texts_.ranks);
+  }
+
+  int run(const std::vector<std::string>& /*argv*/) override {
+    SignalWatch signals;
+    Worker worker = choose_subject(subject_, worker_, signals).worker;
+    const std::size_t all_cases = worker.listing.cases.size();
+    if (!profile_.empty()) keep_profile(worker.listing, profile_, filters_);
+    std::vector<CaseInfo> cases = matching_cases(worker.listing, filters_);
+    if (!ranks_.empty()) keep_sizes(cases, ranks_);
+    const std::string text = seeds_      ? seeds_text(worker.listing, cases, all_cases, json_)
+                             : clauses_  ? clauses_text(worker.listing, cases, all_cases, json_)
+                             : profiles_ ? profiles_text(worker.listing, cases, json_)
+                                         : table_text(cases, json_);
+    say(json_ ? text : reports::printable(text));
+    return all_passed;
+  }
+
+ private:
+  WorldTexts texts_;
+  std::vector<std::string> filters_;
+  std::vector<int> ranks_;  ///< world sizes; empty: all
+  std::string subject_;  ///< empty: the worker's first
+  std::string profile_;  ///< empty: all cases
+  std::filesystem::path worker_;
+  bool json_ = false;
+  bool seeds_ = false;     ///< show which seed test became which cases
+  bool clauses_ = false;   ///< show each clause's cases and faults
+  bool profiles_ = false;  ///< show what each profile is for
+};
+
 }  // namespace
 
-int list_command(const ListOptions& options) {
-  SignalWatch signals;
-  Worker worker = choose_subject(options.subject, options.worker, signals).worker;
-  const std::size_t all_cases = worker.listing.cases.size();
-  if (!options.profile.empty()) keep_profile(worker.listing, options.profile, options.filters);
-  std::vector<CaseInfo> cases = matching_cases(worker.listing, options.filters);
-  if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
-  const std::string text = options.seeds      ? seeds_text(worker.listing, cases, all_cases, options.json)
-                           : options.clauses  ? clauses_text(worker.listing, cases, all_cases, options.json)
-                           : options.profiles ? profiles_text(worker.listing, cases, options.json)
-                                              : table_text(cases, options.json);
-  say(options.json ? text : reports::printable(text));
-  return all_passed;
-}
+std::unique_ptr<Subcommand> make_list_command() { return std::make_unique<ListCommand>(); }
 
 }  // namespace shardproof::launcher

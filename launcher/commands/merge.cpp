@@ -14,6 +14,9 @@
 #include "harness/base/input_file.hpp"
 #include "harness/base/json_parse.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/option_declarations.hpp"
+#include "launcher/commands/shared_options.hpp"
+#include "launcher/commands/subcommand.hpp"
 #include "launcher/files/earlier_run.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/standard_streams.hpp"
@@ -27,6 +30,21 @@
 
 namespace shardproof::launcher {
 namespace {
+
+constexpr HelpText merge_help{
+    .name = "merge",
+    .summary = "Make the report of a run that another launcher started, or that was cut short.",
+    .examples = "    shardproof merge my_run                      write my_run/report.json\n",
+    .arguments = "DIRECTORY",
+    .footer =
+        "Exit codes, the first that applies:\n"
+        "    2  The command line is wrong, the directory has no world, or output cannot be written.\n"
+        "    3  Ranks did not meet.\n"
+        "    4  A rank crashed or hung.\n"
+        "    5  Evidence is missing or corrupt, or ranks disagree.\n"
+        "    1  A case failed.\n"
+        "    6  A demand is not met, as in `run`.\n"
+        "    0  All cases passed."};
 
 /// The listing that the run recorded, else the worker's listing now. Without both, the case ids are the only source.
 std::optional<Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
@@ -182,35 +200,65 @@ class Merge {
   Merged merged_;
 };
 
+class MergeCommand final : public Subcommand {
+ public:
+  const HelpText& help() const override { return merge_help; }
+
+  void declare(OptionDeclarations& options) override {
+    options.argument("directory", directory_, "The run directory.");
+    options.value(subject_group, "--worker", worker_, "PROGRAM",
+                  "Take the cases from this program, where the run directory does not list them.");
+    declare_demands(options, demands_, demand_texts_);
+    declare_terminal(options, terminal_, color_);
+  }
+
+  void convert(const Arguments& arguments) override {
+    require_arguments(arguments, {{"DIRECTORY", directory_}});
+    convert_demands(demand_texts_, demands_);
+    terminal_.color = convert_color(color_);
+  }
+
+  int run(const std::vector<std::string>& /*argv*/) override {
+    const RunDirectory run{directory_};
+    const FileDescriptor lock = lock_run(run.root);
+    Merged merged;
+    try {
+      Merge merge(run, demands_);
+      if (merge.is_empty())
+        throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+      merged = merge.merge(known_listing(run, worker_));
+    } catch (const CommandError&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
+    }
+    for (const std::string& defect : merged.defects) complain(defect);
+    if (merged.report.worlds.empty()) return evidence_unusable;
+
+    Terminal terminal(stdout, terminal_);
+    terminal.look_in(run);
+    terminal.print(reports::summary(merged.report, terminal.style()));
+    write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
+    terminal.note(fmt::format("report: {}", run.report().string()));
+    require_said(terminal.finish());
+    const int code = reports::exit_code(merged.report);
+    // Unreadable evidence is stronger than failed cases, and weaker than crashed ranks.
+    const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
+    return merged.defects.empty() || is_stronger ? code : evidence_unusable;
+  }
+
+ private:
+  std::filesystem::path directory_;
+  /// The worker to ask for the cases if the run directory does not have them. Empty: no worker.
+  std::filesystem::path worker_;
+  DemandTexts demand_texts_;
+  DemandOptions demands_;  ///< replace the run's own
+  ColorText color_;
+  TerminalOptions terminal_;
+};
+
 }  // namespace
 
-int merge_command(const MergeOptions& options) {
-  const RunDirectory run{options.directory};
-  const FileDescriptor lock = lock_run(run.root);
-  Merged merged;
-  try {
-    Merge merge(run, options.demands);
-    if (merge.is_empty())
-      throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
-    merged = merge.merge(known_listing(run, options.worker));
-  } catch (const CommandError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
-  }
-  for (const std::string& defect : merged.defects) complain(defect);
-  if (merged.report.worlds.empty()) return evidence_unusable;
-
-  Terminal terminal(stdout, options.terminal);
-  terminal.look_in(run);
-  terminal.print(reports::summary(merged.report, terminal.style()));
-  write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
-  terminal.note(fmt::format("report: {}", run.report().string()));
-  require_said(terminal.finish());
-  const int code = reports::exit_code(merged.report);
-  // Unreadable evidence is stronger than failed cases, and weaker than crashed ranks.
-  const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);
-  return merged.defects.empty() || is_stronger ? code : evidence_unusable;
-}
+std::unique_ptr<Subcommand> make_merge_command() { return std::make_unique<MergeCommand>(); }
 
 }  // namespace shardproof::launcher

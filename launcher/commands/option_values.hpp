@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/commands/options.hpp"
+#include "launcher/process/gpus.hpp"
+#include "launcher/run/plan.hpp"
+#include "launcher/terminal/terminal.hpp"
 
 namespace shardproof::launcher {
 

@@ -2,14 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <chrono>
+#include <limits>
+#include <optional>
 #include <random>
-#include <set>
-#include <span>
+#include <utility>
 
 #include "launcher/commands/command_line.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/option_declarations.hpp"
+#include "launcher/commands/option_values.hpp"
 #include "launcher/commands/report_file.hpp"
+#include "launcher/commands/rerun.hpp"
+#include "launcher/commands/shared_options.hpp"
+#include "launcher/commands/subcommand.hpp"
 #include "launcher/explore/smallest_failures.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/standard_streams.hpp"
@@ -20,10 +26,52 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/worker_client/profile.hpp"
-#include "reports/export/command_line_words.hpp"
 
 namespace shardproof::launcher {
 namespace {
+
+constexpr HelpText run_help{
+    .name = "run",
+    .summary = "Run cases in worlds of real ranks, and write one report.",
+    .examples =
+        "    shardproof run overlap --ranks 2,4           one suite, on 2 and on 4 ranks\n"
+        "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
+        "    shardproof run --worker ./my_tests           the cases of your own program\n"
+        "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
+        "    shardproof run --rerun-failed before         the cases that failed there\n",
+    .arguments = "[FILTER...]",
+    .footer =
+        "Filters:\n"
+        "    A filter is a suite, a case id, a glob over ids (* and ?), or a [tag].\n"
+        "    A run takes each case that at least one filter selects. Without filters, it takes all.\n"
+        "    After the word --, each word is a filter.\n"
+        "\n"
+        "Exit codes, the first that applies:\n"
+        "    128+N  Signal N interrupted the run.\n"
+        "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
+        "    3      The worker failed, or its ranks did not meet.\n"
+        "    4      A rank crashed or hung.\n"
+        "    5      Evidence is missing or corrupt, or ranks disagree.\n"
+        "    1      A case failed.\n"
+        "    6      Too many cases were skipped or waived, a required clause has no passed case, or a\n"
+        "           waiver is over, wrong or unused.\n"
+        "    0      All cases passed, except waived ones."};
+
+struct RunOptions {
+  PlanOptions plan;
+  std::string profile;  ///< Empty: the worker's first.
+  std::optional<std::uint64_t> seed;
+  std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
+  OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
+  DemandOptions demands;
+  Persistence persistence;
+  Attention attention{.failures = true};
+  bool is_placed = false;  ///< The user chose a device or a fabric.
+  /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
+  std::string misplaced;
+  std::filesystem::path rerun_failed;  ///< A report or run directory. Empty: run the cases that filters select.
+  TerminalOptions terminal;
+};
 
 std::uint64_t choose_seed(const RunOptions& options) {
   if (options.seed) return *options.seed;
@@ -49,83 +97,6 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
                     options.repeat, single.selected, most_case_runs));
   }
   return plan(listing, options);
-}
-
-using Words = std::vector<std::string>;
-
-Words given(const Words& argv, std::string_view option) {
-  return reports::words_given(argv, std::span(&option, 1), {});
-}
-
-bool has_flag(const Words& argv, std::string_view flag) {
-  return !reports::words_given(argv, {}, std::span(&flag, 1)).empty();
-}
-
-/// Options of the report's run, for its repetition. Options that are also in `argv` are left out. The options are:
-///   - the engine under test and its faults, with the NCCL tap,
-///   - the waivers,
-///   - the time limit of a case,
-///   - the place of its ranks.
-Words told(const reports::Report& report, const Words& argv, bool is_placed) {
-  Words words;
-  const auto take = [&](std::string_view option) {
-    if (given(argv, option).empty()) std::ranges::copy(given(report.head.argv, option), std::back_inserter(words));
-  };
-  const auto take_flag = [&](std::string_view flag) {
-    if (has_flag(report.head.argv, flag) && !has_flag(argv, flag)) words.emplace_back(flag);
-  };
-  if (!report.head.fault.empty() && given(argv, "--fault").empty())
-    words.insert(words.end(), {"--fault", report.head.fault});
-  for (const std::string_view option : {"--worker", "--subject", "--timeout", "--waivers", "--nccl-faults"})
-    take(option);
-  take_flag("--nccl-tap");
-  if (is_placed || report.worlds.empty()) return words;
-  take("--scheduler");
-  const reports::WorldResult& world = report.worlds.front();
-  // A case that needs threads asks for them again by itself.
-  const bool is_fabric_of_run = world.fabric != thread_fabric || !given(report.head.argv, "--fabric").empty();
-  if (world.device == sim_device && (world.fabric == shm_fabric || !is_fabric_of_run)) return words;
-  words.insert(words.end(), {"--device", world.device, "--fabric", world.fabric});
-  for (const std::string_view option : reports::gpu_options) take(option);
-  take_flag(reports::share_gpus_flag);
-  return words;
-}
-
-/// Adds the options to the command line, so that the new report records them and its commands repeat them.
-void take_over(RunOptions& options, Words& argv, const reports::Report& report) {
-  const Words words = told(report, argv, options.is_placed);
-  if (!words.empty()) {
-    constexpr std::ptrdiff_t behind_the_command = 2;
-    argv.insert(argv.begin() + behind_the_command, words.begin(), words.end());
-    std::vector<const char*> texts(argv.size());
-    std::ranges::transform(argv, texts.begin(), [](const std::string& word) { return word.c_str(); });
-    const std::optional<Options> read = parse_command_line(static_cast<int>(texts.size()), texts.data());
-    options = std::get<RunOptions>(read.value());
-  }
-  if (!options.misplaced.empty()) throw CommandError(usage, options.misplaced);
-}
-
-/// Selects only the cases that ended badly in the report and that the worker still has.
-void select_failed(RunOptions& options, const Listing& listing, const reports::Report& report) {
-  std::set<std::string> failed;
-  for (const reports::CaseResult& result : report.cases) {
-    if (!result.superseded && reports::is_bad(result.verdict)) failed.insert(result.info.id);
-  }
-  if (failed.empty())
-    throw CommandError(usage,
-                       fmt::format("--rerun-failed {}: no case of it ended badly", options.rerun_failed.string()));
-  std::vector<std::string> again;
-  for (const CaseInfo& info : matching_cases(listing, options.plan.filters)) {
-    if (failed.contains(info.id)) again.push_back(info.id);
-  }
-  if (again.empty()) {
-    throw CommandError(
-        usage,
-        fmt::format("--rerun-failed {}: none of the {} cases that ended badly there is among the selected ones, as {}",
-                    options.rerun_failed.string(), failed.size(), *failed.begin()));
-  }
-  options.plan.filters = std::move(again);
-  if (!options.seed) options.seed = report.head.seed;
 }
 
 void require_rank(const Plan& plan, std::string_view option, int rank) {
@@ -157,80 +128,206 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
   return text;
 }
 
+class RunCommand final : public Subcommand {
+ public:
+  const HelpText& help() const override { return run_help; }
+
+  void declare(OptionDeclarations& options) override {
+    declare_profile(options, options_.profile, "the worker's first profile");
+    declare_plan(options, options_.plan, world_texts_);
+    options.value(
+        case_group, "--generated", texts_.generated, "N",
+        "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. The "
+        "run makes the scenario "
+        "of a failed case smaller, and prints a command that plays it (docs/generated-cases.md).");
+    options.value(
+        case_group, "--scenario", options_.plan.scenario, "FILE",
+        "Let the one selected case play this scenario instead of what its seed draws, and judge it likewise.");
+    options.value(case_group, "--shard", texts_.shard, "I/N",
+                  "Run part I of N of the selected cases. I counts from 1.");
+    options.value(
+        case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
+        "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and "
+        "faults are those of "
+        "the report, unless you give others.");
+    declare_worker(options, options_.worker, "the cases from");
+    declare_fault(options, options_.plan.fault);
+    options.value(course_group, "--seed", texts_.seed, "N",
+                  "Draw everything random from this seed. The default is 0. With --order random, the default is a new "
+                  "seed, which "
+                  "is printed.");
+    options.value(course_group, "--order", texts_.order, "ORDER",
+                  "Run the cases of a world in this order: listed or random. The default is listed.");
+    options.value(course_group, "--repeat", texts_.repeat, "N", "Run each case N times. The default is 1.");
+    options.value(course_group, "--jobs", texts_.jobs, "N",
+                  "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");
+    options.flag(course_group, "--isolate", options_.plan.isolate, "Run each case in its own world.");
+    options.value(course_group, "--retries", texts_.retries, "N",
+                  "Try each failed case up to N more times, in a world of failed cases only. A case that then passes "
+                  "is flaky. The "
+                  "default is 0.");
+    options.value(course_group, "--max-hangs", texts_.max_hangs, "N",
+                  "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. The "
+                  "default is "
+                  "5.");
+    options.value(course_group, "--debug", texts_.debug, "RANK",
+                  "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
+    declare_demands(options, options_.demands, demand_texts_);
+    declare_out(options, options_.out,
+                fmt::format("{} The link shardproof-out/latest leads to the latest run, where that folder exists.",
+                            write_text));
+    options.flag(file_group, "--trace", options_.plan.trace, "Write a trace of each case, for Perfetto.");
+    options.flag(file_group, "--nccl-tap", texts_.nccl_tap,
+                 "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
+    options.value(
+        file_group, "--nccl-faults", texts_.nccl_faults, "LIST",
+        "Record these calls, and delay, stall, drop, fail or swap some, for example 'drop all_reduce#3 rank 1' "
+        "(docs/nccl-tap.md).");
+    options.list(terminal_group, "--output", texts_.output, "N[,N...]",
+                 "Print what these ranks print, for example 0,2, while they run. Each line begins with its rank.");
+    declare_terminal(options, options_.terminal, color_);
+  }
+
+  void convert(const Arguments& arguments) override {
+    options_.misplaced = convert_plan(arguments, world_texts_, options_.plan);
+    if (options_.rerun_failed.empty()) require_placed(options_.misplaced);
+    options_.is_placed = world_texts_.device || world_texts_.fabric;
+    if (texts_.seed) options_.seed = whole_number("--seed", *texts_.seed, 0, std::numeric_limits<std::uint64_t>::max());
+    options_.plan.order = order(texts_.order);
+    options_.plan.repeat = static_cast<int>(whole_number("--repeat", texts_.repeat, 1, 1'000'000));
+    options_.plan.jobs = static_cast<int>(whole_number("--jobs", texts_.jobs, 1, 1'000));
+    options_.plan.shard = parse_shard(texts_.shard);
+    if (texts_.generated)
+      options_.plan.generated = static_cast<int>(whole_number("--generated", *texts_.generated, 0, 1'000'000));
+    if (texts_.generated && !options_.plan.scenario.empty())
+      throw CommandError(
+          usage, "--generated with --scenario: a case plays what it draws, or what is given; use one of the two");
+    options_.persistence.retries = static_cast<int>(whole_number("--retries", texts_.retries, 0, 1'000));
+    options_.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts_.max_hangs, 0, 1'000'000));
+    if (texts_.debug) options_.attention.debug = static_cast<int>(whole_number("--debug", *texts_.debug, 0, 1023));
+    if (texts_.debug && options_.plan.jobs > 1)
+      throw CommandError(usage,
+                         "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
+    options_.attention.output_of = ranks("--output", texts_.output);
+    if (options_.persistence.retries > 0 && options_.plan.repeat > 1)
+      throw CommandError(usage,
+                         "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
+    if (texts_.nccl_faults)
+      options_.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts_.nccl_faults)};
+    else if (texts_.nccl_tap) options_.plan.tap.emplace();
+    convert_demands(demand_texts_, options_.demands);
+    options_.terminal.color = convert_color(color_);
+  }
+
+  int run(const std::vector<std::string>& command_line) override {
+    std::vector<std::string> argv = command_line;
+    SignalWatch signals;
+    reports::Report before;
+    if (!options_.rerun_failed.empty()) {
+      before = read_report_file(options_.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
+      repeat_options(argv, before);
+    }
+    Worker worker = find_subject(options_.plan, options_.worker, signals);
+    reports::RunHead asked;
+    put_demands(asked, options_.demands, &worker.listing);
+    const ChosenProfile profile = keep_profile(worker.listing, options_.profile, options_.plan.filters);
+    if (!options_.rerun_failed.empty()) {
+      options_.plan.filters = failed_cases(before, worker.listing, options_.plan.filters, options_.rerun_failed);
+      if (!options_.seed) options_.seed = before.head.seed;
+    }
+    options_.plan.seed = choose_seed(options_);
+    options_.plan.cores = usable_cores();
+    // A rank must not be overdue while a user debugs it.
+    if (options_.attention.debug >= 0) options_.plan.timeout = std::chrono::hours(24);
+    if (options_.plan.tap) find_tap(*options_.plan.tap, worker.program);
+    find_gpus(worker, options_.plan, signals);
+    Plan selected = bounded_plan(worker.listing, options_.plan);
+    if (!options_.plan.scenario.empty())
+      check_scenario(worker, options_.plan.scenario, selected.worlds.front().size, signals);
+    if (options_.attention.debug >= 0) require_rank(selected, "--debug", options_.attention.debug);
+    for (const int rank : options_.attention.output_of) require_rank(selected, "--output", rank);
+    const ClaimedDirectory claimed(options_.out);
+    const RunDirectory directory = claimed.run();
+    if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
+
+    warm_up(worker, options_.plan, directory.warm_log(), signals);
+
+    Terminal terminal(stdout, options_.terminal);
+    terminal.explain(worker.listing.clauses);
+    terminal.look_in(directory);
+    const bool is_drawn = !options_.seed && options_.plan.order == Order::random;
+    // without the seed, no user could repeat the run
+    if (options_.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options_.plan.seed));
+    terminal.note(heading(selected, options_.plan, options_.profile));
+    reports::RunHead head = make_head(worker, selected, options_.plan, argv);
+    head.profile = profile.name;
+    head.outside_profile = profile.outside;
+    head.demands = asked.demands;
+    head.waivers = asked.waivers;
+    head.unknown_in_waivers = asked.unknown_in_waivers;
+    const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
+                                      options_.persistence, options_.attention);
+
+    terminal.print(reports::summary(result.report, terminal.style()));
+    if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty())
+      terminal.note(text);
+    std::optional<CommandError> search_ended_by;
+    if (options_.plan.generated && result.interrupted_by == 0) {
+      const SmallestFailures smallest =
+          find_smallest_failures(worker, options_.plan, result.report, directory, signals, terminal);
+      terminal.print(text_of(smallest));
+      if (!smallest.found.empty()) search_ended_by = smallest.found.back().shrunk.ended_by;
+    }
+    if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
+    terminal.finish();  // the following text goes to another stream
+    for (const std::string& error : {result.output_error, result.infrastructure_error}) {
+      if (!error.empty()) complain(error);
+    }
+    if (result.interrupted_by != 0) {
+      complain(result.is_written ? "interrupted; the report holds what was done until then"
+                                 : "interrupted; there is no report");
+    } else {
+      require_said(terminal.finish());
+    }
+    if (search_ended_by) {
+      complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
+                           search_ended_by->what()));
+      return search_ended_by->code();
+    }
+    return exit_code(result);
+  }
+
+ private:
+  struct Texts {
+    std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
+    std::optional<std::string> seed, debug, nccl_faults, generated;
+    bool nccl_tap = false;
+    std::vector<std::string> output;
+  };
+
+  /// Adds the options of an earlier run to the command line, so that the new report records them and its commands
+  /// repeat them.
+  void repeat_options(std::vector<std::string>& argv, const reports::Report& report) {
+    const std::vector<std::string> words = options_of_run(report, argv, options_.is_placed);
+    if (!words.empty()) {
+      constexpr std::ptrdiff_t after_command = 2;
+      argv.insert(argv.begin() + after_command, words.begin(), words.end());
+      RunCommand repeated;
+      parse_options(repeated, argv);
+      options_ = std::move(repeated.options_);
+    }
+    require_placed(options_.misplaced);
+  }
+
+  Texts texts_;
+  WorldTexts world_texts_;
+  DemandTexts demand_texts_;
+  ColorText color_;
+  RunOptions options_;
+};
+
 }  // namespace
 
-int run_command(RunOptions options, std::vector<std::string> argv) {
-  SignalWatch signals;
-  reports::Report before;
-  if (!options.rerun_failed.empty()) {
-    before = read_report_file(options.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
-    take_over(options, argv, before);
-  }
-  Worker worker = find_subject(options.plan, options.worker, signals);
-  reports::RunHead asked;
-  put_demands(asked, options.demands, &worker.listing);
-  const ChosenProfile profile = keep_profile(worker.listing, options.profile, options.plan.filters);
-  if (!options.rerun_failed.empty()) select_failed(options, worker.listing, before);
-  options.plan.seed = choose_seed(options);
-  options.plan.cores = usable_cores();
-  // A rank must not be overdue while a user debugs it.
-  if (options.attention.debug >= 0) options.plan.timeout = std::chrono::hours(24);
-  if (options.plan.tap) find_tap(*options.plan.tap, worker.program);
-  find_gpus(worker, options.plan, signals);
-  Plan selected = bounded_plan(worker.listing, options.plan);
-  if (!options.plan.scenario.empty())
-    check_scenario(worker, options.plan.scenario, selected.worlds.front().size, signals);
-  if (options.attention.debug >= 0) require_rank(selected, "--debug", options.attention.debug);
-  for (const int rank : options.attention.output_of) require_rank(selected, "--output", rank);
-  const ClaimedDirectory claimed(options.out);
-  const RunDirectory directory = claimed.run();
-  if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
-
-  warm_up(worker, options.plan, directory.warm_log(), signals);
-
-  Terminal terminal(stdout, options.terminal);
-  terminal.explain(worker.listing.clauses);
-  terminal.look_in(directory);
-  const bool is_drawn = !options.seed && options.plan.order == Order::random;
-  // without the seed, no user could repeat the run
-  if (options.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options.plan.seed));
-  terminal.note(heading(selected, options.plan, options.profile));
-  reports::RunHead head = make_head(worker, selected, options.plan, argv);
-  head.profile = profile.name;
-  head.outside_profile = profile.outside;
-  head.demands = asked.demands;
-  head.waivers = asked.waivers;
-  head.unknown_in_waivers = asked.unknown_in_waivers;
-  const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
-                                    options.persistence, options.attention);
-
-  terminal.print(reports::summary(result.report, terminal.style()));
-  if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty())
-    terminal.note(text);
-  std::optional<CommandError> search_ended_by;
-  if (options.plan.generated && result.interrupted_by == 0) {
-    const SmallestFailures smallest =
-        find_smallest_failures(worker, options.plan, result.report, directory, signals, terminal);
-    terminal.print(text_of(smallest));
-    if (!smallest.found.empty()) search_ended_by = smallest.found.back().shrunk.ended_by;
-  }
-  if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
-  terminal.finish();  // the following text goes to another stream
-  for (const std::string& error : {result.output_error, result.infrastructure_error}) {
-    if (!error.empty()) complain(error);
-  }
-  if (result.interrupted_by != 0) {
-    complain(result.is_written ? "interrupted; the report holds what was done until then"
-                               : "interrupted; there is no report");
-  } else {
-    require_said(terminal.finish());
-  }
-  if (search_ended_by) {
-    complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
-                         search_ended_by->what()));
-    return search_ended_by->code();
-  }
-  return exit_code(result);
-}
+std::unique_ptr<Subcommand> make_run_command() { return std::make_unique<RunCommand>(); }
 
 }  // namespace shardproof::launcher

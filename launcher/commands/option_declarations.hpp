@@ -1,0 +1,47 @@
+// The declarations of a subcommand's options. A subcommand names its options and where their values go. Only the source
+// files of this class and the parser, and the layout of the help include CLI11, which takes seconds to compile.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace shardproof::launcher {
+
+/// Groups of options in the help.
+inline constexpr char case_group[] = "Cases", subject_group[] = "Engine under test",
+                      device_group[] = "Device and fabric", course_group[] = "Course of the run",
+                      demand_group[] = "Demands on the run", file_group[] = "Files", terminal_group[] = "Terminal";
+
+class OptionDeclarations {
+ public:
+  /// Borrows `command`.
+  explicit OptionDeclarations(CLI::App& command) : command_(command) {}
+
+  /// An argument, in the order of the command line.
+  void argument(const char* name, std::filesystem::path& value, const char* text);
+  /// An option with one value: std::string, std::filesystem::path, or std::optional<std::string>. `value_name` is in the
+  /// help.
+  template <class Value>
+  void value(const char* group, const char* name, Value& value, const char* value_name, const std::string& text);
+  /// An option with several values, which is given once for each or with commas.
+  void list(const char* group, const char* name, std::vector<std::string>& values, const char* value_name,
+            const std::string& text);
+  void flag(const char* group, const char* name, bool& value, const std::string& text);
+  /// The last option: --help.
+  void help(const char* group);
+
+  /// The user may give only one of these declared options.
+  void exclude(const char* option, const char* other);
+  /// The user may give `option` only with `other`.
+  void need(const char* option, const char* other);
+
+ private:
+  CLI::App& command_;
+};
+
+}  // namespace shardproof::launcher
