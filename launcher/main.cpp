@@ -31,10 +31,10 @@ int main(int argc, char** argv) {
     const std::unique_ptr<Subcommand> command = parse_command_line(argc, argv);
     return command ? command->run({argv, argv + argc}) : all_passed;
   } catch (const CommandError& error) {
-    complain(error.what());
+    print_error(error.what());
     return error.code();
   } catch (const std::exception& error) {
-    complain(error.what());
+    print_error(error.what());
     return infrastructure;
   }
 }

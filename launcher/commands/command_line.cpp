@@ -80,7 +80,7 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
     const std::string text = error.what();
     throw CommandError(usage, fmt::format("{} needs one value ({} explains it)", text.substr(0, text.find(':')), help));
   } catch (const CLI::CallForHelp&) {
-    say(is_named ? command.help(app.get_name()) : app.help());
+    print_output(is_named ? command.help(app.get_name()) : app.help());
     throw;
   } catch (const CLI::Success&) {
     throw;  // the version was asked for
@@ -125,7 +125,7 @@ Subcommand* choose(std::span<Subcommand* const> subcommands, int argc, const cha
     refuse_empty_values(command);
     return chosen;
   } catch (const CLI::CallForVersion&) {
-    say(app.version() + "\n");
+    print_output(app.version() + "\n");
   } catch (const CLI::CallForHelp&) {
     // CLI11 has printed it.
   }

@@ -72,7 +72,7 @@ int count_gpus() {
 std::string in_mebibytes(std::uint64_t bytes) { return fmt::format("{} MiB", bytes / mebibyte); }
 
 /// The pairs of GPUs without peer access, by their indices.
-std::string strangers_text(const std::vector<GpuInfo>& gpus) {
+std::string unreachable_pairs_text(const std::vector<GpuInfo>& gpus) {
   auto pairs = unreachable_pairs(gpus);
   const auto index = [&](std::size_t place) { return static_cast<std::size_t>(gpus[place].index); };
   for (auto& [one, other] : pairs) std::tie(one, other) = std::pair(index(one), index(other));
@@ -97,7 +97,7 @@ using Weight = Finding::Weight;
 
 }  // namespace
 
-MachineState look_at_machine(const std::filesystem::path& output) {
+MachineState inspect_machine(const std::filesystem::path& output) {
   MachineState machine;
   machine.cores = usable_cores();
   machine.online_cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
@@ -124,7 +124,7 @@ MachineState look_at_machine(const std::filesystem::path& output) {
   if (const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope"); !scope.empty())
     machine.ptrace_scope = std::atoi(scope.c_str());
   if (const auto tool = find_stack_tool(std::getenv("PATH"))) machine.stack_tool = tool->program.string();
-  machine.tells_children = ::access("/proc/thread-self/children", R_OK) == 0;
+  machine.lists_children = ::access("/proc/thread-self/children", R_OK) == 0;
   const std::filesystem::path pytorch = pytorch_worker();
   const std::filesystem::path environment = pytorch.parent_path().parent_path();
   if (std::error_code none; std::filesystem::exists(pytorch, none)) {
@@ -141,17 +141,17 @@ MachineState look_at_machine(const std::filesystem::path& output) {
 
 std::vector<Finding> diagnose(const MachineState& machine) {
   std::vector<Finding> findings;
-  const auto say = [&](Weight weight, std::string what, std::string why = {}) {
+  const auto add = [&](Weight weight, std::string what, std::string why = {}) {
     findings.push_back({weight, std::move(what), weight == Weight::fine ? std::string() : std::move(why)});
   };
 
   int major = 0, minor = 0;
   const bool is_known = std::sscanf(machine.kernel.c_str(), "%d.%d", &major, &minor) == 2;
   const bool is_old = is_known && (major < 5 || (major == 5 && minor < 3));
-  say(is_old ? Weight::prevents : Weight::fine, fmt::format("kernel: Linux {}", machine.kernel),
+  add(is_old ? Weight::prevents : Weight::fine, fmt::format("kernel: Linux {}", machine.kernel),
       "ranks are waited for by pidfd_open, which came with Linux 5.3");
 
-  say(machine.cores == 1 ? Weight::hurts : Weight::fine,
+  add(machine.cores == 1 ? Weight::hurts : Weight::fine,
       fmt::format("cores: {} of {}", machine.cores, machine.online_cores),
       "ranks take turns on one core: worlds work, and are slow; times of cases are stretched by that. taskset, a "
       "cpuset or the batch "
@@ -159,11 +159,11 @@ std::vector<Finding> diagnose(const MachineState& machine) {
       "--cpus-per-task gives more");
 
   if (machine.memory.empty()) {
-    say(Weight::hurts, "memory file system: none",
+    add(Weight::hurts, "memory file system: none",
         "ranks meet on a disk instead, in TMPDIR or /tmp. A container gets one by --shm-size=1g or --tmpfs /dev/shm");
   } else {
     const Weight weight = machine.memory_free < memory_for_large ? Weight::hurts : Weight::fine;
-    say(weight,
+    add(weight,
         fmt::format("memory file system: {}, {} free", machine.memory.string(), in_mebibytes(machine.memory_free)),
         fmt::format("{} Larger worlds meet on a disk instead. A container has more by --shm-size=1g, a host by mount "
                     "-o remount,size=1g {}",
@@ -172,14 +172,14 @@ std::vector<Finding> diagnose(const MachineState& machine) {
   }
 
   const bool is_full = machine.output_free < 16 * mebibyte;
-  say(is_full || machine.output_is_remote ? Weight::hurts : Weight::fine,
+  add(is_full || machine.output_is_remote ? Weight::hurts : Weight::fine,
       fmt::format("output: {}, {} free{}", machine.output.string(), in_mebibytes(machine.output_free),
                   machine.output_is_remote ? ", on a network" : ""),
       is_full ? "a run that cannot write its report ends with 2: free some, or name another place by --out"
               : "every event of every rank is flushed: --out on a local disk is quicker");
 
   const bool is_tight = machine.most_open_files < 1024 + 64;
-  say(machine.most_open_files < 66 ? Weight::prevents
+  add(machine.most_open_files < 66 ? Weight::prevents
       : is_tight                   ? Weight::hurts
                                    : Weight::fine,
       fmt::format("open files: {}, and {} at most", machine.open_files, machine.most_open_files),
@@ -188,38 +188,38 @@ std::vector<Finding> diagnose(const MachineState& machine) {
                   machine.most_open_files < 64 ? 0 : machine.most_open_files - 64));
 
   if (machine.processes) {
-    say(*machine.processes < 1100 ? Weight::hurts : Weight::fine,
+    add(*machine.processes < 1100 ? Weight::hurts : Weight::fine,
         fmt::format("processes of this user: {} at most", *machine.processes),
         "a world of more ranks cannot be started; `ulimit -u` raises it");
   }
   if (machine.file_size) {
-    say(*machine.file_size < 64 * mebibyte ? Weight::hurts : Weight::fine,
+    add(*machine.file_size < 64 * mebibyte ? Weight::hurts : Weight::fine,
         fmt::format("length of a file: {} at most", in_mebibytes(*machine.file_size)),
         "streams and logs of a long run are longer, and the run then ends with 2; `ulimit -f unlimited` lifts it");
   }
 
   const bool may_look = !machine.ptrace_scope || *machine.ptrace_scope < 2;
   if (machine.stack_tool.empty()) {
-    say(Weight::hurts, "stacks of ranks that hang: no tool",
+    add(Weight::hurts, "stacks of ranks that hang: no tool",
         "install elfutils (eu-stack, 10 ms a rank) or gdb (300 ms)");
   } else {
-    say(may_look ? Weight::fine : Weight::hurts,
+    add(may_look ? Weight::fine : Weight::hurts,
         fmt::format("stacks of ranks that hang: {}{}", machine.stack_tool,
                     machine.ptrace_scope ? fmt::format(", ptrace_scope {}", *machine.ptrace_scope) : ""),
         "no process may look at another: sysctl kernel.yama.ptrace_scope=1 lets the launcher look at its ranks");
   }
-  say(machine.tells_children ? Weight::fine : Weight::hurts,
-      fmt::format("processes that ranks leave behind: {}", machine.tells_children ? "found" : "not found"),
+  add(machine.lists_children ? Weight::fine : Weight::hurts,
+      fmt::format("processes that ranks leave behind: {}", machine.lists_children ? "found" : "not found"),
       "the kernel was built without CONFIG_PROC_CHILDREN: daemons that a case starts stay");
 
   if (!machine.missing_pytorch.empty()) {
-    say(Weight::hurts, fmt::format("PyTorch: none in {}", machine.missing_pytorch.string()),
+    add(Weight::hurts, fmt::format("PyTorch: none in {}", machine.missing_pytorch.string()),
         "--subject pytorch does not run: SHARDPROOF_PYTORCH names a folder without bin/shardproof-pytorch-worker");
   } else if (machine.pytorch.empty()) {
-    say(Weight::fine, "PyTorch: none; `./run --subject pytorch` installs it into an environment of its own");
+    add(Weight::fine, "PyTorch: none; `./run --subject pytorch` installs it into an environment of its own");
   } else {
     const std::string& version = machine.pytorch_version;
-    say(version.empty() ? Weight::hurts : Weight::fine,
+    add(version.empty() ? Weight::hurts : Weight::fine,
         fmt::format("PyTorch: {} in {}", version.empty() ? "none" : version, machine.pytorch.string()),
         "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs it, "
         "or that "
@@ -229,33 +229,33 @@ std::vector<Finding> diagnose(const MachineState& machine) {
 
   const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
   if (!machine.gpu_trouble.empty()) {
-    say(without_gpus, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
+    add(without_gpus, "GPUs: unknown", fmt::format("--device cuda does not run: {}", machine.gpu_trouble));
   } else if (machine.gpu_listing && machine.gpu_listing->gpus.empty()) {
-    say(machine.needs_gpus ? Weight::prevents : Weight::note, "GPUs: none; worlds run on the simulated device",
+    add(machine.needs_gpus ? Weight::prevents : Weight::note, "GPUs: none; worlds run on the simulated device",
         fmt::format("--device cuda does not run: {}", machine.gpu_listing->why_none));
   } else if (machine.gpu_listing) {
     std::string versions;
     for (const auto& [name, version] : gpu_facts(*machine.gpu_listing))
       versions += fmt::format(", {} {}", name, version);
-    say(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
-    if (const std::string pairs = strangers_text(machine.gpu_listing->gpus); !pairs.empty()) {
-      say(Weight::hurts, fmt::format("GPUs that cannot reach each other's memory: {}", pairs),
+    add(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
+    if (const std::string pairs = unreachable_pairs_text(machine.gpu_listing->gpus); !pairs.empty()) {
+      add(Weight::hurts, fmt::format("GPUs that cannot reach each other's memory: {}", pairs),
           "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or different "
           "sides of the "
           "machine");
     }
     for (const GpuInfo& gpu : machine.gpu_listing->gpus) {
       if (!gpu.slowed_by || gpu.slowed_by->empty()) continue;
-      say(Weight::hurts, fmt::format("GPU {}: slowed by {}", gpu.index, fmt::join(*gpu.slowed_by, ", ")),
+      add(Weight::hurts, fmt::format("GPU {}: slowed by {}", gpu.index, fmt::join(*gpu.slowed_by, ", ")),
           "durations on it are longer than they could be; `nvidia-smi -q -d PERFORMANCE` says more");
     }
   } else if (machine.gpus == 0) {
-    say(Weight::fine, "GPU: none; worlds run on the simulated device");
+    add(Weight::fine, "GPU: none; worlds run on the simulated device");
   } else {
-    say(machine.driver.empty() ? Weight::hurts : Weight::fine,
+    add(machine.driver.empty() ? Weight::hurts : Weight::fine,
         fmt::format("GPU: {}{}{}", machine.gpus, machine.driver.empty() ? "" : ", ", machine.driver),
         "devices without a driver: load the module nvidia");
-    say(machine.nccl.empty() ? Weight::hurts : Weight::fine,
+    add(machine.nccl.empty() ? Weight::hurts : Weight::fine,
         fmt::format("NCCL: {}", machine.nccl.empty() ? "none" : machine.nccl.string()),
         "libnccl.so.2 is not where the loader looks: install libnccl2, or set LD_LIBRARY_PATH");
   }

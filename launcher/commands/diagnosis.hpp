@@ -1,4 +1,4 @@
-// Reports machine settings that slow or break runs, and how to repair them. `look_at_machine` collects facts, and
+// Reports machine settings that slow or break runs, and how to repair them. `inspect_machine` collects facts, and
 // `diagnose` judges them. So tests can judge machines that do not exist.
 #pragma once
 
@@ -27,7 +27,7 @@ struct MachineState {
   std::optional<std::uint64_t> file_size;  ///< The limit in bytes. Absent: unlimited.
   std::optional<int> ptrace_scope;  ///< Setting of Yama. Absent: Yama is not loaded.
   std::string stack_tool;  ///< Path of eu-stack or gdb. Empty: neither exists.
-  bool tells_children = true;  ///< Whether `/proc/PID/task/TID/children` exists.
+  bool lists_children = true;  ///< Whether `/proc/PID/task/TID/children` exists.
   int gpus = 0;  ///< Number of the driver's devices.
   std::string driver;  ///< The driver's version line. Empty: no driver is loaded.
   std::optional<GpuListing> gpu_listing;  ///< The worker's answer. Absent: no backend, or see `gpu_trouble`.
@@ -40,7 +40,7 @@ struct MachineState {
   std::filesystem::path nccl;  ///< Path of libnccl.so.2 in the loader's usual places. Empty: not found.
 };
 
-MachineState look_at_machine(const std::filesystem::path& output);
+MachineState inspect_machine(const std::filesystem::path& output);
 
 struct Finding {
   /// `note`: something does not run here, but needs no repair.

@@ -54,9 +54,9 @@ class DiffCommand final : public Subcommand {
     const reports::Report before = read(before_);
     const reports::Diff diff = reports::diff(before, after.get());
     if (json_) {
-      say(dump_document(reports::to_json(diff)) + "\n");
+      print_output(dump_document(reports::to_json(diff)) + "\n");
     } else {
-      say(reports::to_text(diff, use_color(color_, stdout)));
+      print_output(reports::to_text(diff, use_color(color_, stdout)));
     }
     return diff.regression() ? case_failed : all_passed;
   }

@@ -64,7 +64,7 @@ class DoctorCommand final : public Subcommand {
 
   int run(const std::vector<std::string>& /*argv*/) override {
     const reports::Paint paint(use_color(color_, stdout));
-    MachineState machine = look_at_machine(std::filesystem::current_path());
+    MachineState machine = inspect_machine(std::filesystem::current_path());
     ask_for_gpus(machine, worker_, backend_);
     const std::vector<Finding> findings = diagnose(machine);
     std::string text;
@@ -76,7 +76,7 @@ class DoctorCommand final : public Subcommand {
       text += fmt::format("{}  {}\n", word, reports::printable(finding.what));
       if (!finding.why.empty()) text += reports::indented(finding.why, "          ");
     }
-    say(text);
+    print_output(text);
     const auto prevents = [](const Finding& finding) { return finding.weight == Finding::Weight::prevents; };
     return std::ranges::any_of(findings, prevents) ? infrastructure : all_passed;
   }

@@ -34,11 +34,11 @@ constexpr HelpText explain_help{
         "    2  The command line is wrong, the directory is not a run, or output cannot be written.\n"
         "    5  Evidence cannot be read, or no process saw how the ranks ended."};
 
-/// The worlds that `asked` names: all worlds of a run, or the world whose folder or evidence it is.
-std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
-  const std::filesystem::path directory = std::filesystem::absolute(asked / "").lexically_normal().parent_path();
+/// The worlds that `requested` names: all worlds of a run, or the world whose folder or evidence it is.
+std::vector<WorldDirectory> worlds_of(const std::filesystem::path& requested) {
+  const std::filesystem::path directory = std::filesystem::absolute(requested / "").lexically_normal().parent_path();
   if (!std::filesystem::is_directory(directory))
-    throw CommandError(usage, fmt::format("{} is no directory", asked.string()));
+    throw CommandError(usage, fmt::format("{} is no directory", requested.string()));
   for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
     const bool is_meant =
         world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
@@ -47,47 +47,47 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& asked) {
   std::vector<WorldDirectory> worlds;
   for (const auto& [number, world] : find_worlds({directory})) worlds.push_back(world);
   if (worlds.empty())
-    throw CommandError(usage,
-                       fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", asked.string()));
+    throw CommandError(
+        usage, fmt::format("{}: neither a run directory nor one of its worlds (RUN/worlds/K)", requested.string()));
   return worlds;
 }
 
 /// The text about worlds, and the evidence that could not be read.
-struct Told {
+struct RunExplanation {
   std::string text;
-  bool somebody_ended = false;  ///< a world ended early
+  bool ended_early = false;  ///< a world ended early
   bool is_known = true;
   std::vector<std::string> damage;  ///< a sentence for each unreadable file
 };
 
 /// Adds the NCCL calls of the world's ranks, if they ran under the tap.
-void tell_nccl(Told& told, const WorldDirectory& world, int world_size) {
-  const std::optional<NcclRecords> kept = read_nccl_records(world);
-  if (!kept) return;
-  for (const std::string& sentence : tell(*kept, world, world_size))
-    told.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
-  told.is_known = told.is_known && kept->defects.empty();
+void add_nccl_calls(RunExplanation& explained, const WorldDirectory& world, int world_size) {
+  const std::optional<NcclRecords> records = read_nccl_records(world);
+  if (!records) return;
+  for (const std::string& sentence : describe_nccl_calls(*records, world, world_size))
+    explained.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
+  explained.is_known = explained.is_known && records->defects.empty();
 }
 
-void tell_world(Told& told, const WorldDirectory& world) {
+void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
   const WorldPlan plan = read_plan(world);
-  const Remains remains = read_remains(world, plan.size);
-  told.damage.insert(told.damage.end(), remains.defects.begin(), remains.defects.end());
-  std::string explanation = reports::explain(plan, remains.endings, remains.flight ? &*remains.flight : nullptr);
+  const WorldEvidence evidence = read_evidence(world, plan.size);
+  explained.damage.insert(explained.damage.end(), evidence.defects.begin(), evidence.defects.end());
+  std::string explanation = reports::explain(plan, evidence.endings, evidence.flight ? &*evidence.flight : nullptr);
   // If ranks left together, each stream has the reason.
   if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
   const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
-  if (std::ranges::none_of(remains.endings, was_seen)) {
-    told.is_known = false;
-    told.somebody_ended = true;  // possibly
-    told.text +=
+  if (std::ranges::none_of(evidence.endings, was_seen)) {
+    explained.is_known = false;
+    explained.ended_early = true;  // possibly
+    explained.text +=
         fmt::format("world {}: no process saw how its ranks ended; `shardproof merge` reports what they left\n",
                     world.root.filename().string());
   }
-  told.somebody_ended = told.somebody_ended || !explanation.empty();
+  explained.ended_early = explained.ended_early || !explanation.empty();
   if (!explanation.empty())
-    told.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
-  tell_nccl(told, world, plan.size);
+    explained.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+  add_nccl_calls(explained, world, plan.size);
 }
 
 class ExplainCommand final : public Subcommand {
@@ -102,19 +102,20 @@ class ExplainCommand final : public Subcommand {
   void convert(const Arguments& arguments) override { require_arguments(arguments, {{"DIRECTORY", directory_}}); }
 
   int run(const std::vector<std::string>& /*argv*/) override {
-    Told told;
+    RunExplanation explained;
     for (const WorldDirectory& world : worlds_of(directory_)) {
       if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
       try {
-        tell_world(told, world);
+        add_world_text(explained, world);
       } catch (const std::exception& error) {
-        told.damage.emplace_back(error.what());  // the other worlds are still explained
-        told.somebody_ended = true;  // possibly
+        explained.damage.emplace_back(error.what());  // the other worlds are still explained
+        explained.ended_early = true;  // possibly
       }
     }
-    say((told.somebody_ended ? "" : "no world ended early\n") + told.text);
-    if (!told.damage.empty()) throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(told.damage, "\n")));
-    return told.is_known ? all_passed : evidence_unusable;
+    print_output((explained.ended_early ? "" : "no world ended early\n") + explained.text);
+    if (!explained.damage.empty())
+      throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(explained.damage, "\n")));
+    return explained.is_known ? all_passed : evidence_unusable;
   }
 
  private:

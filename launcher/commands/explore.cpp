@@ -53,17 +53,18 @@ const ClaimInfo* claim_of(const Contender& contender, const std::string& kind) {
 }
 
 /// The kind that the user asked for, or the first that both claim and for which the worker draws scenarios.
-std::string drawn_engine(const std::string& asked, const std::array<Contender, 2>& contenders) {
+std::string drawn_engine(const std::string& requested, const std::array<Contender, 2>& contenders) {
   const std::vector<std::string>& drawn = contenders[0].worker.listing.drawn_kinds;
   const auto refuse_lacking = [&](const Contender& contender, const std::string& kind) {
     if (claim_of(contender, kind) == nullptr)
-      throw CommandError(usage, fmt::format("subject {} does not claim the engine kind {}", contender.asked, kind));
+      throw CommandError(usage, fmt::format("subject {} does not claim the engine kind {}", contender.requested, kind));
   };
-  if (!asked.empty()) {
-    if (std::ranges::find(drawn, asked) == drawn.end())
-      throw CommandError(usage, fmt::format("--engine {}: scenarios are drawn for {}", asked, fmt::join(drawn, ", ")));
-    for (const Contender& contender : contenders) refuse_lacking(contender, asked);
-    return asked;
+  if (!requested.empty()) {
+    if (std::ranges::find(drawn, requested) == drawn.end())
+      throw CommandError(usage,
+                         fmt::format("--engine {}: scenarios are drawn for {}", requested, fmt::join(drawn, ", ")));
+    for (const Contender& contender : contenders) refuse_lacking(contender, requested);
+    return requested;
   }
   const auto common = std::ranges::find_if(drawn, [&](const std::string& kind) {
     return std::ranges::all_of(contenders,
@@ -72,7 +73,7 @@ std::string drawn_engine(const std::string& asked, const std::array<Contender, 2
   if (common == drawn.end())
     throw CommandError(
         usage, fmt::format("subjects {} and {} both claim none of the engine kinds for which scenarios are drawn: {}",
-                           contenders[0].asked, contenders[1].asked, fmt::join(drawn, ", ")));
+                           contenders[0].requested, contenders[1].requested, fmt::join(drawn, ", ")));
   return *common;
 }
 
@@ -143,7 +144,7 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
             {"differences", Json::array()}};
   if (result.ended_by && !result.ended_by->is_interrupt()) json["error"] = reports::printable(result.ended_by->what());
   for (const Contender& contender : contenders) {
-    json["subjects"].push_back({{"asked", contender.asked},
+    json["subjects"].push_back({{"asked", contender.requested},
                                 {"name", contender.subject.name},
                                 {"version", contender.subject.version},
                                 {"fault", contender.plan.fault}});
@@ -152,7 +153,7 @@ Json json_of(const ExploreOptions& options, const std::array<Contender, 2>& cont
     json["differences"].push_back({{"seed", difference.seed},
                                    {"ranks", difference.ranks},
                                    {"aspects", difference.aspects},
-                                   {"kept", difference.kept},
+                                   {"kept", difference.kept_aspect},
                                    {"smallest", difference.is_smallest},
                                    {"steady", difference.is_steady},
                                    {"folder", difference.folder.string()},
@@ -202,7 +203,7 @@ class ExploreCommand final : public Subcommand {
 
   void convert(const Arguments& arguments) override {
     require_arguments(arguments, {});
-    require_placed(convert_world(world_texts_, options_.plan));
+    require_placement(convert_world(world_texts_, options_.plan));
     if (options_.plan.subject.empty())
       throw CommandError(usage, "explore takes two subjects: shardproof explore --subject A,B");
     two_subjects(options_.plan.subject);
@@ -238,11 +239,11 @@ class ExploreCommand final : public Subcommand {
                               source.engine, options_.seed, fmt::join(source.ranks, ", "),
                               source.ranks == std::vector{1} ? "" : "s"));
     const std::string program = argv.empty() ? "shardproof" : argv.front();
-    const auto tell = [&](const FoundDifference& difference) {
+    const auto report = [&](const FoundDifference& difference) {
       terminal.print(text_of(options_, difference, place, program));
     };
     const ExplorationResult result =
-        Exploration(options_, contenders, source, place, argv, signals, terminal, tell).run();
+        Exploration(options_, contenders, source, place, argv, signals, terminal, report).run();
 
     const Json json = json_of(options_, contenders, source, result, place, program);
     write_file(place / "explored.json", dump_document(json) + "\n");
@@ -254,13 +255,13 @@ class ExploreCommand final : public Subcommand {
     if (result.seen_again > 0) last += fmt::format(", {} of them seen again", result.seen_again);
     terminal.print(last);
     terminal.note(fmt::format("found: {}", place.string()));
-    if (options_.json) say(dump_document(json) + "\n");
+    if (options_.json) print_output(dump_document(json) + "\n");
     if (result.ended_by) {
       terminal.finish();
-      complain(fmt::format("{}; what was found until then is kept", result.ended_by->what()));
+      print_error(fmt::format("{}; what was found until then is kept", result.ended_by->what()));
       return result.ended_by->code();
     }
-    if (!options_.json) require_said(terminal.finish());
+    if (!options_.json) require_printed(terminal.finish());
     return result.differences.empty() ? all_passed : case_failed;
   }
 

@@ -161,7 +161,7 @@ class FaultsCommand final : public Subcommand {
   }
 
   void convert(const Arguments& arguments) override {
-    require_placed(convert_plan(arguments, texts_, plan_));
+    require_placement(convert_plan(arguments, texts_, plan_));
     terminal_.color = convert_color(color_);
   }
 
@@ -169,8 +169,8 @@ class FaultsCommand final : public Subcommand {
     SignalWatch signals;
     Worker worker = find_subject(plan_, worker_, signals);
     if (worker.listing.faults.empty()) throw CommandError(usage, "the worker has no faults");
-    reports::RunHead asked;
-    put_demands(asked, {.waivers = waivers_}, &worker.listing);
+    reports::RunHead requested;
+    apply_demands(requested, {.waivers = waivers_}, &worker.listing);
     const ChosenProfile profile = keep_profile(worker.listing, profile_, plan_.filters);
     find_gpus(worker, plan_, signals);
     const std::vector<CaseInfo> cases = selected_cases(worker.listing, plan_);
@@ -192,9 +192,9 @@ class FaultsCommand final : public Subcommand {
     one.filters = ids(cases);
     terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault",
                               cases_text(cases.size())));
-    const FaultRuns::Result clean = runs.run(one, without_fault, asked.waivers);
+    const FaultRuns::Result clean = runs.run(one, without_fault, requested.waivers);
     const int clean_code = reports::exit_code(clean.report);
-    if (keep) terminal.look_in({place.root / without_fault});
+    if (keep) terminal.show_files_of({place.root / without_fault});
     else terminal.keep_nothing();
     if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
 
@@ -216,7 +216,7 @@ class FaultsCommand final : public Subcommand {
 
     const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
     if (json_) {
-      say(dump_document(to_json(matrix)) + "\n");
+      print_output(dump_document(to_json(matrix)) + "\n");
     } else {
       if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
       if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())
@@ -230,11 +230,11 @@ class FaultsCommand final : public Subcommand {
     if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(out_.directory).string()));
     if (ended_by) {
       terminal.finish();
-      complain(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(),
-                           judged.faults.size(), judged.faults.size() == 1 ? "" : "s"));
+      print_error(fmt::format("{}; tried until then: {} of {} fault{}", ended_by->what(), tried.size(),
+                              judged.faults.size(), judged.faults.size() == 1 ? "" : "s"));
       return ended_by->code();
     }
-    if (!json_) require_said(terminal.finish());
+    if (!json_) require_printed(terminal.finish());
     // The result without a fault comes first: with a broken subject, no fault can be judged.
     if (clean_code != all_passed) return clean_code;
     return matrix.all_killed() ? all_passed : case_failed;

@@ -207,7 +207,7 @@ class ListCommand final : public Subcommand {
                              : clauses_  ? clauses_text(worker.listing, cases, all_cases, json_)
                              : profiles_ ? profiles_text(worker.listing, cases, json_)
                                          : table_text(cases, json_);
-    say(json_ ? text : reports::printable(text));
+    print_output(json_ ? text : reports::printable(text));
     return all_passed;
   }
 

@@ -57,7 +57,7 @@ std::optional<Listing> known_listing(const RunDirectory& run, const std::filesys
 }
 
 /// A world that began, as its files record it, with the plan that it had.
-struct KeptWorld {
+struct RecordedWorld {
   WorldDirectory directory;
   WorldPlan plan;
   /// The number of its first cases that it answers for. Another world runs the cases that it did not reach because of a
@@ -66,7 +66,7 @@ struct KeptWorld {
 };
 
 /// The time when the first rank of a run with another launcher wrote its plan.
-std::string start_of(const std::map<int, KeptWorld>& worlds) {
+std::string start_of(const std::map<int, RecordedWorld>& worlds) {
   std::optional<std::time_t> first;
   for (const auto& [number, world] : worlds) {
     struct stat status{};
@@ -77,7 +77,7 @@ std::string start_of(const std::map<int, KeptWorld>& worlds) {
 }
 
 /// Another launcher writes no head. The merge may run on another machine than the ranks, so the machine stays unknown.
-reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, KeptWorld>& worlds) {
+reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, RecordedWorld>& worlds) {
   if (std::filesystem::exists(run.run())) return parse_json(read_input(run.run())).get<reports::RunHead>();
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
@@ -107,7 +107,7 @@ class Merge {
         merged_.defects.push_back(error.what());
       }
     }
-    share_out();
+    assign_cases();
   }
 
   bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
@@ -119,14 +119,14 @@ class Merge {
     const auto open = [&](const WorldPlan& plan) -> reports::Merger& {
       if (merger) return *merger;
       reports::RunHead head = head_of(run_, plan, worlds_);
-      put_demands(head, demands_, listing ? &*listing : nullptr);
+      apply_demands(head, demands_, listing ? &*listing : nullptr);
       return merger.emplace(std::move(head));
     };
     for (const auto& [number, world] : worlds_) {
       for (std::string& defect : merge_traces(world.directory)) merged_.defects.push_back(std::move(defect));
       reports::Merger& into = open(world.plan);
       try {
-        add_world(into, world.plan, index, remains_of(world), world.directory);
+        add_world(into, world.plan, index, evidence_of(world), world.directory);
         into.keep(world.answers_for);
       } catch (const CommandError&) {
         throw;
@@ -147,9 +147,9 @@ class Merge {
   }
 
  private:
-  static Remains remains_of(const KeptWorld& world) {
+  static WorldEvidence evidence_of(const RecordedWorld& world) {
     try {
-      return read_remains(world.directory, world.plan.size);
+      return read_evidence(world.directory, world.plan.size);
     } catch (const std::runtime_error& error) {
       return without_endings(world.plan.size, error.what());
     }
@@ -158,7 +158,7 @@ class Merge {
   /// The world's plan has to be the plan that the run made for it, or the end of that plan. Else its results belong to
   /// other cases.
   void keep(int number, const WorldDirectory& directory) {
-    KeptWorld world{.directory = directory, .plan = read_plan(directory)};
+    RecordedWorld world{.directory = directory, .plan = read_plan(directory)};
     world.answers_for = world.plan.cases.size();
     if (world.plan.attempt == 0 && is_planned(world.plan)) {
       const auto& planned = planned_[static_cast<std::size_t>(world.plan.planned)].cases;
@@ -177,13 +177,14 @@ class Merge {
 
   /// If a rank ends before its last case, another world continues the plan from there. Each world answers for its cases
   /// up to the first case of the next world.
-  void share_out() {
-    std::map<int, std::vector<KeptWorld*>> by_plan;
+  void assign_cases() {
+    std::map<int, std::vector<RecordedWorld*>> by_plan;
     for (auto& [number, world] : worlds_) {
       if (world.plan.attempt == 0 && world.plan.planned >= 0) by_plan[world.plan.planned].push_back(&world);
     }
     for (auto& [planned, worlds] : by_plan) {
-      std::ranges::stable_sort(worlds, std::greater{}, [](const KeptWorld* world) { return world->plan.cases.size(); });
+      std::ranges::stable_sort(worlds, std::greater{},
+                               [](const RecordedWorld* world) { return world->plan.cases.size(); });
       for (std::size_t i = 0; i + 1 < worlds.size(); ++i)
         worlds[i]->answers_for = worlds[i]->plan.cases.size() - worlds[i + 1]->plan.cases.size();
       if (is_planned(worlds.front()->plan))
@@ -194,7 +195,7 @@ class Merge {
   const RunDirectory& run_;
   const DemandOptions& demands_;
   std::vector<WorldPlan> planned_;
-  std::map<int, KeptWorld> worlds_;
+  std::map<int, RecordedWorld> worlds_;
   /// for each planned world: the number of its first cases that no world can answer for
   std::map<int, std::size_t> begun_;
   Merged merged_;
@@ -232,15 +233,15 @@ class MergeCommand final : public Subcommand {
     } catch (const std::exception& error) {
       throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
     }
-    for (const std::string& defect : merged.defects) complain(defect);
+    for (const std::string& defect : merged.defects) print_error(defect);
     if (merged.report.worlds.empty()) return evidence_unusable;
 
     Terminal terminal(stdout, terminal_);
-    terminal.look_in(run);
+    terminal.show_files_of(run);
     terminal.print(reports::summary(merged.report, terminal.style()));
     write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
     terminal.note(fmt::format("report: {}", run.report().string()));
-    require_said(terminal.finish());
+    require_printed(terminal.finish());
     const int code = reports::exit_code(merged.report);
     // Unreadable evidence is stronger than failed cases, and weaker than crashed ranks.
     const bool is_stronger = code == crashed_or_hung || (code == infrastructure && !merged.misses_plans);

@@ -24,8 +24,8 @@ class OptionDeclarations {
 
   /// An argument, in the order of the command line.
   void argument(const char* name, std::filesystem::path& value, const char* text);
-  /// An option with one value: std::string, std::filesystem::path, or std::optional<std::string>. `value_name` is in the
-  /// help.
+  /// An option with one value: std::string, std::filesystem::path, or std::optional<std::string>. The help shows
+  /// `value_name`.
   template <class Value>
   void value(const char* group, const char* name, Value& value, const char* value_name, const std::string& text);
   /// An option with several values, which is given once for each or with commas.

@@ -71,7 +71,7 @@ void write_trace(const std::filesystem::path& file, const std::vector<PlayResult
 }
 
 /// A file that the user asks for by an option, besides the files of the run.
-struct AskedFile {
+struct RequestedFile {
   const char* option;
   const std::filesystem::path& path;  ///< empty: not asked for
   const char* example;                ///< a name in the output directory
@@ -79,7 +79,7 @@ struct AskedFile {
 
 /// The file's name in the output directory; none: the file is not in it. Throws CommandError (usage) for a place that
 /// the run itself uses.
-std::optional<std::string> name_in_output(const AskedFile& file, const OutputOptions& out) {
+std::optional<std::string> name_in_output(const RequestedFile& file, const OutputOptions& out) {
   if (out.directory.empty()) return std::nullopt;
   const auto inner = path_in(out.directory, file.path);
   if (!inner) return std::nullopt;
@@ -94,13 +94,13 @@ std::optional<std::string> name_in_output(const AskedFile& file, const OutputOpt
 
 /// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be
 /// written.
-std::vector<std::string> asked_files_in_output(const PlayOptions& options) {
-  const std::array files{AskedFile{"--trace", options.trace, "trace.json"},
-                         AskedFile{"--plan-dot", options.plan_dot, "plan.dot"}};
+std::vector<std::string> requested_files_in_output(const PlayOptions& options) {
+  const std::array files{RequestedFile{"--trace", options.trace, "trace.json"},
+                         RequestedFile{"--plan-dot", options.plan_dot, "plan.dot"}};
   if (!options.trace.empty() && options.trace == options.plan_dot)
     throw CommandError(usage, "--trace and --plan-dot name the same file: give each its own file");
   std::vector<std::string> kept;
-  for (const AskedFile& file : files) {
+  for (const RequestedFile& file : files) {
     if (file.path.empty()) continue;
     if (auto name = name_in_output(file, options.out)) kept.push_back(*std::move(name));
     else require_new_file(file.path);
@@ -147,7 +147,7 @@ class PlayCommand final : public Subcommand {
 
   void convert(const Arguments& arguments) override {
     require_arguments(arguments, {{"SCENARIO", options_.scenario}});
-    require_placed(convert_world(world_texts_, options_.plan));
+    require_placement(convert_world(world_texts_, options_.plan));
     if (options_.plan.ranks.size() > 1)
       throw CommandError(usage,
                          fmt::format("--ranks {}: play takes one world size", fmt::join(world_texts_.ranks, ",")));
@@ -163,8 +163,8 @@ class PlayCommand final : public Subcommand {
     if (options_.show_plan && options_.json)
       throw CommandError(usage,
                          "--show-plan with --json: leave --show-plan out; the JSON has the plans in `ranks[].plans`");
-    const std::vector<std::string> kept_files = asked_files_in_output(options_);
-    require_kept(options_.scenario, options_.out);
+    const std::vector<std::string> kept_files = requested_files_in_output(options_);
+    require_not_replaced(options_.scenario, options_.out);
     SignalWatch signals;
     Contender player =
         find_contender({options_.plan.subject, options_.plan.fault}, options_.plan, options_.worker, signals);
@@ -185,11 +185,11 @@ class PlayCommand final : public Subcommand {
     const RunResult run = run_plan(player.worker, std::move(play.plan), directory, std::move(head), signals, silent);
 
     Terminal terminal(options_.json ? stderr : stdout, options_.terminal);
-    if (keeps_run) terminal.look_in(directory);
+    if (keeps_run) terminal.show_files_of(directory);
     else terminal.keep_nothing();
     const std::vector<PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
     if (options_.json && !ranks.empty()) {
-      say(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
+      print_output(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
     } else if (!ranks.empty()) {
       terminal.print(reports::printable(title) + "\n" + reports::to_text(ranks, run.report.worlds.front(), text_width));
       if (options_.show_plan) terminal.print("\n" + reports::compiled_steps_text(ranks));
@@ -210,9 +210,9 @@ class PlayCommand final : public Subcommand {
       terminal.print(fmt::format("plan: {}", options_.plan_dot.string()));
     }
     for (const std::string& error : {run.output_error, run.infrastructure_error}) {
-      if (!error.empty()) complain(error);
+      if (!error.empty()) print_error(error);
     }
-    require_said(terminal.finish());
+    require_printed(terminal.finish());
     const int code = exit_code(run);
     if (code == all_passed && !options_.plan_dot.empty() && !reports::has_compiled_step(ranks))
       throw CommandError(usage,

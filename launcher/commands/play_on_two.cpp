@@ -36,7 +36,7 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
         usage,
         fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
                     options.show_plan ? "--show-plan" : "--plan-dot"));
-  require_kept(options.scenario, options.out);
+  require_not_replaced(options.scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
   for (const Contender& contender : contenders)
@@ -54,11 +54,11 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
     throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), both.plays[0].skipped));
 
   if (options.json) {
-    say(dump_document(to_json(both, contenders)) + "\n");
+    print_output(dump_document(to_json(both, contenders)) + "\n");
   } else {
     Terminal terminal(stdout, options.terminal);
     terminal.print(title(options, contenders) + "\n" + to_text(both));
-    require_said(terminal.finish());
+    require_printed(terminal.finish());
   }
   if (!both.comparison.alike()) return case_failed;
   return was_lost(both.plays[0]) ? crashed_or_hung : all_passed;

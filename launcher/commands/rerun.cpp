@@ -28,7 +28,7 @@ bool has_flag(const Words& argv, std::string_view flag) {
 
 }  // namespace
 
-Words options_of_run(const reports::Report& report, const Words& argv, bool is_placed) {
+Words options_of_run(const reports::Report& report, const Words& argv, bool chooses_placement) {
   Words words;
   const auto take = [&](std::string_view option) {
     if (given(argv, option).empty()) std::ranges::copy(given(report.head.argv, option), std::back_inserter(words));
@@ -41,7 +41,7 @@ Words options_of_run(const reports::Report& report, const Words& argv, bool is_p
   for (const std::string_view option : {"--worker", "--subject", "--timeout", "--waivers", "--nccl-faults"})
     take(option);
   take_flag("--nccl-tap");
-  if (is_placed || report.worlds.empty()) return words;
+  if (chooses_placement || report.worlds.empty()) return words;
   take("--scheduler");
   const reports::WorldResult& world = report.worlds.front();
   // A case that needs threads asks for them again by itself.

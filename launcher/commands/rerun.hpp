@@ -11,13 +11,13 @@
 namespace shardproof::launcher {
 
 /// Options of the report's run, for its repetition by the command line `argv`. Options that are also in `argv` are left
-/// out. With `is_placed`, `argv` has chosen a device or a fabric. The options are:
+/// out. With `chooses_placement`, `argv` has chosen a device or a fabric. The options are:
 ///   - the engine under test and its faults, with the NCCL tap,
 ///   - the waivers,
 ///   - the time limit of a case,
 ///   - the place of its ranks.
 std::vector<std::string> options_of_run(const reports::Report& report, const std::vector<std::string>& argv,
-                                        bool is_placed);
+                                        bool chooses_placement);
 
 /// The cases that ended badly in the report, that the filters select and that the worker still has. Throws CommandError
 /// (usage) if there are none. `named` is the report as the user named it.

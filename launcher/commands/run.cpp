@@ -64,11 +64,11 @@ struct RunOptions {
   std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
   OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
   DemandOptions demands;
-  Persistence persistence;
-  Attention attention{.failures = true};
-  bool is_placed = false;  ///< The user chose a device or a fabric.
+  RetryOptions retry;
+  MonitorOptions monitor{.failures = true};
+  bool chooses_placement = false;  ///< The user chose a device or a fabric.
   /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
-  std::string misplaced;
+  std::string placement_error;
   std::filesystem::path rerun_failed;  ///< A report or run directory. Empty: run the cases that filters select.
   TerminalOptions terminal;
 };
@@ -189,9 +189,9 @@ class RunCommand final : public Subcommand {
   }
 
   void convert(const Arguments& arguments) override {
-    options_.misplaced = convert_plan(arguments, world_texts_, options_.plan);
-    if (options_.rerun_failed.empty()) require_placed(options_.misplaced);
-    options_.is_placed = world_texts_.device || world_texts_.fabric;
+    options_.placement_error = convert_plan(arguments, world_texts_, options_.plan);
+    if (options_.rerun_failed.empty()) require_placement(options_.placement_error);
+    options_.chooses_placement = world_texts_.device || world_texts_.fabric;
     if (texts_.seed) options_.seed = whole_number("--seed", *texts_.seed, 0, std::numeric_limits<std::uint64_t>::max());
     options_.plan.order = order(texts_.order);
     options_.plan.repeat = static_cast<int>(whole_number("--repeat", texts_.repeat, 1, 1'000'000));
@@ -202,14 +202,14 @@ class RunCommand final : public Subcommand {
     if (texts_.generated && !options_.plan.scenario.empty())
       throw CommandError(
           usage, "--generated with --scenario: a case plays what it draws, or what is given; use one of the two");
-    options_.persistence.retries = static_cast<int>(whole_number("--retries", texts_.retries, 0, 1'000));
-    options_.persistence.max_hangs = static_cast<int>(whole_number("--max-hangs", texts_.max_hangs, 0, 1'000'000));
-    if (texts_.debug) options_.attention.debug = static_cast<int>(whole_number("--debug", *texts_.debug, 0, 1023));
+    options_.retry.retries = static_cast<int>(whole_number("--retries", texts_.retries, 0, 1'000));
+    options_.retry.max_hangs = static_cast<int>(whole_number("--max-hangs", texts_.max_hangs, 0, 1'000'000));
+    if (texts_.debug) options_.monitor.debug = static_cast<int>(whole_number("--debug", *texts_.debug, 0, 1023));
     if (texts_.debug && options_.plan.jobs > 1)
       throw CommandError(usage,
                          "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
-    options_.attention.output_of = ranks("--output", texts_.output);
-    if (options_.persistence.retries > 0 && options_.plan.repeat > 1)
+    options_.monitor.output_of = ranks("--output", texts_.output);
+    if (options_.retry.retries > 0 && options_.plan.repeat > 1)
       throw CommandError(usage,
                          "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
     if (texts_.nccl_faults)
@@ -228,8 +228,8 @@ class RunCommand final : public Subcommand {
       repeat_options(argv, before);
     }
     Worker worker = find_subject(options_.plan, options_.worker, signals);
-    reports::RunHead asked;
-    put_demands(asked, options_.demands, &worker.listing);
+    reports::RunHead requested;
+    apply_demands(requested, options_.demands, &worker.listing);
     const ChosenProfile profile = keep_profile(worker.listing, options_.profile, options_.plan.filters);
     if (!options_.rerun_failed.empty()) {
       options_.plan.filters = failed_cases(before, worker.listing, options_.plan.filters, options_.rerun_failed);
@@ -238,23 +238,23 @@ class RunCommand final : public Subcommand {
     options_.plan.seed = choose_seed(options_);
     options_.plan.cores = usable_cores();
     // A rank must not be overdue while a user debugs it.
-    if (options_.attention.debug >= 0) options_.plan.timeout = std::chrono::hours(24);
+    if (options_.monitor.debug >= 0) options_.plan.timeout = std::chrono::hours(24);
     if (options_.plan.tap) find_tap(*options_.plan.tap, worker.program);
     find_gpus(worker, options_.plan, signals);
     Plan selected = bounded_plan(worker.listing, options_.plan);
     if (!options_.plan.scenario.empty())
       check_scenario(worker, options_.plan.scenario, selected.worlds.front().size, signals);
-    if (options_.attention.debug >= 0) require_rank(selected, "--debug", options_.attention.debug);
-    for (const int rank : options_.attention.output_of) require_rank(selected, "--output", rank);
+    if (options_.monitor.debug >= 0) require_rank(selected, "--debug", options_.monitor.debug);
+    for (const int rank : options_.monitor.output_of) require_rank(selected, "--output", rank);
     const ClaimedDirectory claimed(options_.out);
     const RunDirectory directory = claimed.run();
-    if (const auto obstacle = point_latest_to(directory)) complain("warning: " + *obstacle);
+    if (const auto obstacle = point_latest_to(directory)) print_error("warning: " + *obstacle);
 
     warm_up(worker, options_.plan, directory.warm_log(), signals);
 
     Terminal terminal(stdout, options_.terminal);
     terminal.explain(worker.listing.clauses);
-    terminal.look_in(directory);
+    terminal.show_files_of(directory);
     const bool is_drawn = !options_.seed && options_.plan.order == Order::random;
     // without the seed, no user could repeat the run
     if (options_.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options_.plan.seed));
@@ -262,11 +262,11 @@ class RunCommand final : public Subcommand {
     reports::RunHead head = make_head(worker, selected, options_.plan, argv);
     head.profile = profile.name;
     head.outside_profile = profile.outside;
-    head.demands = asked.demands;
-    head.waivers = asked.waivers;
-    head.unknown_in_waivers = asked.unknown_in_waivers;
+    head.demands = requested.demands;
+    head.waivers = requested.waivers;
+    head.unknown_in_waivers = requested.unknown_in_waivers;
     const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
-                                      options_.persistence, options_.attention);
+                                      options_.retry, options_.monitor);
 
     terminal.print(reports::summary(result.report, terminal.style()));
     if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty())
@@ -281,17 +281,17 @@ class RunCommand final : public Subcommand {
     if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
     terminal.finish();  // the following text goes to another stream
     for (const std::string& error : {result.output_error, result.infrastructure_error}) {
-      if (!error.empty()) complain(error);
+      if (!error.empty()) print_error(error);
     }
     if (result.interrupted_by != 0) {
-      complain(result.is_written ? "interrupted; the report holds what was done until then"
-                                 : "interrupted; there is no report");
+      print_error(result.is_written ? "interrupted; the report holds what was done until then"
+                                    : "interrupted; there is no report");
     } else {
-      require_said(terminal.finish());
+      require_printed(terminal.finish());
     }
     if (search_ended_by) {
-      complain(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
-                           search_ended_by->what()));
+      print_error(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
+                              search_ended_by->what()));
       return search_ended_by->code();
     }
     return exit_code(result);
@@ -308,7 +308,7 @@ class RunCommand final : public Subcommand {
   /// Adds the options of an earlier run to the command line, so that the new report records them and its commands
   /// repeat them.
   void repeat_options(std::vector<std::string>& argv, const reports::Report& report) {
-    const std::vector<std::string> words = options_of_run(report, argv, options_.is_placed);
+    const std::vector<std::string> words = options_of_run(report, argv, options_.chooses_placement);
     if (!words.empty()) {
       constexpr std::ptrdiff_t after_command = 2;
       argv.insert(argv.begin() + after_command, words.begin(), words.end());
@@ -316,7 +316,7 @@ class RunCommand final : public Subcommand {
       parse_options(repeated, argv);
       options_ = std::move(repeated.options_);
     }
-    require_placed(options_.misplaced);
+    require_placement(options_.placement_error);
   }
 
   Texts texts_;

@@ -144,14 +144,14 @@ std::string convert_world(const WorldTexts& texts, PlanOptions& plan) {
   return given.empty() ? "" : fmt::format("{}: only with --device {}", given, cuda_device);
 }
 
-void require_placed(const std::string& mistake) {
+void require_placement(const std::string& mistake) {
   if (!mistake.empty()) throw CommandError(usage, mistake);
 }
 
 std::string convert_plan(const Arguments& arguments, const WorldTexts& texts, PlanOptions& plan) {
   plan.filters = arguments.words;
-  const std::string misplaced = convert_world(texts, plan);
-  if (!misplaced.empty() || !texts.scheduler) return misplaced;
+  const std::string placement_error = convert_world(texts, plan);
+  if (!placement_error.empty() || !texts.scheduler) return placement_error;
   plan.scheduler = scheduler(*texts.scheduler);
   const bool may_have_threads = plan.fabric == thread_fabric || (!texts.fabric && plan.device == sim_device);
   if (may_have_threads) return {};

@@ -36,7 +36,7 @@ inline constexpr char write_text[] =
     "Write into this new or empty directory. The default is a new folder in shardproof-out/.";
 inline constexpr char keep_text[] = "Keep streams, logs and reports in this new or empty directory.";
 
-// -- Declaring ----------------------------------------------------------------------------------------------------------
+// -- Declaring -------------------------------------------------------------------------------------------------------
 
 void declare_fault(OptionDeclarations& options, std::string& fault);
 void declare_subject(OptionDeclarations& options, std::string& subject);
@@ -60,7 +60,7 @@ void declare_color(OptionDeclarations& options, ColorText& color);
 /// --quiet, --verbose, --color and --help. They come last.
 void declare_terminal(OptionDeclarations& options, TerminalOptions& terminal, ColorText& color);
 
-// -- Converting ---------------------------------------------------------------------------------------------------------
+// -- Converting ------------------------------------------------------------------------------------------------------
 // All these functions throw CommandError (usage).
 
 /// Empty: no backend is named.
@@ -71,7 +71,7 @@ std::string convert_world(const WorldTexts& texts, PlanOptions& plan);
 /// The same with the filters and the scheduler. Returns a mistake in the options of the fabric, too.
 std::string convert_plan(const Arguments& arguments, const WorldTexts& texts, PlanOptions& plan);
 /// Throws the mistake, if there is one.
-void require_placed(const std::string& mistake);
+void require_placement(const std::string& mistake);
 void convert_demands(const DemandTexts& texts, DemandOptions& demands);
 ColorWhen convert_color(const ColorText& color);
 

@@ -36,7 +36,7 @@ class StableCommand final : public Subcommand {
 
   int run(const std::vector<std::string>& /*argv*/) override {
     const auto report = read_report_file(report_, [](std::istream& in) { return parse_json(in); });
-    say(dump_document(reports::stable_part(report), 1) + "\n");
+    print_output(dump_document(reports::stable_part(report), 1) + "\n");
     return all_passed;
   }
 

@@ -39,14 +39,14 @@ bool is_one_library(const std::filesystem::path& one, const std::filesystem::pat
 
 /// Rejects an engine that is compared with itself by mistake: it would show no difference. A user who wants that names
 /// it twice in the same words.
-void refuse_one_twice(const std::string& asked, const Contender& one, const Contender& other) {
+void refuse_one_twice(const std::string& requested, const Contender& one, const Contender& other) {
   const bool is_one = one.worker.program == other.worker.program && one.subject.name == other.subject.name &&
                       is_one_library(one.plan.subject_library, other.plan.subject_library);
-  if (!is_one || one.asked == other.asked || one.plan.fault != other.plan.fault) return;
+  if (!is_one || one.requested == other.requested || one.plan.fault != other.plan.fault) return;
   throw CommandError(
       usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
                          "whether it does the same twice",
-                         asked, one.asked, other.asked));
+                         requested, one.requested, other.requested));
 }
 
 }  // namespace
@@ -92,31 +92,34 @@ std::string why(const reports::CaseResult& result, const reports::Report& report
 
 }  // namespace
 
-bool names_two(std::string_view asked) { return has_comma(asked) && !is_file(asked); }
+bool names_two(std::string_view requested) { return has_comma(requested) && !is_file(requested); }
 
-std::array<NamedSubject, 2> two_subjects(std::string_view asked) {
+std::array<NamedSubject, 2> two_subjects(std::string_view requested) {
   const auto is_one = [](const NamedSubject& one) {
     return !one.subject.empty() && (!has_comma(one.subject) || is_file(one.subject));
   };
   std::vector<std::array<NamedSubject, 2>> found;
-  if (is_file(asked))
+  if (is_file(requested))
     throw CommandError(
-        usage, fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", asked));
-  for (std::size_t comma = asked.find(','); comma != std::string_view::npos; comma = asked.find(',', comma + 1)) {
-    std::array<NamedSubject, 2> two{named_subject(asked.substr(0, comma)), named_subject(asked.substr(comma + 1))};
+        usage,
+        fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", requested));
+  for (std::size_t comma = requested.find(','); comma != std::string_view::npos;
+       comma = requested.find(',', comma + 1)) {
+    std::array<NamedSubject, 2> two{named_subject(requested.substr(0, comma)),
+                                    named_subject(requested.substr(comma + 1))};
     if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
   }
   if (found.size() == 1) return std::move(found.front());
   throw CommandError(
       usage,
       fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
-                  asked.empty() ? "''" : asked,
+                  requested.empty() ? "''" : requested,
                   found.empty() ? "" : "; which comma is the one between them cannot be told"));
 }
 
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
                          SignalWatch& signals) {
-  Contender found{.asked = named.subject + (named.fault.empty() ? "" : "+" + named.fault),
+  Contender found{.requested = named.subject + (named.fault.empty() ? "" : "+" + named.fault),
                   .worker = {},
                   .plan = settings,
                   .subject = {}};
@@ -170,23 +173,23 @@ std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<c
   reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);
   Terminal silent(stderr, {.quiet = true});
   // Documents are independent: hangs of some documents say nothing about the others.
-  const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
+  const RetryOptions retry{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
   const RunResult run =
-      run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, persistence);
+      run_plan(contender.worker, std::move(play.plan), directory, std::move(head), signals, silent, retry);
   if (run.interrupted_by != 0) throw CommandError(static_cast<ExitCode>(128 + run.interrupted_by), "interrupted");
   if (!run.output_error.empty()) throw CommandError(usage, run.output_error);
   if (!run.infrastructure_error.empty())
-    throw CommandError(infrastructure, fmt::format("{}: {}", contender.asked, run.infrastructure_error));
+    throw CommandError(infrastructure, fmt::format("{}: {}", contender.requested, run.infrastructure_error));
 
   std::vector<DocumentPlay> plays;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const auto result = std::ranges::find(run.report.cases, play.ids[i],
                                           [](const auto& one) -> const std::string& { return one.info.id; });
     if (result == run.report.cases.end())
-      throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.asked, play.ids[i]));
+      throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.requested, play.ids[i]));
     DocumentPlay& played = plays.emplace_back();
     played.world = run.report.worlds.at(static_cast<std::size_t>(result->world));
-    played.play = {.subject = contender.asked,
+    played.play = {.subject = contender.requested,
                    .verdict = result->verdict,
                    .why = why(*result, run.report),
                    .ranks = play_results(directory.world(played.world.number), result->info.id, documents[i].ranks)};

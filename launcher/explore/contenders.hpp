@@ -22,18 +22,18 @@
 namespace shardproof::launcher {
 
 struct Contender {
-  std::string asked;   ///< the user's name for it
+  std::string requested;   ///< the user's name for it
   Worker worker;       ///< has listed its cases
   PlanOptions plan;    ///< includes its subject and its fault
   SubjectInfo subject;
 };
 
 /// Whether `--subject` names two subjects. A text that is the path of a file names a single subject, even with commas.
-bool names_two(std::string_view asked);
+bool names_two(std::string_view requested);
 
 /// Splits `A,B`. A name with a comma of its own has to be the path of a file. Throws CommandError (usage) if no comma
 /// or more than one separates two such names.
-std::array<NamedSubject, 2> two_subjects(std::string_view asked);
+std::array<NamedSubject, 2> two_subjects(std::string_view requested);
 
 /// Finds the subject's worker and makes its plan from `settings`. Ignores the subject and the fault in `settings`.
 /// Throws CommandError like `find_subject`, and for a fault that does not exist.

@@ -28,17 +28,18 @@ constexpr std::array by_strength{reports::Aspect::verdict, reports::Aspect::coun
 
 }  // namespace
 
-Kept kept_of(const SideBySide& both) {
+DifferenceSignature signature_of(const SideBySide& both) {
   const auto strongest = std::ranges::find_if(
       by_strength, [&](reports::Aspect aspect) { return both.comparison.find(aspect) != nullptr; });
-  Kept kept{.aspect = *strongest, .both_played = both.comparison.both_played};
-  if (kept.aspect == reports::Aspect::verdict) kept.verdicts = {both.plays[0].play.verdict, both.plays[1].play.verdict};
-  return kept;
+  DifferenceSignature signature{.aspect = *strongest, .both_played = both.comparison.both_played};
+  if (signature.aspect == reports::Aspect::verdict)
+    signature.verdicts = {both.plays[0].play.verdict, both.plays[1].play.verdict};
+  return signature;
 }
 
 Exploration::Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders,
                          ScenarioSource source, std::filesystem::path place, const std::vector<std::string>& argv,
-                         SignalWatch& signals, Terminal& terminal, std::function<void(const FoundDifference&)> tell)
+                         SignalWatch& signals, Terminal& terminal, std::function<void(const FoundDifference&)> report)
     : options_(options),
       contenders_(contenders),
       source_(std::move(source)),
@@ -46,7 +47,7 @@ Exploration::Exploration(const ExploreOptions& options, const std::array<Contend
       argv_(argv),
       signals_(signals),
       terminal_(terminal),
-      tell_(std::move(tell)),
+      report_(std::move(report)),
       next_seed_(options.seed) {}
 
 ExplorationResult Exploration::run() {
@@ -92,13 +93,13 @@ std::vector<SideBySide> Exploration::play(std::span<const MadeScenario> scenario
 
 void Exploration::take(const Candidate& candidate) {
   FoundDifference difference{.seed = candidate.scenario.seed};
-  const Kept kept = kept_of(candidate.both);
-  difference.kept = to_string(kept.aspect);
+  const DifferenceSignature signature = signature_of(candidate.both);
+  difference.kept_aspect = to_string(signature.aspect);
   Candidate smallest = candidate;
   const auto shows = [&](std::span<const MadeScenario> scenarios) {
     std::vector<SideBySide> plays = play(scenarios);
     std::vector<bool> shown;
-    for (const SideBySide& both : plays) shown.push_back(!both.comparison.alike() && kept_of(both) == kept);
+    for (const SideBySide& both : plays) shown.push_back(!both.comparison.alike() && signature_of(both) == signature);
     // The search continues with the first variant that shows it.
     if (const auto first = std::ranges::find(shown, true); first != shown.end())
       smallest.both = std::move(plays[static_cast<std::size_t>(first - shown.begin())]);
@@ -114,13 +115,13 @@ void Exploration::take(const Candidate& candidate) {
   difference.is_steady = shrunk.is_steady;
   if (shrunk.ended_by) result_.ended_by = shrunk.ended_by;
   const std::string known =
-      fmt::format("{} {} {}", difference.kept, smallest.scenario.ranks, smallest.scenario.document);
+      fmt::format("{} {} {}", difference.kept_aspect, smallest.scenario.ranks, smallest.scenario.document);
   if (difference.is_smallest && !known_.insert(known).second) {
     ++result_.seen_again;
     return;
   }
   write(candidate, smallest, difference);
-  tell_(difference);
+  report_(difference);
   result_.differences.push_back(std::move(difference));
 }
 

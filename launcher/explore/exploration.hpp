@@ -48,22 +48,22 @@ struct ExploreOptions {
 ///   - another compiled step,
 ///   - another computed value,
 ///   - another duration.
-struct Kept {
+struct DifferenceSignature {
   reports::Aspect aspect = reports::Aspect::totals;
   std::array<reports::Verdict, 2> verdicts{};
   bool both_played = true;
-  friend bool operator==(const Kept&, const Kept&) = default;
+  friend bool operator==(const DifferenceSignature&, const DifferenceSignature&) = default;
 };
 
 /// The part of this difference that shrinking keeps. Pure.
-Kept kept_of(const SideBySide& both);
+DifferenceSignature signature_of(const SideBySide& both);
 
 /// One difference, and how it was found.
 struct FoundDifference {
   std::uint64_t seed = 0;
   int ranks = 1;  ///< Ranks of the smallest scenario.
   std::vector<std::string> aspects;  ///< The aspects in which the smallest scenario differs.
-  std::string kept;  ///< The aspect that shrinking has kept.
+  std::string kept_aspect;  ///< The aspect that shrinking has kept.
   std::size_t steps = 0, plays = 0;  ///< Counts of the shrinking.
   bool is_smallest = true;  ///< False: the search ended early.
   bool is_steady = true;  ///< False: one more play of the smallest scenario did not show it.
@@ -84,10 +84,10 @@ class Exploration {
   /// The folder in `place` that has a folder for each difference, numbered from 1.
   static constexpr char differences[] = "differences";
 
-  /// Borrows its reference arguments. `place` has to exist. Calls `tell` with each difference after writing it.
+  /// Borrows its reference arguments. `place` has to exist. Calls `report` with each difference after writing it.
   Exploration(const ExploreOptions& options, const std::array<Contender, 2>& contenders, ScenarioSource source,
               std::filesystem::path place, const std::vector<std::string>& argv, SignalWatch& signals,
-              Terminal& terminal, std::function<void(const FoundDifference&)> tell);
+              Terminal& terminal, std::function<void(const FoundDifference&)> report);
 
   /// Plays until the first of these events:
   ///   - The requested rounds, time or differences are reached.
@@ -116,7 +116,7 @@ class Exploration {
   const std::vector<std::string>& argv_;
   SignalWatch& signals_;
   Terminal& terminal_;
-  const std::function<void(const FoundDifference&)> tell_;
+  const std::function<void(const FoundDifference&)> report_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t next_seed_;
   std::set<std::string> known_;  ///< smallest documents with their ranks and kept aspects

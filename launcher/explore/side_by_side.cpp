@@ -47,14 +47,14 @@ std::string names_text(const std::array<Contender, 2>& contenders) {
   const auto name = [](const Contender& contender) {
     const std::string& own = contender.subject.name;
     const bool is_named_so =
-        contender.asked == own || contender.asked == fmt::format("{}+{}", own, contender.plan.fault);
-    return fmt::format("{} ({}{})", contender.asked, is_named_so ? "" : own + " ", contender.subject.version);
+        contender.requested == own || contender.requested == fmt::format("{}+{}", own, contender.plan.fault);
+    return fmt::format("{} ({}{})", contender.requested, is_named_so ? "" : own + " ", contender.subject.version);
   };
   return fmt::format("{} beside {}", name(contenders[0]), name(contenders[1]));
 }
 
-std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which,
-                               const std::filesystem::path& place) {
+std::filesystem::path folder_of(const std::array<Contender, 2>& contenders, std::size_t which,
+                                const std::filesystem::path& place) {
   const Contender& contender = contenders.at(which);
   // Use the subject's own name, which is short. The user may have named it by a long path.
   std::string name = fmt::format("{}-{}{}{}", which + 1, contender.subject.name,
@@ -68,7 +68,7 @@ void prepare(std::array<Contender, 2>& contenders, const std::filesystem::path& 
   for (std::size_t which = 0; which < contenders.size(); ++which) {
     Worker& worker = contenders[which].worker;
     worker.started = started;
-    std::filesystem::path log = place_of(contenders, which, place);
+    std::filesystem::path log = folder_of(contenders, which, place);
     warm_up(worker, contenders[which].plan, log += ".warm.log", signals);
     started = worker.started;
   }
@@ -81,7 +81,7 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
                                           SignalWatch& signals) {
   std::vector<SideBySide> all(documents.size());
   for (std::size_t which = 0; which < contenders.size(); ++which) {
-    const ClaimedDirectory claimed({.directory = place_of(contenders, which, place)});
+    const ClaimedDirectory claimed({.directory = folder_of(contenders, which, place)});
     const RunDirectory directory = claimed.run();
     std::vector<DocumentPlay> plays = play_documents(contenders[which], documents, directory, argv, signals);
     for (std::size_t i = 0; i < plays.size(); ++i) all[i].plays[which] = std::move(plays[i]);

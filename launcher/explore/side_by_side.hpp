@@ -32,8 +32,8 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
                                           SignalWatch& signals);
 
 /// The folder in `place` for the runs of contender `which`: `1-fully_shard+late_gather`.
-std::filesystem::path place_of(const std::array<Contender, 2>& contenders, std::size_t which,
-                               const std::filesystem::path& place);
+std::filesystem::path folder_of(const std::array<Contender, 2>& contenders, std::size_t which,
+                                const std::filesystem::path& place);
 
 /// `reference (1) beside ./libmy_engine.so (my_engine 2)`
 std::string names_text(const std::array<Contender, 2>& contenders);

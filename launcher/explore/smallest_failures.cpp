@@ -36,10 +36,10 @@ std::vector<const reports::CaseResult*> failed_draws(const reports::Report& repo
 /// Plays scenarios as one case: each is a repetition of the case in one world.
 class CasePlayer {
  public:
-  CasePlayer(const Worker& worker, const PlanOptions& asked, const reports::CaseResult& failed,
+  CasePlayer(const Worker& worker, const PlanOptions& requested, const reports::CaseResult& failed,
              const reports::Report& report, SignalWatch& signals)
       : worker_(worker),
-        asked_(asked),
+        requested_(requested),
         failed_(failed),
         report_(report),
         signals_(signals),
@@ -49,7 +49,7 @@ class CasePlayer {
   std::vector<bool> fail_alike(std::span<const MadeScenario> scenarios) const {
     const RendezvousDirectory scratch = RendezvousDirectory::make(1);
     Plan plan;
-    WorldPlan& world = plan.worlds.emplace_back(world_of(worker_.listing, asked_, failed_.info.world_size));
+    WorldPlan& world = plan.worlds.emplace_back(world_of(worker_.listing, requested_, failed_.info.world_size));
     world.planned = 0;
     world.cases.assign(scenarios.size(), failed_.info.id);
     for (const MadeScenario& scenario : scenarios) {
@@ -57,14 +57,14 @@ class CasePlayer {
       write_file(world.given.back(), scenario.document);
     }
     plan.selected = 1;
-    plan.supply = asked_.supply;
+    plan.supply = requested_.supply;
     const ClaimedDirectory claimed({.directory = scratch.path() / "run"});
-    reports::RunHead head = make_head(worker_, plan, asked_, report_.head.argv);
+    reports::RunHead head = make_head(worker_, plan, requested_, report_.head.argv);
     Terminal silent(stderr, {.quiet = true});
     // Scenarios are independent: hangs of some scenarios say nothing about the others.
-    const Persistence persistence{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
+    const RetryOptions retry{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
     const RunResult played =
-        run_plan(worker_, std::move(plan), claimed.run(), std::move(head), signals_, silent, persistence);
+        run_plan(worker_, std::move(plan), claimed.run(), std::move(head), signals_, silent, retry);
     if (played.interrupted_by != 0)
       throw CommandError(static_cast<ExitCode>(128 + played.interrupted_by), "interrupted");
     if (!played.output_error.empty()) throw CommandError(usage, played.output_error);
@@ -77,7 +77,7 @@ class CasePlayer {
 
  private:
   const Worker& worker_;
-  const PlanOptions& asked_;
+  const PlanOptions& requested_;
   const reports::CaseResult& failed_;
   const reports::Report& report_;
   SignalWatch& signals_;
@@ -86,9 +86,10 @@ class CasePlayer {
 
 }  // namespace
 
-SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& asked, const reports::Report& report,
-                                        const RunDirectory& run, SignalWatch& signals, Terminal& terminal) {
-  PlanOptions settings = asked;
+SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& requested,
+                                        const reports::Report& report, const RunDirectory& run, SignalWatch& signals,
+                                        Terminal& terminal) {
+  PlanOptions settings = requested;
   settings.trace = false;
   SmallestFailures failures;
   for (const reports::CauseGroup& group : reports::by_cause(failed_draws(report))) {
@@ -113,7 +114,7 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
         });
     const std::filesystem::path folder = run.root / "smallest" / std::to_string(failures.found.size());
     make_directory(folder);
-    smallest.file = from_here(folder / "scenario.json");
+    smallest.file = relative_to_current(folder / "scenario.json");
     write_file(smallest.file, smallest.shrunk.scenario.document);
     write_file(folder / "as_drawn.json", drawn.document);
     smallest.command = fmt::format("{} --scenario {}", reports::repeat_command(failed, report),

@@ -31,10 +31,11 @@ struct SmallestFailures {
 
 /// Finds a smallest scenario for each cause of failures. With it, the first failed case of the cause fails for the same
 /// cause (reports/explain/causes.hpp). Writes `smallest/N/scenario.json` and `smallest/N/as_drawn.json` into the run.
-/// `asked` are the settings of the run, and `report` is its report. Ends early when a signal arrives. Throws
+/// `requested` are the settings of the run, and `report` is its report. Ends early when a signal arrives. Throws
 /// CommandError if it cannot write.
-SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& asked, const reports::Report& report,
-                                        const RunDirectory& run, SignalWatch& signals, Terminal& terminal);
+SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& requested,
+                                        const reports::Report& report, const RunDirectory& run, SignalWatch& signals,
+                                        Terminal& terminal);
 
 /// For the terminal: a paragraph for each.
 std::string text_of(const SmallestFailures& failures);

@@ -53,8 +53,8 @@ fs::path make_dated_directory(const fs::path& parent) {
 }
 
 /// The absolute path, without a `/` or `/.` at its end, which would look through a link.
-fs::path whole_path(const fs::path& asked) {
-  fs::path whole = fs::absolute(asked);
+fs::path whole_path(const fs::path& requested) {
+  fs::path whole = fs::absolute(requested);
   while (whole.has_relative_path() && (whole.filename().empty() || whole.filename() == "."))
     whole = whole.parent_path();
   return whole;
@@ -107,8 +107,8 @@ std::optional<fs::path> path_in(const fs::path& directory, const fs::path& file)
   return below(fs::weakly_canonical(whole_path(directory), unknown), fs::weakly_canonical(whole_path(file), unknown));
 }
 
-ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
-  if (asked.directory.empty()) {
+ClaimedDirectory::ClaimedDirectory(const OutputOptions& requested) {
+  if (requested.directory.empty()) {
     const fs::path parent = fs::absolute(default_parent);
     require_utf8(parent);
     make_directory(parent);
@@ -116,10 +116,10 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
     marker_ = make_marker(path_);
     return;
   }
-  path_ = whole_path(asked.directory);
+  path_ = whole_path(requested.directory);
   require_utf8(path_);
   std::error_code unknown;
-  if (asked.overwrite && fs::is_symlink(path_, unknown))
+  if (requested.overwrite && fs::is_symlink(path_, unknown))
     throw unusable_output(path_,
                           "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
   if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
@@ -133,7 +133,7 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& asked) {
     if (!is_output_directory(path_))
       throw unusable_output(path_,
                             "it is not empty, and shardproof did not write it: name a new or an empty directory");
-    if (!asked.overwrite)
+    if (!requested.overwrite)
       throw unusable_output(path_,
                             "it holds an earlier run: name another directory, or replace that run with --overwrite");
     marker_ = EarlierRun(path_).clear();
@@ -153,13 +153,13 @@ void ClaimedDirectory::note_file(const std::string& name) {
                           fmt::format("cannot write it: {}", std::generic_category().message(errno)));
 }
 
-std::filesystem::path from_here(const std::filesystem::path& file) {
+std::filesystem::path relative_to_current(const std::filesystem::path& file) {
   std::error_code ignored;
   const auto near = std::filesystem::proximate(file, ignored);
   return near.empty() || *near.begin() == ".." ? file : near;
 }
 
-void require_kept(const fs::path& input, const OutputOptions& output) {
+void require_not_replaced(const fs::path& input, const OutputOptions& output) {
   if (!output.overwrite) return;
   if (path_in(output.directory, input))
     throw unusable_output(

@@ -22,7 +22,7 @@ class ClaimedDirectory {
   /// Makes the directory that the user named, or else a new one under `shardproof-out/` in the current directory. An
   /// existing directory has to be empty, unless --overwrite replaces an earlier run (earlier_run.hpp). Throws
   /// CommandError (usage).
-  explicit ClaimedDirectory(const OutputOptions& asked);
+  explicit ClaimedDirectory(const OutputOptions& requested);
 
   const std::filesystem::path& path() const { return path_; }
   RunDirectory run() const { return {path_}; }
@@ -39,10 +39,10 @@ class ClaimedDirectory {
 std::optional<std::filesystem::path> path_in(const std::filesystem::path& directory, const std::filesystem::path& file);
 
 /// For texts: the path of `file` relative to the current directory if it is below that, else `file`.
-std::filesystem::path from_here(const std::filesystem::path& file);
+std::filesystem::path relative_to_current(const std::filesystem::path& file);
 
 /// Throws CommandError (usage) if the output would replace a run that contains `input`.
-void require_kept(const std::filesystem::path& input, const OutputOptions& output);
+void require_not_replaced(const std::filesystem::path& input, const OutputOptions& output);
 
 /// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, if that folder exists.
 /// Returns the reason if it cannot.

@@ -45,13 +45,13 @@ std::error_code write_through(std::FILE* out, std::string_view text) {
   }
 }
 
-void say(std::string_view text) { require_said(write_through(stdout, text)); }
+void print_output(std::string_view text) { require_printed(write_through(stdout, text)); }
 
-void require_said(const std::error_code& error) {
+void require_printed(const std::error_code& error) {
   if (error) throw CommandError(usage, fmt::format("output unusable: write to standard output: {}", error.message()));
 }
 
-void complain(std::string_view text) {
+void print_error(std::string_view text) {
   write_through(stderr, fmt::format("shardproof: {}\n", reports::printable(text)));
 }
 

@@ -16,12 +16,12 @@ std::error_code write_ready(std::FILE* out, std::string_view& text);
 std::error_code write_through(std::FILE* out, std::string_view text);
 
 /// Writes to standard output. Throws CommandError (usage) if it cannot: the output is unusable.
-void say(std::string_view text);
+void print_output(std::string_view text);
 /// Throws the same error if `error` is set. A writer to standard output returned `error`.
-void require_said(const std::error_code& error);
+void require_printed(const std::error_code& error);
 
 /// Writes `shardproof: TEXT` as a line to standard error. Removes control codes, which a program's own words in TEXT
 /// may contain. Ignores a failure to write: no channel is left to report it.
-void complain(std::string_view text);
+void print_error(std::string_view text);
 
 }  // namespace shardproof::launcher

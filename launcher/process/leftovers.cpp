@@ -48,7 +48,7 @@ bool is_of_our_ranks(std::string_view environment) {
   return value_of(environment, environment::parent) == std::to_string(getpid());
 }
 
-Leftover look_at(pid_t process, std::string_view environment) {
+Leftover inspect(pid_t process, std::string_view environment) {
   return {.process = process,
           .name = first_line(fmt::format("/proc/{}/comm", process)),
           .rank = std::string(is_of_our_ranks(environment) ? value_of(environment, environment::rank) : "")};
@@ -115,7 +115,7 @@ std::vector<Leftover> Leftovers::end_those(const std::function<bool(pid_t, std::
         reap(child);
         continue;
       }
-      Leftover leftover = look_at(child, environment);
+      Leftover leftover = inspect(child, environment);
       ::kill(child, SIGKILL);
       leftover.is_gone = reap(child);
       ended.push_back(std::move(leftover));

@@ -66,7 +66,7 @@ class Process {
   /// Sends a signal to the child and all processes that it started. Does nothing after the child has been collected.
   void signal_group(int number) noexcept;
   /// Gives up a process that cannot be killed. The launcher no longer waits for it.
-  void leave_behind() noexcept { descriptor_ = FileDescriptor(); }
+  void abandon() noexcept { descriptor_ = FileDescriptor(); }
 
   /// The longest wait for a killed process. A process in uninterruptible sleep survives SIGKILL.
   static constexpr std::chrono::seconds unkillable_after{5};

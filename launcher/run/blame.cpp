@@ -5,18 +5,18 @@
 
 namespace shardproof::launcher {
 
-std::vector<int> blamed(const Standstill& standstill) {
-  if (standstill.turn) return {*standstill.turn};
-  const auto is_busy = [&](int rank) { return !is_held_up(standstill.waits, rank); };
-  const auto those = [](const std::vector<int>& ranks, const auto& is_guilty) {
+std::vector<int> find_culprits(const Stall& stall) {
+  if (stall.turn) return {*stall.turn};
+  const auto is_busy = [&](int rank) { return !is_held_up(stall.waits, rank); };
+  const auto filtered = [](const std::vector<int>& ranks, const auto& is_guilty) {
     std::vector<int> guilty;
     std::ranges::copy_if(ranks, std::back_inserter(guilty), is_guilty);
     return guilty;
   };
-  if (auto absent = those(standstill.overdue, standstill.is_absent); !absent.empty()) return absent;
-  if (auto busy = those(standstill.overdue, is_busy); !busy.empty()) return busy;
-  if (auto busy = those(standstill.alive, is_busy); !busy.empty()) return busy;
-  return standstill.overdue;
+  if (auto absent = filtered(stall.overdue, stall.is_absent); !absent.empty()) return absent;
+  if (auto busy = filtered(stall.overdue, is_busy); !busy.empty()) return busy;
+  if (auto busy = filtered(stall.alive, is_busy); !busy.empty()) return busy;
+  return stall.overdue;
 }
 
 }  // namespace shardproof::launcher

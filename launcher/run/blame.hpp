@@ -10,7 +10,7 @@
 namespace shardproof::launcher {
 
 /// The state of a world's ranks when some are overdue.
-struct Standstill {
+struct Stall {
   std::vector<PeerWait> waits;                  ///< which rank waits for which, from their flight records
   std::vector<int> overdue;
   std::vector<int> alive;
@@ -25,6 +25,6 @@ struct Standstill {
 ///   4. The living ranks that no other rank holds up. They are not overdue: a rank that has not begun the others' case
 ///      has its own time to join them.
 ///   5. All overdue ranks: each rank waits for another.
-std::vector<int> blamed(const Standstill& standstill);
+std::vector<int> find_culprits(const Stall& stall);
 
 }  // namespace shardproof::launcher

@@ -14,37 +14,37 @@ CaseClock::CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chron
       joining_(joining),
       shortest_(plan.case_timeout),
       seen_(static_cast<std::size_t>(plan.size)),
-      told_(plan.cases.size()) {
+      reported_(plan.cases.size()) {
   for (const auto& [id, time] : plan.timeouts) shortest_ = std::min(shortest_, time);
 }
 
 void CaseClock::start(Deadline now) {
-  for (Seen& seen : seen_) seen.at = now;
+  for (SeenProgress& seen : seen_) seen.at = now;
 }
 
-CaseClock::Look CaseClock::look(const std::function<bool(int rank)>& is_alive, Deadline now) {
+CaseClock::Check CaseClock::check(const std::function<bool(int rank)>& is_alive, Deadline now) {
   // A case that begins after this look becomes slow after at least half of the shortest time limit.
-  Look look{.overdue = {}, .slow = std::nullopt, .next = now + std::min(joining_, shortest_ / 2)};
+  Check check{.overdue = {}, .slow = std::nullopt, .next = now + std::min(joining_, shortest_ / 2)};
   for (int rank = 0; rank < plan_.size; ++rank) {
     if (!is_alive(rank)) continue;
     const Progress progress = page_.progress(rank);
     const Deadline due_at = due(rank, progress, now);
     if (due_at <= now) {
-      look.overdue.push_back(rank);
+      check.overdue.push_back(rank);
       continue;
     }
-    look.next = std::min(look.next, due_at);
+    check.next = std::min(check.next, due_at);
     const auto position = static_cast<std::size_t>(progress.position);
-    if (progress.position < 0 || position >= told_.size() || told_[position]) continue;
+    if (progress.position < 0 || position >= reported_.size() || reported_[position]) continue;
     const Deadline slow_at = due_at - limit(progress) / 2;
     if (slow_at <= now) {
-      told_[position] = true;
-      look.slow = position;
+      reported_[position] = true;
+      check.slow = position;
     } else {
-      look.next = std::min(look.next, slow_at);
+      check.next = std::min(check.next, slow_at);
     }
   }
-  return look;
+  return check;
 }
 
 /// At the end of a case, a rank may wait for others as long as they may take for it. After that, the others are
@@ -56,7 +56,7 @@ std::chrono::milliseconds CaseClock::limit(const Progress& progress) const {
 }
 
 Deadline CaseClock::due(int rank, const Progress& progress, Deadline now) {
-  Seen& seen = seen_[static_cast<std::size_t>(rank)];
+  SeenProgress& seen = seen_[static_cast<std::size_t>(rank)];
   if (progress.cases_ended != seen.progress.cases_ended || progress.left != seen.progress.left) seen.at = now;
   seen.progress = progress;
   const Deadline begun =

@@ -22,12 +22,12 @@ class CaseClock {
   /// The caller calls this when all ranks have been started.
   void start(Deadline now);
 
-  struct Look {
+  struct Check {
     std::vector<int> overdue;  ///< ascending
     std::optional<std::uint64_t> slow;  ///< position of a case that has used half of its time; reported once per case
     Deadline next;  ///< no rank is overdue and no case is slow before this time
   };
-  Look look(const std::function<bool(int rank)>& is_alive, Deadline now);
+  Check check(const std::function<bool(int rank)>& is_alive, Deadline now);
 
   /// For an overdue rank: `has been in mine/case[W=2] for more than its 60 s`.
   std::string overrun_text(int rank) const;
@@ -35,7 +35,7 @@ class CaseClock {
   std::string place(int rank) const;
 
  private:
-  struct Seen {
+  struct SeenProgress {
     Progress progress;
     Deadline at;  ///< time of the first look that saw the rank there
   };
@@ -46,8 +46,8 @@ class CaseClock {
   const ControlPlane& page_;
   std::chrono::milliseconds joining_;
   std::chrono::milliseconds shortest_;  ///< the shortest time limit of the plan's cases
-  std::vector<Seen> seen_;
-  std::vector<bool> told_;  ///< by position: the case was reported as slow
+  std::vector<SeenProgress> seen_;
+  std::vector<bool> reported_;  ///< by position: the case was reported as slow
 };
 
 }  // namespace shardproof::launcher

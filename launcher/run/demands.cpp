@@ -49,7 +49,7 @@ std::vector<reports::Waiver> read_waivers(const std::filesystem::path& file) {
 }
 
 /// A waiver may name a subject of another worker. So only a name similar to a known name is a mistake.
-std::string slip_in_subject(const std::string& subject, const std::set<std::string>& known) {
+std::string subject_mistake(const std::string& subject, const std::set<std::string>& known) {
   if (known.contains(subject)) return {};
   if (subject == former_reference_subject)
     return fmt::format("subject {} is called {} now", subject, reference_subject);
@@ -57,7 +57,7 @@ std::string slip_in_subject(const std::string& subject, const std::set<std::stri
   return near.empty() ? std::string() : fmt::format("this worker has no subject {}, closest is {}", subject, near);
 }
 
-std::vector<std::string> slips(const std::vector<reports::Waiver>& waivers, const Listing& listing) {
+std::vector<std::string> waiver_mistakes(const std::vector<reports::Waiver>& waivers, const Listing& listing) {
   std::set<std::string> subjects{std::string(reference_subject), std::string(pytorch_subject)}, faults;
   for (const SubjectInfo& subject : listing.subjects) subjects.insert(subject.name);
   for (const FaultInfo& fault : listing.faults) faults.insert(fault.name);
@@ -69,7 +69,7 @@ std::vector<std::string> slips(const std::vector<reports::Waiver>& waivers, cons
         all.push_back(
             fmt::format("waivers[{}] {} ({}): {}: correct the waiver", i, waivers[i].pattern, waivers[i].owner, text));
     };
-    if (when.subject) note(slip_in_subject(*when.subject, subjects));
+    if (when.subject) note(subject_mistake(*when.subject, subjects));
     const bool is_here = !when.subject || std::ranges::find(listing.subjects, *when.subject, &SubjectInfo::name) !=
                                               listing.subjects.end();
     if (!when.fault || !is_here || faults.contains(*when.fault)) continue;
@@ -81,14 +81,14 @@ std::vector<std::string> slips(const std::vector<reports::Waiver>& waivers, cons
 
 }  // namespace
 
-void put_demands(reports::RunHead& head, const DemandOptions& options, const Listing* listing) {
+void apply_demands(reports::RunHead& head, const DemandOptions& options, const Listing* listing) {
   if (listing) require_known(options.require, *listing);
   if (options.max_skips) head.demands.max_skips = options.max_skips;
   if (options.max_waivers) head.demands.max_waivers = options.max_waivers;
   if (!options.require.empty()) head.demands.require = options.require;
   if (options.waivers.empty()) return;
   head.waivers = read_waivers(options.waivers);
-  head.unknown_in_waivers = listing != nullptr ? slips(head.waivers, *listing) : std::vector<std::string>();
+  head.unknown_in_waivers = listing != nullptr ? waiver_mistakes(head.waivers, *listing) : std::vector<std::string>();
 }
 
 }  // namespace shardproof::launcher

@@ -73,9 +73,9 @@ std::optional<StackTool> find_stack_tool(const char* path) {
   return std::nullopt;
 }
 
-Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
-                   const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key)
-    : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + patience) {
+EvidenceCollector::EvidenceCollector(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
+                                     const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key)
+    : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + time_limit) {
   for (const Suspect& suspect : suspects) {
     const std::filesystem::path process = fmt::format("/proc/{}", suspect.process);
     write(directory_.evidence() / fmt::format("rank-{}.status", suspect.rank), status_of(process));
@@ -89,27 +89,27 @@ Evidence::Evidence(const WorldDirectory& directory, const std::vector<Suspect>& 
   start_some(Clock::now());
 }
 
-Evidence::~Evidence() {
+EvidenceCollector::~EvidenceCollector() {
   const bool was_cut_short = !running_.empty();
   while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
   for (const Suspect& suspect : waiting_)
     write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
   // A process stays stopped if its tracer dies.
-  if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { let_go_on(process); });
+  if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { resume(process); });
 }
 
 /// A process that was stopped before the evidence began stays stopped.
-void Evidence::let_go_on(pid_t process) const {
+void EvidenceCollector::resume(pid_t process) const {
   if (std::ranges::find(ran_, process) != ran_.end()) ::kill(process, SIGCONT);
 }
 
-/// Divides the rest of `patience` by the number of rounds that the remaining processes need.
-Clock::duration Evidence::share(Deadline now) const {
+/// Divides the rest of `time_limit` by the number of rounds that the remaining processes need.
+Clock::duration EvidenceCollector::share(Deadline now) const {
   const auto rounds = (waiting_.size() + running_.size() + most_at_once - 1) / most_at_once;
   return (until_ - now) / static_cast<Clock::rep>(std::max<std::size_t>(rounds, 1));
 }
 
-void Evidence::start_some(Deadline now) {
+void EvidenceCollector::start_some(Deadline now) {
   while (running_.size() < most_at_once && !waiting_.empty()) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
@@ -124,30 +124,30 @@ void Evidence::start_some(Deadline now) {
                                         .standard_output = out.get(),
                                         .standard_error = out.get()});
       poller_.add(process.descriptor(), next_key_);
-      running_.emplace(next_key_++, Look{.suspect = suspect, .process = std::move(process), .until = until});
+      running_.emplace(next_key_++, StackTrace{.suspect = suspect, .process = std::move(process), .until = until});
     } catch (const std::system_error& error) {
       write(directory_.stacks(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
     }
   }
 }
 
-void Evidence::end(std::uint64_t key, const std::string& note) {
+void EvidenceCollector::end(std::uint64_t key, const std::string& note) {
   const auto found = running_.find(key);
   poller_.remove(found->second.process.descriptor());
   if (!note.empty()) write(directory_.stacks(found->second.suspect.rank), note);
   running_.erase(found);
 }
 
-void Evidence::look(const std::vector<std::uint64_t>& ready, Deadline now) {
+void EvidenceCollector::advance(const std::vector<std::uint64_t>& ready, Deadline now) {
   for (const std::uint64_t key : ready) {
     if (running_.contains(key)) end(key, "");
   }
   std::vector<std::uint64_t> late;
-  for (const auto& [key, look] : running_) {
-    if (now >= std::min(look.until, until_)) late.push_back(key);
+  for (const auto& [key, trace] : running_) {
+    if (now >= std::min(trace.until, until_)) late.push_back(key);
   }
   for (const std::uint64_t key : late) {
-    let_go_on(running_.at(key).suspect.process);
+    resume(running_.at(key).suspect.process);
     end(key, fmt::format("no stacks: {} took too long\n", tool_->program.string()));
   }
   if (now < until_) {
@@ -159,9 +159,9 @@ void Evidence::look(const std::vector<std::uint64_t>& ready, Deadline now) {
   }
 }
 
-Deadline Evidence::deadline() const {
+Deadline EvidenceCollector::deadline() const {
   Deadline next = until_;
-  for (const auto& [key, look] : running_) next = std::min(next, look.until);
+  for (const auto& [key, trace] : running_) next = std::min(next, trace.until);
   return next;
 }
 

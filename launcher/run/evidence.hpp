@@ -1,6 +1,6 @@
 // Collects evidence about ranks that hang, while their processes still live: their kernel status, and the stacks of
 // their threads. Stacks need an installed tool. A running world (world.cpp) owns it. It does not block the launcher,
-// and takes at most `patience`.
+// and takes at most `time_limit`.
 #pragma once
 
 #include <chrono>
@@ -29,9 +29,9 @@ struct StackTool {
 /// `path` is a list of folders, like $PATH. Nullptr: no folders.
 std::optional<StackTool> find_stack_tool(const char* path);
 
-class Evidence {
+class EvidenceCollector {
  public:
-  static constexpr std::chrono::seconds patience{10};
+  static constexpr std::chrono::seconds time_limit{10};
 
   struct Suspect {
     int rank = 0;
@@ -41,20 +41,20 @@ class Evidence {
   /// Writes `rank-N.status` for every suspect at once. Then starts to take their stacks, in this order. This object
   /// uses the poller's keys from `first_key` on. The files also say what could not be collected. Such a failure stops
   /// no other work.
-  Evidence(const WorldDirectory& directory, const std::vector<Suspect>& suspects, const std::optional<StackTool>& tool,
-           Poller& poller, std::uint64_t first_key);
+  EvidenceCollector(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
+                    const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key);
   /// Ends the tools that still run. Continues each process that such a tool has left stopped.
-  ~Evidence();
-  Evidence(const Evidence&) = delete;
-  Evidence& operator=(const Evidence&) = delete;
+  ~EvidenceCollector();
+  EvidenceCollector(const EvidenceCollector&) = delete;
+  EvidenceCollector& operator=(const EvidenceCollector&) = delete;
 
   /// The caller calls this if a descriptor with a key of this object is readable, or `deadline()` has passed.
-  void look(const std::vector<std::uint64_t>& ready, Deadline now);
+  void advance(const std::vector<std::uint64_t>& ready, Deadline now);
   bool done() const { return running_.empty() && waiting_.empty(); }
   Deadline deadline() const;
 
  private:
-  struct Look {
+  struct StackTrace {
     Suspect suspect;
     Process process;
     Deadline until;
@@ -62,7 +62,7 @@ class Evidence {
 
   std::chrono::steady_clock::duration share(Deadline now) const;
   void start_some(Deadline now);
-  void let_go_on(pid_t process) const;
+  void resume(pid_t process) const;
   void end(std::uint64_t key, const std::string& note);
 
   const WorldDirectory directory_;
@@ -71,7 +71,7 @@ class Evidence {
   std::uint64_t next_key_;
   Deadline until_;
   std::deque<Suspect> waiting_;
-  std::map<std::uint64_t, Look> running_;
+  std::map<std::uint64_t, StackTrace> running_;
   std::vector<pid_t> ran_;  ///< processes that ran when the evidence began
 };
 

@@ -78,8 +78,8 @@ void find_tap(NcclTap& tap, const std::filesystem::path& worker) {
     throw CommandError(infrastructure, fmt::format("--nccl-tap: {}", why));
 }
 
-void put_under_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory,
-                   std::span<const std::string> environment) {
+void apply_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory,
+               std::span<const std::string> environment) {
   plan.environment.resize(static_cast<std::size_t>(plan.size));
   const std::string others = value_in(environment, preload_variable);
   for (int rank = 0; rank < plan.size; ++rank) {

@@ -37,18 +37,18 @@ std::string join(const Range& range) {
   return fmt::format("{}", fmt::join(range, ", "));
 }
 
-void require_known(const char* what, const std::string& asked, const std::vector<std::string>& known) {
-  if (std::find(known.begin(), known.end(), asked) != known.end()) return;
-  throw CommandError(usage, fmt::format("unknown {} '{}'; known: {}", what, asked, join(known)));
+void require_known(const char* what, const std::string& requested, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), requested) != known.end()) return;
+  throw CommandError(usage, fmt::format("unknown {} '{}'; known: {}", what, requested, join(known)));
 }
 
-void require_fault(const std::vector<FaultInfo>& faults, const std::string& asked) {
+void require_fault(const std::vector<FaultInfo>& faults, const std::string& requested) {
   std::set<std::string> names;
   for (const FaultInfo& fault : faults) names.insert(fault.name);
-  if (names.contains(asked)) return;
-  if (names.empty()) throw CommandError(usage, fmt::format("unknown fault '{}': this worker has no fault", asked));
-  const std::string near = closest(names, asked);
-  throw CommandError(usage, fmt::format("unknown fault '{}'; {}`shardproof list --clauses` shows all faults", asked,
+  if (names.contains(requested)) return;
+  if (names.empty()) throw CommandError(usage, fmt::format("unknown fault '{}': this worker has no fault", requested));
+  const std::string near = closest(names, requested);
+  throw CommandError(usage, fmt::format("unknown fault '{}'; {}`shardproof list --clauses` shows all faults", requested,
                                         near.empty() ? "" : fmt::format("closest is '{}', ", near)));
 }
 
@@ -354,7 +354,7 @@ WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from) {
   return fresh;
 }
 
-WorldPlan another_attempt(const WorldPlan& plan, const std::string& id) {
+WorldPlan retry_of(const WorldPlan& plan, const std::string& id) {
   WorldPlan again = plan;
   again.planned = -1;
   again.continues.reset();

@@ -93,7 +93,7 @@ Plan plan(const Listing& listing, const PlanOptions& options);
 /// `lost` in its run.
 WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
 /// A world that runs one case of `plan` again, alone, after it ended badly. No earlier case can then be the cause.
-WorldPlan another_attempt(const WorldPlan& plan, const std::string& id);
+WorldPlan retry_of(const WorldPlan& plan, const std::string& id);
 
 /// The cases that the filters select, including cases on request. A filter may be the id of a drawn case that is not
 /// listed. Throws CommandError naming the first filter without a match, and its closest match.

@@ -43,8 +43,8 @@ RankProcesses::RankProcesses(const WorldPlan& plan, const WorldDirectory& direct
 std::optional<RankProcesses::Failure> RankProcesses::start() {
   for (int rank = 0; rank < plan_.size; ++rank) {
     try {
-      if (are_one() && rank > 0) {
-        move_in(rank);
+      if (is_one_process() && rank > 0) {
+        share_process(rank);
       } else {
         auto started = std::make_shared<Process>(spawn(rank));
         poller_.add(started->descriptor(), static_cast<std::uint64_t>(rank));
@@ -56,7 +56,7 @@ std::optional<RankProcesses::Failure> RankProcesses::start() {
       return Failure{.rank = rank, .why = error.what()};
     }
     ++alive_;
-    if (is_debugged(rank)) tell_debugger(rank);
+    if (is_debugged(rank)) print_debugger_hint(rank);
   }
   return std::nullopt;
 }
@@ -80,13 +80,13 @@ Process RankProcesses::spawn(int rank) {
   };
   set(environment::plan, directory_.plan().string());
   set(environment::parent, getpid());
-  set(environment::rank, are_one() ? std::string(all_ranks) : std::to_string(rank));
+  set(environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
   if (is_debugged(rank)) set(environment::debug, 1);
   return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
 }
 
 /// The rank shares the process of rank 0, which is the process of all ranks. Its output comes from all of them.
-void RankProcesses::move_in(int rank) {
+void RankProcesses::share_process(int rank) {
   process(rank) = process(0);
   for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
     std::error_code ignored;  // the log of rank 0 exists anyway
@@ -95,16 +95,16 @@ void RankProcesses::move_in(int rank) {
 }
 
 bool RankProcesses::is_debugged(int rank) const {
-  return launch_.debug >= 0 && launch_.debug < plan_.size && rank == (are_one() ? 0 : launch_.debug);
+  return launch_.debug >= 0 && launch_.debug < plan_.size && rank == (is_one_process() ? 0 : launch_.debug);
 }
 
-void RankProcesses::tell_debugger(int rank) const {
+void RankProcesses::print_debugger_hint(int rank) const {
   if (!launch_.print) return;
-  launch_.print(
-      fmt::format("{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set "
-                  "breakpoints where it stops, and "
-                  "`continue` again",
-                  are_one() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
+  launch_.print(fmt::format(
+      "{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set "
+      "breakpoints where it stops, and "
+      "`continue` again",
+      is_one_process() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
 }
 
 std::vector<int> RankProcesses::alive() const {
@@ -127,7 +127,7 @@ std::vector<RankProcesses::Ended> RankProcesses::collect(const std::vector<std::
     process(one.rank).reset();
     --alive_;
   }
-  if (are_one() && !ended.empty()) {
+  if (is_one_process() && !ended.empty()) {
     std::ranges::fill(processes_, nullptr);
     alive_ = 0;
   }
@@ -141,13 +141,13 @@ void RankProcesses::signal_all(int number) noexcept {
   }
 }
 
-std::vector<RankProcesses::Abandoned> RankProcesses::leave_behind() {
+std::vector<RankProcesses::Abandoned> RankProcesses::abandon() {
   std::vector<Abandoned> abandoned;
   for (const int rank : alive()) {
     abandoned.push_back({rank, pid(rank)});
     if (process(rank).use_count() == 1) {
       poller_.remove(process(rank)->descriptor());
-      process(rank)->leave_behind();
+      process(rank)->abandon();
     }
     process(rank).reset();
     --alive_;

@@ -36,7 +36,7 @@ class RankProcesses {
   /// cannot be started, and returns the reason. Throws CommandError if a log cannot be opened.
   std::optional<Failure> start();
 
-  bool are_one() const { return plan_.fabric == thread_fabric; }
+  bool is_one_process() const { return plan_.fabric == thread_fabric; }
   /// Whether the rank's process was started and has not ended.
   bool is_alive(int rank) const { return process(rank) != nullptr; }
   std::vector<int> alive() const;
@@ -59,15 +59,15 @@ class RankProcesses {
     pid_t process = 0;
   };
   /// Gives up all ranks that still live. The launcher no longer waits for them.
-  std::vector<Abandoned> leave_behind();
+  std::vector<Abandoned> abandon();
 
  private:
   const std::shared_ptr<Process>& process(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
   std::shared_ptr<Process>& process(int rank) { return processes_[static_cast<std::size_t>(rank)]; }
   Process spawn(int rank);
-  void move_in(int rank);
+  void share_process(int rank);
   bool is_debugged(int rank) const;
-  void tell_debugger(int rank) const;
+  void print_debugger_hint(int rank) const;
 
   const WorldPlan& plan_;
   const WorldDirectory& directory_;

@@ -95,27 +95,27 @@ std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
 
 namespace {
 
-Remains with_unknown_endings(int world_size) {
-  Remains remains;
-  for (int rank = 0; rank < world_size; ++rank) remains.endings.push_back({.rank = rank});
-  return remains;
+WorldEvidence with_unknown_endings(int world_size) {
+  WorldEvidence evidence;
+  for (int rank = 0; rank < world_size; ++rank) evidence.endings.push_back({.rank = rank});
+  return evidence;
 }
 
 }  // namespace
 
-Remains without_endings(int world_size, std::string defect) {
-  Remains remains = with_unknown_endings(world_size);
-  remains.defects.push_back(std::move(defect));
-  return remains;
+WorldEvidence without_endings(int world_size, std::string defect) {
+  WorldEvidence evidence = with_unknown_endings(world_size);
+  evidence.defects.push_back(std::move(defect));
+  return evidence;
 }
 
-Remains read_remains(const WorldDirectory& directory, int world_size) {
-  Remains remains = with_unknown_endings(world_size);
+WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
+  WorldEvidence evidence = with_unknown_endings(world_size);
   try {
     if (std::filesystem::exists(directory.endings())) {
       for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
         if (ending.rank >= 0 && ending.rank < world_size)
-          remains.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
+          evidence.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
       }
     }
   } catch (const std::exception& error) {
@@ -124,13 +124,13 @@ Remains read_remains(const WorldDirectory& directory, int world_size) {
   }
   try {
     if (std::filesystem::exists(directory.flight()))
-      remains.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
+      evidence.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
   } catch (const std::exception& error) {
     // The record only explains why ranks ended. Their endings are known without it.
-    remains.defects.push_back(
+    evidence.defects.push_back(
         fmt::format("its flight record {} cannot be read: {}", directory.flight().string(), error.what()));
   }
-  return remains;
+  return evidence;
 }
 
 std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
@@ -153,27 +153,30 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
   return found;
 }
 
-std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size) {
-  std::vector<std::string> sentences = kept.defects;
+std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const WorldDirectory& directory,
+                                             int world_size) {
+  std::vector<std::string> sentences = records.defects;
   std::vector<int> damaged;
   for (int rank = 0; rank < world_size; ++rank) {
-    if (std::ranges::find(kept.damaged, directory.nccl_record(rank)) != kept.damaged.end()) damaged.push_back(rank);
+    if (std::ranges::find(records.damaged, directory.nccl_record(rank)) != records.damaged.end())
+      damaged.push_back(rank);
   }
-  std::ranges::move(reports::nccl_sentences(kept.records, world_size, damaged), std::back_inserter(sentences));
+  std::ranges::move(reports::nccl_sentences(records.records, world_size, damaged), std::back_inserter(sentences));
   return sentences;
 }
 
-void write_remains(const WorldDirectory& directory, const Remains& remains) {
-  write_file(directory.endings(), dump_line(remains.endings) + "\n");
-  if (remains.flight) write_file(directory.flight(), dump_line(*remains.flight) + "\n");
+void write_evidence(const WorldDirectory& directory, const WorldEvidence& evidence) {
+  write_file(directory.endings(), dump_line(evidence.endings) + "\n");
+  if (evidence.flight) write_file(directory.flight(), dump_line(*evidence.flight) + "\n");
 }
 
-void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
+void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,
                const WorldDirectory& directory) {
-  merger.open_world(plan, index.find(plan.cases), remains.endings, whole_number(directory.root.filename().string()));
-  if (remains.flight) merger.explain(*remains.flight);
-  for (const std::string& defect : remains.defects) merger.add_defect(defect);
-  if (const auto kept = read_nccl_records(directory)) merger.add_nccl_calls(tell(*kept, directory, plan.size));
+  merger.open_world(plan, index.find(plan.cases), evidence.endings, whole_number(directory.root.filename().string()));
+  if (evidence.flight) merger.explain(*evidence.flight);
+  for (const std::string& defect : evidence.defects) merger.add_defect(defect);
+  if (const auto records = read_nccl_records(directory))
+    merger.add_nccl_calls(describe_nccl_calls(*records, directory, plan.size));
   for (int rank = 0; rank < plan.size; ++rank) {
     merger.add(reports::read_rank_stream(directory.rank_stream(rank)));
   }

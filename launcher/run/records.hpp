@@ -45,7 +45,7 @@ WorldPlan read_plan(const WorldDirectory& directory);
 std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run);
 
 /// The launcher's own evidence of a world, besides its ranks' streams.
-struct Remains {
+struct WorldEvidence {
   std::vector<Ending> endings;  ///< in rank order
   std::optional<FlightSnapshot> flight;  ///< the ranks' last records when the world ended early
   std::vector<std::string> defects;  ///< a sentence for each unreadable file
@@ -60,21 +60,22 @@ struct NcclRecords {
 
 /// Sentences about the NCCL calls of the ranks and where these differ (reports/explain/nccl_calls.hpp), and a sentence
 /// for each unreadable record.
-std::vector<std::string> tell(const NcclRecords& kept, const WorldDirectory& directory, int world_size);
+std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const WorldDirectory& directory,
+                                             int world_size);
 
 /// Empty if the world's ranks did not run under the tap.
 std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory);
 
 /// Reads how a world's ranks ended. A rank without a recorded ending is `foreign`. Throws std::runtime_error naming the
 /// world.
-Remains read_remains(const WorldDirectory& directory, int world_size);
+WorldEvidence read_evidence(const WorldDirectory& directory, int world_size);
 /// For a world with unreadable endings. Then only the rank streams show how cases ended. `defect` is the reason.
-Remains without_endings(int world_size, std::string defect);
+WorldEvidence without_endings(int world_size, std::string defect);
 /// Throws CommandError (usage) if the remains cannot be written completely.
-void write_remains(const WorldDirectory& directory, const Remains& remains);
+void write_evidence(const WorldDirectory& directory, const WorldEvidence& evidence);
 
 /// Adds a world to the merger, and leaves it open there. Holds one rank's stream in memory at a time.
-void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const Remains& remains,
+void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,
                const WorldDirectory& directory);
 
 /// Adds a world that was planned but never begun.

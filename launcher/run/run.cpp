@@ -39,22 +39,22 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 class Run {
  public:
   Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-      Terminal& terminal, const Persistence& persistence, const Attention& attention)
+      Terminal& terminal, const RetryOptions& retry, const MonitorOptions& monitor)
       : worker_(worker),
         directory_(directory),
         head_(std::move(head)),
         merger_(head_),
         signals_(signals),
         terminal_(terminal),
-        persistence_(persistence),
-        shows_failures_(attention.failures),
+        retry_(retry),
+        shows_failures_(monitor.failures),
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
                 .warm = worker.warm.get(),
-                .joining = attention.debug >= 0 ? std::chrono::hours(24) : joining_limit,
-                .debug = attention.debug,
-                .output_of = attention.output_of,
+                .joining = monitor.debug >= 0 ? std::chrono::hours(24) : joining_limit,
+                .debug = monitor.debug,
+                .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },
                 .notice = [&terminal](const std::string& line) { terminal.note(line); }},
@@ -109,7 +109,7 @@ class Run {
   void run_worlds() {
     poller_.add(signals_.descriptor(), signal_key);
     try {
-      for (begin_worlds(); !active_.empty(); begin_worlds()) look_at_worlds();
+      for (begin_worlds(); !active_.empty(); begin_worlds()) handle_events();
     } catch (const std::exception& error) {
       end_worlds(error.what());
       throw;
@@ -119,7 +119,7 @@ class Run {
   /// Begins as many worlds as may run at the same time, in the order of the plan. A world on GPUs needs GPUs that no
   /// running world has.
   void begin_worlds() {
-    while (!over_ && active_.size() < jobs_ && !pending_.empty()) {
+    while (!is_ended_ && active_.size() < jobs_ && !pending_.empty()) {
       if (!pending_.front().skipped.empty()) {
         skipped_.push_back(std::move(pending_.front()));
         pending_.pop_front();
@@ -147,7 +147,7 @@ class Run {
           gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
     try {
       if (tap_) {
-        put_under_tap(one.plan, *tap_, one.directory, launch_.environment);
+        apply_tap(one.plan, *tap_, one.directory, launch_.environment);
         make_directory(one.directory.nccl());
       }
       const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
@@ -162,7 +162,7 @@ class Run {
   }
 
   /// Waits for an event in one of the worlds, lets the world handle it, and takes the worlds that are over.
-  void look_at_worlds() {
+  void handle_events() {
     const auto first = std::ranges::min_element(active_, {}, [](const Active& one) { return one.world->deadline(); });
     const bool is_over = std::ranges::any_of(active_, [](const Active& one) { return one.world->is_over(); });
     const std::vector<std::uint64_t> ready =
@@ -171,10 +171,10 @@ class Run {
     for (auto one = active_.begin(); one != active_.end();) {
       const auto next = std::next(one);
       const bool is_ready = std::ranges::find(ready, static_cast<std::uint64_t>(one->number)) != ready.end();
-      if (is_ready || one->world->deadline() <= now) look_at(one);
+      if (is_ready || one->world->deadline() <= now) handle_events_of(one);
       one = next;
     }
-    if (std::ranges::find(ready, signal_key) != ready.end()) note_signals();
+    if (std::ranges::find(ready, signal_key) != ready.end()) handle_signals();
     while (true) {
       const auto ended = std::ranges::find_if(active_, [](const Active& one) { return one.world->is_over(); });
       if (ended == active_.end()) return;
@@ -182,9 +182,9 @@ class Run {
     }
   }
 
-  void look_at(std::list<Active>::iterator one) {
+  void handle_events_of(std::list<Active>::iterator one) {
     try {
-      one->world->look();
+      one->world->handle_events();
     } catch (const std::exception& error) {
       poller_.remove(one->world->descriptor());
       add_not_started(merger_, one->plan, index_, error.what());
@@ -201,14 +201,14 @@ class Run {
     WorldOutcome outcome = one.world->outcome();
     one.world.reset();
     if (pool_) pool_->give_back(one.gpus);
-    take(one.plan, one.number, one.directory, std::move(outcome));
+    record(one.plan, one.number, one.directory, std::move(outcome));
   }
 
   /// Handles signals of the user or of a batch system. All worlds end, and no other world begins.
-  void note_signals() {
+  void handle_signals() {
     while (const auto number = signals_.take()) {
       if (result_.interrupted_by == 0) result_.interrupted_by = *number;
-      give_up("it was interrupted");
+      end_run("it was interrupted");
       const std::string why =
           fmt::format("the launcher was interrupted by {}", describe(Exit{.signalled = true, .code = *number}));
       for (Active& one : active_) {
@@ -219,7 +219,7 @@ class Run {
 
   /// Ends all worlds. Keeps their results so far, as far as possible after an error.
   void end_worlds(const std::string& why) {
-    give_up(why);
+    end_run(why);
     try {
       for (Active& one : active_) {
         if (!one.world->is_over()) one.world->interrupt(why);
@@ -230,7 +230,7 @@ class Run {
     while (!active_.empty()) {
       const std::size_t before = active_.size();
       try {
-        look_at_worlds();
+        handle_events();
       } catch (const std::exception&) {
         if (active_.size() < before) continue;
         for (Active& one : active_) add_not_started(merger_, one.plan, index_, why);
@@ -239,9 +239,9 @@ class Run {
     }
   }
 
-  void take(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
+  void record(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
-    add_world(merger_, plan, index_, outcome.remains, directory);
+    add_world(merger_, plan, index_, outcome.evidence, directory);
     const bool was_left = outcome.complete && !merger_.cut_short().empty();
     // A world that leaves before its first case ends would also do so when it is tried again.
     const std::size_t answered = merger_.answered();
@@ -250,9 +250,9 @@ class Run {
       outcome.cut_short = merger_.cut_short();
     }
     // Before a fresh world's plan says where it continues this world's cases.
-    write_remains(directory, outcome.remains);
-    const bool is_last = is_one_too_many(outcome, was_left);
-    if (!outcome.complete && !is_last) go_on(plan, number, outcome);
+    write_evidence(directory, outcome.evidence);
+    const bool is_last = has_lost_too_many(outcome, was_left);
+    if (!outcome.complete && !is_last) continue_plan(plan, number, outcome);
 
     std::size_t ended = 0, failed = 0, waived = 0;
     std::string failures;
@@ -264,7 +264,7 @@ class Run {
       if (reports::has_own_text(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
         failures += reports::failure_line(result, terminal_.style());
-      if (result.attempt < persistence_.retries) pending_.push_back(another_attempt(plan, result.info.id));
+      if (result.attempt < retry_.retries) pending_.push_back(retry_of(plan, result.info.id));
     }
     tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
     terminal_.log(world_line(plan, number, outcome, ended, failed, waived));
@@ -275,42 +275,42 @@ class Run {
       for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
     }
     // The summary shows each cause in full. But a reader should see the names of known failures early.
-    const bool waits = !over_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
+    const bool waits = !is_ended_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
     if (shows_failures_ && waits && !failures.empty()) terminal_.print(failures);
   }
 
   /// Ends the leftovers of world `number`, whose ranks had this plan. If no other world runs, ends the leftovers of all
   /// worlds.
   void end_leftovers(int number, const std::filesystem::path& plan) {
-    const auto tell = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
+    const auto warn = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
       for (const Leftover& leftover : leftovers)
         terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
     };
     const std::string world = fmt::format("world {}", number);
-    if (jobs_ > 1 && !plan.empty()) tell(world, leftovers_.end_of(plan));
-    if (active_.empty()) tell(jobs_ > 1 ? "some world" : world, leftovers_.end());
+    if (jobs_ > 1 && !plan.empty()) warn(world, leftovers_.end_of(plan));
+    if (active_.empty()) warn(jobs_ > 1 ? "some world" : world, leftovers_.end());
   }
 
   /// Counts the worlds that a sick machine has cost: by a deadline, or because a rank could run no further case. Ends
   /// the run and returns true if there are too many.
-  bool is_one_too_many(const WorldOutcome& outcome, bool was_left) {
+  bool has_lost_too_many(const WorldOutcome& outcome, bool was_left) {
     lost_ += outcome.overran || was_left ? 1 : 0;
-    if (lost_ <= persistence_.max_hangs || over_ || outcome.interrupted || !outcome.infrastructure_error.empty())
+    if (lost_ <= retry_.max_hangs || is_ended_ || outcome.interrupted || !outcome.infrastructure_error.empty())
       return false;
-    give_up(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
+    end_run(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
                         lost_ == 1 ? "world has" : "worlds have"));
-    terminal_.print("the run ends here: " + why_over_);
+    terminal_.print("the run ends here: " + why_ended_);
     return true;
   }
 
   /// Continues after a rank has ended its world, or after all ranks left it together because a rank can run no further
   /// case. A fresh world runs the rest of the plan, after the case in which this happened, unless that would end just
   /// as soon.
-  void go_on(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
+  void continue_plan(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     if (outcome.interrupted) {
       // The run ends.
     } else if (!outcome.infrastructure_error.empty()) {
-      give_up(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
+      end_run(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
     } else if (outcome.began) {
       const std::size_t answered = merger_.answered();
       merger_.keep(answered);
@@ -318,10 +318,10 @@ class Run {
     }
   }
 
-  void give_up(const std::string& why) {
-    if (over_) return;
-    over_ = true;
-    why_over_ = why;
+  void end_run(const std::string& why) {
+    if (is_ended_) return;
+    is_ended_ = true;
+    why_ended_ = why;
   }
 
   static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases,
@@ -337,7 +337,7 @@ class Run {
 
   std::string reason_of_end() const {
     if (!result_.output_error.empty()) return result_.output_error;
-    if (!why_over_.empty()) return why_over_;
+    if (!why_ended_.empty()) return why_ended_;
     return result_.infrastructure_error.substr(0, result_.infrastructure_error.find('\n'));
   }
 
@@ -352,7 +352,7 @@ class Run {
   reports::Merger merger_;
   SignalWatch& signals_;
   Terminal& terminal_;
-  const Persistence persistence_;
+  const RetryOptions retry_;
   const bool shows_failures_;
   CaseIndex index_;
   const WorldLaunch launch_;
@@ -366,8 +366,8 @@ class Run {
   int begun_ = 0;
   int lost_ = 0;
   std::set<std::string> causes_;  // causes of failures that have been shown
-  bool over_ = false;
-  std::string why_over_;
+  bool is_ended_ = false;
+  std::string why_ended_;
   std::deque<WorldPlan> pending_;
   std::vector<WorldPlan> skipped_;
   std::list<Active> active_;
@@ -377,10 +377,9 @@ class Run {
 }  // namespace
 
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
-                   SignalWatch& signals, Terminal& terminal, const Persistence& persistence,
-                   const Attention& attention) {
+                   SignalWatch& signals, Terminal& terminal, const RetryOptions& retry, const MonitorOptions& monitor) {
   head.run_id = directory.root.filename().string();
-  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, persistence, attention).run();
+  return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, retry, monitor).run();
 }
 
 int exit_code(const RunResult& result) {

@@ -15,7 +15,7 @@
 namespace shardproof::launcher {
 
 /// How a run goes on after ranks ended a world.
-struct Persistence {
+struct RetryOptions {
   int retries = 0;    ///< How often to try a case again that ended badly, in a world of such cases.
   /// The number of worlds that a run may lose to a deadline, or to a rank that cannot go on. A sick machine loses every
   /// world.
@@ -23,7 +23,7 @@ struct Persistence {
 };
 
 /// Information about running ranks that the user asked for.
-struct Attention {
+struct MonitorOptions {
   int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
@@ -41,8 +41,8 @@ struct RunResult {
 /// Runs the worlds and merges what they leave, however they end. Writes `run.json`, the worlds and `report.json`. If a
 /// rank ends its world early, a fresh world runs the cases after the case that ended it.
 RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
-                   SignalWatch& signals, Terminal& terminal, const Persistence& persistence = {},
-                   const Attention& attention = {});
+                   SignalWatch& signals, Terminal& terminal, const RetryOptions& retry = {},
+                   const MonitorOptions& monitor = {});
 
 /// The first exit code in launcher.hpp that applies.
 int exit_code(const RunResult& result);

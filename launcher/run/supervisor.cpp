@@ -35,7 +35,7 @@ Supervisor::Supervisor(int world_size) : ranks_(static_cast<std::size_t>(world_s
   for (int rank = 0; rank < world_size; ++rank) at(rank).ending.rank = rank;
 }
 
-// -- Ranks end --------------------------------------------------------------------------------------------------------
+// -- Ranks end -------------------------------------------------------------------------------------------------------
 
 Actions Supervisor::start_failed(int first, const std::string& why, Deadline now) {
   const int size = static_cast<int>(ranks_.size());
@@ -122,7 +122,7 @@ Actions Supervisor::blame_process(const Exit& exit, const std::vector<RankView>&
   return actions;
 }
 
-// -- Ranks are overdue ------------------------------------------------------------------------------------------------
+// -- Ranks are overdue -----------------------------------------------------------------------------------------------
 
 Actions Supervisor::ranks_checked(const std::vector<int>& overdue, const std::vector<Overrun>& overruns, Deadline next,
                                   Deadline now) {
@@ -160,7 +160,7 @@ Actions Supervisor::blame(const std::vector<Overrun>& overruns, Deadline now) {
   return actions;
 }
 
-// -- The world ends ---------------------------------------------------------------------------------------------------
+// -- The world ends --------------------------------------------------------------------------------------------------
 
 /// A rank that has not left by the deadline is terminated.
 Actions Supervisor::doom(const Abort& abort, Deadline now) {
@@ -243,7 +243,7 @@ Actions Supervisor::ended() {
   return actions;
 }
 
-// -- Result -----------------------------------------------------------------------------------------------------------
+// -- Result ----------------------------------------------------------------------------------------------------------
 
 std::vector<Ending> Supervisor::endings() const {
   std::vector<Ending> endings;

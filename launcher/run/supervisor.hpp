@@ -93,7 +93,7 @@ class Supervisor {
   /// The time of the next `deadline_passed`.
   Deadline deadline() const { return deadline_; }
 
-  // -- Events ---------------------------------------------------------------------------------------------------------
+  // -- Events --------------------------------------------------------------------------------------------------------
 
   /// All ranks run. No rank is overdue before `next`.
   void started(Deadline next) { deadline_ = next; }
@@ -105,8 +105,8 @@ class Supervisor {
   /// The process of all ranks ended. `running`: the ranks that did not wait for others.
   Actions process_ended(const Exit& exit, const std::vector<RankView>& ranks, const std::vector<int>& running,
                         Deadline now);
-  /// The launcher looked for overdue ranks. If there are some, and evidence has been collected, `overruns` are the
-  /// ranks to blame. No other rank is overdue before `next`.
+  /// The launcher looked for overdue ranks. After evidence has been collected, `overruns` are the ranks to blame. No
+  /// other rank is overdue before `next`.
   Actions ranks_checked(const std::vector<int>& overdue, const std::vector<Overrun>& overruns, Deadline next,
                         Deadline now);
   /// `until`: the evidence needs attention then. Empty: it is complete.
@@ -120,7 +120,7 @@ class Supervisor {
   /// The world is over. Blames ranks for a deadline if no rank is to blame yet.
   Actions ended();
 
-  // -- Result ---------------------------------------------------------------------------------------------------------
+  // -- Result --------------------------------------------------------------------------------------------------------
 
   /// By rank.
   std::vector<Ending> endings() const;

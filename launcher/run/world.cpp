@@ -69,7 +69,7 @@ class SupervisedWorld final : public RunningWorld {
         clock_(plan, page_, launch.joining),
         processes_(plan, directory, launch, poller_),
         supervisor_(plan.size),
-        tail_(directory, launch.output_of, plan.size, processes_.are_one(), launch.names_world) {
+        tail_(directory, launch.output_of, plan.size, processes_.is_one_process(), launch.names_world) {
     start();
     // Not at once: most worlds end before a user could read a line about them.
     if (view_) next_view_ = Clock::now() + view_->interval;
@@ -82,7 +82,7 @@ class SupervisedWorld final : public RunningWorld {
 
   bool is_over() const override { return processes_.all_have_ended(); }
 
-  void look() override {
+  void handle_events() override {
     const std::vector<std::uint64_t> ready = poller_.wait(Clock::now());
     report_ended(ready);
     if (supervisor_.phase() == Supervisor::Phase::collecting_evidence) continue_evidence(ready);
@@ -106,7 +106,7 @@ class SupervisedWorld final : public RunningWorld {
     bool began = false;
     for (const RankView& rank : all_views())
       began = began || rank.progress.position >= 0 || rank.progress.cases_ended > 0;
-    return {.remains = {.endings = supervisor_.endings(), .flight = std::move(flight_), .defects = {}},
+    return {.evidence = {.endings = supervisor_.endings(), .flight = std::move(flight_), .defects = {}},
             .complete = !supervisor_.is_ending(),
             .began = began,
             .overran = supervisor_.doom_reason() == AbortReason::deadline,
@@ -123,7 +123,7 @@ class SupervisedWorld final : public RunningWorld {
     const auto failure = processes_.start();
     if (failure) return carry_out(supervisor_.start_failed(failure->rank, failure->why, Clock::now()));
     clock_.start(Clock::now());
-    supervisor_.started(clock_.look([](int) { return false; }, Clock::now()).next);
+    supervisor_.started(clock_.check([](int) { return false; }, Clock::now()).next);
   }
 
   void report_ended(const std::vector<std::uint64_t>& ready) {
@@ -132,7 +132,7 @@ class SupervisedWorld final : public RunningWorld {
     for (const auto& [rank, end] : processes_.collect(ready)) {
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
-      if (processes_.are_one())
+      if (processes_.is_one_process())
         carry_out(supervisor_.process_ended(end, all_views(), running_ranks(page_), Clock::now()));
       else carry_out(supervisor_.rank_ended(rank, end, view(rank), Clock::now()));
     }
@@ -140,19 +140,19 @@ class SupervisedWorld final : public RunningWorld {
 
   void continue_evidence(const std::vector<std::uint64_t>& ready) {
     const Deadline now = Clock::now();
-    if (evidence_) evidence_->look(ready, now);
+    if (evidence_) evidence_->advance(ready, now);
     const bool is_complete = !evidence_ || evidence_->done();
     carry_out(supervisor_.evidence_progressed(is_complete ? std::nullopt : std::optional(evidence_->deadline()), now));
   }
 
   void check_ranks() {
     const Deadline now = Clock::now();
-    const CaseClock::Look look = clock_.look([this](int rank) { return processes_.is_alive(rank); }, now);
+    const CaseClock::Check check = clock_.check([this](int rank) { return processes_.is_alive(rank); }, now);
     const bool is_running = supervisor_.phase() == Supervisor::Phase::running;
-    if (is_running && look.slow && launch_.notice) report_slow(*look.slow);
-    const bool is_blaming = !is_running && !look.overdue.empty();
-    carry_out(supervisor_.ranks_checked(look.overdue, is_blaming ? overruns(look.overdue) : std::vector<Overrun>(),
-                                        look.next, now));
+    if (is_running && check.slow && launch_.notice) report_slow(*check.slow);
+    const bool is_blaming = !is_running && !check.overdue.empty();
+    carry_out(supervisor_.ranks_checked(check.overdue, is_blaming ? overruns(check.overdue) : std::vector<Overrun>(),
+                                        check.next, now));
   }
 
   RankView view(int rank) const { return {.progress = page_.progress(rank), .place = clock_.place(rank)}; }
@@ -165,11 +165,12 @@ class SupervisedWorld final : public RunningWorld {
 
   /// The ranks to blame, with what they have not done.
   std::vector<Overrun> overruns(const std::vector<int>& overdue) const {
-    const std::vector<int> guilty = blamed({.waits = waits(flight_->ranks),
-                                            .overdue = overdue,
-                                            .alive = processes_.alive(),
-                                            .turn = page_.turn(),
-                                            .is_absent = [this](int rank) { return page_.progress(rank).pid == 0; }});
+    const std::vector<int> guilty =
+        find_culprits({.waits = waits(flight_->ranks),
+                       .overdue = overdue,
+                       .alive = processes_.alive(),
+                       .turn = page_.turn(),
+                       .is_absent = [this](int rank) { return page_.progress(rank).pid == 0; }});
     std::vector<Overrun> overruns;
     for (const int rank : guilty) {
       const bool is_overdue = std::ranges::find(overdue, rank) != overdue.end();
@@ -181,7 +182,7 @@ class SupervisedWorld final : public RunningWorld {
     return overruns;
   }
 
-  // -- Actions --------------------------------------------------------------------------------------------------------
+  // -- Actions -------------------------------------------------------------------------------------------------------
 
   void carry_out(const Actions& actions) {
     for (const Action& action : actions) std::visit([this](const auto& one) { carry_out(one); }, action);
@@ -200,9 +201,10 @@ class SupervisedWorld final : public RunningWorld {
   void carry_out(action::DropFlightRecords) { flight_.reset(); }
 
   void carry_out(const action::CollectEvidence& collect) {
-    std::vector<Evidence::Suspect> suspects;
+    std::vector<EvidenceCollector::Suspect> suspects;
     const auto add = [&](int rank) {
-      const bool is_known = processes_.are_one() && !suspects.empty();  // the stacks of a process have all its threads
+      const bool is_known =
+          processes_.is_one_process() && !suspects.empty();  // the stacks of a process have all its threads
       if (processes_.is_alive(rank) && !is_known) suspects.push_back({.rank = rank, .process = processes_.pid(rank)});
     };
     if (const std::optional<int> turn = page_.turn()) add(*turn);
@@ -233,7 +235,7 @@ class SupervisedWorld final : public RunningWorld {
   void carry_out(action::SignalRanks signal) { processes_.signal_all(signal.number); }
 
   void carry_out(action::AbandonRanks) {
-    for (const auto& [rank, process] : processes_.leave_behind())
+    for (const auto& [rank, process] : processes_.abandon())
       supervisor_.rank_abandoned(rank, process, page_.progress(rank).position);
   }
 
@@ -267,7 +269,7 @@ class SupervisedWorld final : public RunningWorld {
   LogTail tail_;
   Deadline next_view_ = Deadline::max(), next_tail_ = Deadline::max();
   std::optional<FlightSnapshot> flight_;
-  std::optional<Evidence> evidence_;
+  std::optional<EvidenceCollector> evidence_;
 };
 
 }  // namespace

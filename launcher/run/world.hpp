@@ -36,7 +36,7 @@ struct WorldLaunch {
 };
 
 struct WorldOutcome {
-  Remains remains;
+  WorldEvidence evidence;
   bool complete = false;  ///< Every rank left in order, and no case of the plan is left.
   bool began = false;  ///< Some rank began its first case.
   bool overran = false;  ///< A deadline ended the world.
@@ -56,10 +56,10 @@ class RunningWorld {
 
   /// Readable when an event has arrived for this world.
   virtual int descriptor() const = 0;
-  /// The time of the next `look` without an event.
+  /// The time of the next `handle_events` without an event.
   virtual Deadline deadline() const = 0;
   /// Handles all events. Without events, it costs little.
-  virtual void look() = 0;
+  virtual void handle_events() = 0;
   /// Releases and ends its ranks. The second call gives them no time to leave.
   virtual void interrupt(const std::string& why) = 0;
   virtual bool is_over() const = 0;

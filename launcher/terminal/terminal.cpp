@@ -41,8 +41,8 @@ std::string shortened(const std::string& text, std::size_t width) {
 
 }  // namespace
 
-bool use_color(ColorWhen asked, std::FILE* out) {
-  if (asked != ColorWhen::automatic) return asked == ColorWhen::always;
+bool use_color(ColorWhen requested, std::FILE* out) {
+  if (requested != ColorWhen::automatic) return requested == ColorWhen::always;
   const char* const refused = getenv("NO_COLOR");
   return is_terminal(out) && (refused == nullptr || *refused == '\0');
 }
@@ -72,9 +72,9 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
   return line.substr(0, width);
 }
 
-const RunProgress& ProgressTracker::look(const WorldPlan& plan, const ControlPlane& page) {
-  Seen& world = worlds_[&plan];
-  world = Seen{.ended = plan.cases.size()};
+const RunProgress& ProgressTracker::update(const WorldPlan& plan, const ControlPlane& page) {
+  WorldProgress& world = worlds_[&plan];
+  world = WorldProgress{.ended = plan.cases.size()};
   std::int64_t position = -1;
   for (int rank = 0; rank < plan.size; ++rank) {
     const Progress seen = page.progress(rank);
@@ -133,15 +133,15 @@ void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
   for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
-void Terminal::look_in(const RunDirectory& run) {
-  style_.run_directory = (from_here(run.root) / "").string();
+void Terminal::show_files_of(const RunDirectory& run) {
+  style_.run_directory = (relative_to_current(run.root) / "").string();
   style_.scenarios = [run](const reports::CaseResult& result, int world) {
     std::vector<std::string> files;
     for (int play = 1;; ++play) {
       const auto file = run.world(world).scenario(result.info.id, play);
       std::error_code ignored;  // an error means that it does not exist
       if (!std::filesystem::exists(file, ignored)) return files;
-      files.push_back(from_here(file).string());
+      files.push_back(relative_to_current(file).string());
     }
   };
   style_.stacks = [run](int world, int rank) {
@@ -149,7 +149,7 @@ void Terminal::look_in(const RunDirectory& run) {
     const std::string line = first_line(file);
     if (line.starts_with("no stacks: ")) return line;
     std::error_code ignored;  // an error means that it does not exist
-    return std::filesystem::exists(file, ignored) ? "stacks: " + from_here(file).string() : std::string();
+    return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
   };
 }
 
@@ -158,7 +158,7 @@ std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan
   // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
   const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
   return LiveView{.interval = interval,
-                  .show = [this, &tracker, &plan](const ControlPlane& page) { show(tracker.look(plan, page)); }};
+                  .show = [this, &tracker, &plan](const ControlPlane& page) { show(tracker.update(plan, page)); }};
 }
 
 void Terminal::show(const RunProgress& progress) {
@@ -173,13 +173,13 @@ void Terminal::show_live(std::string_view line) {
   // Carriage return, the line, and an erase of the rest of a longer line. The last column stays free, so that the
   // terminal does not wrap.
   write(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width(out_) - 1)));
-  line_stands_ = true;
+  is_line_shown_ = true;
 }
 
 void Terminal::clear() {
-  if (!line_stands_) return;
+  if (!is_line_shown_) return;
   write("\r\x1b[K");
-  line_stands_ = false;
+  is_line_shown_ = false;
 }
 
 void Terminal::print(std::string_view text) {

@@ -54,12 +54,12 @@ class ProgressTracker {
   explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) {
     progress_.total = total;
   }
-  const RunProgress& look(const WorldPlan& plan, const ControlPlane& page);
+  const RunProgress& update(const WorldPlan& plan, const ControlPlane& page);
   void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 
  private:
   /// The state of a running world.
-  struct Seen {
+  struct WorldProgress {
     std::uint64_t ended = 0, failed = 0;
     std::string running;  ///< empty: no case
     std::int64_t since_ns = 0;
@@ -68,7 +68,7 @@ class ProgressTracker {
   const bool has_waivers_;
   RunProgress progress_;
   std::size_t done_before_ = 0, failed_before_ = 0;
-  std::map<const WorldPlan*, Seen> worlds_;
+  std::map<const WorldPlan*, WorldProgress> worlds_;
 };
 
 class Terminal {
@@ -84,7 +84,7 @@ class Terminal {
   void explain(const std::vector<ClauseInfo>& clauses);
   /// From here on, failures name files in the run's directory by their whole path: the scenarios of their cases, and
   /// stacks.
-  void look_in(const RunDirectory& run);
+  void show_files_of(const RunDirectory& run);
   /// From here on, failures name no file of the run: the command deletes the run's directory when it ends.
   void keep_nothing() { style_.is_kept = false; }
   const reports::TextStyle& style() const { return style_; }
@@ -126,14 +126,14 @@ class Terminal {
 
   std::FILE* out_;
   bool live_ = false;
-  bool line_stands_ = false;
+  bool is_line_shown_ = false;
   std::error_code lost_;
   std::string waiting_;  ///< printed, but not taken by the reader yet
   reports::TextStyle style_;
 };
 
-/// Whether to use colour. Depends on `asked`. If that is `automatic`, `out` has to be a terminal, and NO_COLOR
+/// Whether to use colour. Depends on `requested`. If that is `automatic`, `out` has to be a terminal, and NO_COLOR
 /// (no-color.org) must not be set.
-bool use_color(ColorWhen asked, std::FILE* out);
+bool use_color(ColorWhen requested, std::FILE* out);
 
 }  // namespace shardproof::launcher

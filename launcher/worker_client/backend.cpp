@@ -20,8 +20,8 @@ bool is_ordinary(const std::filesystem::path& file) {
 
 std::filesystem::path built_backend() { return launcher_home() / "lib/shardproof/libshardproof_cuda.so"; }
 
-std::filesystem::path named_backend(const std::filesystem::path& asked) {
-  std::filesystem::path file = std::filesystem::absolute(asked);
+std::filesystem::path named_backend(const std::filesystem::path& requested) {
+  std::filesystem::path file = std::filesystem::absolute(requested);
   if (!is_ordinary(file))
     throw CommandError(usage,
                        fmt::format("--backend {}: there is no such file, or it is no ordinary one", file.string()));

@@ -10,6 +10,6 @@ namespace shardproof::launcher {
 std::filesystem::path built_backend();
 
 /// The full path of the backend that `--backend` names. Throws CommandError (usage) if it is not a file.
-std::filesystem::path named_backend(const std::filesystem::path& asked);
+std::filesystem::path named_backend(const std::filesystem::path& requested);
 
 }  // namespace shardproof::launcher

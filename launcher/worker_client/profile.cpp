@@ -13,15 +13,15 @@
 namespace shardproof::launcher {
 namespace {
 
-const ProfileInfo& find_profile(const Listing& listing, const std::string& asked) {
-  if (asked.empty()) return listing.profiles.front();
-  const auto found = std::ranges::find(listing.profiles, asked, &ProfileInfo::name);
+const ProfileInfo& find_profile(const Listing& listing, const std::string& requested) {
+  if (requested.empty()) return listing.profiles.front();
+  const auto found = std::ranges::find(listing.profiles, requested, &ProfileInfo::name);
   if (found != listing.profiles.end()) return *found;
   if (listing.profiles.empty())
-    throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", asked));
+    throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", requested));
   std::vector<std::string> known;
   std::ranges::transform(listing.profiles, std::back_inserter(known), &ProfileInfo::name);
-  throw CommandError(usage, fmt::format("unknown profile '{}'; known: {}", asked, fmt::join(known, ", ")));
+  throw CommandError(usage, fmt::format("unknown profile '{}'; known: {}", requested, fmt::join(known, ", ")));
 }
 
 bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) {
@@ -30,9 +30,9 @@ bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) 
 
 }  // namespace
 
-ChosenProfile keep_profile(Listing& listing, const std::string& asked, std::span<const std::string> filters) {
-  if (asked.empty() && listing.profiles.empty()) return {};
-  const ProfileInfo profile = find_profile(listing, asked);
+ChosenProfile keep_profile(Listing& listing, const std::string& requested, std::span<const std::string> filters) {
+  if (requested.empty() && listing.profiles.empty()) return {};
+  const ProfileInfo profile = find_profile(listing, requested);
   std::vector<CaseInfo> inside, outside;
   for (CaseInfo& info : listing.cases) (is_in(profile, info, listing) ? inside : outside).push_back(std::move(info));
   if (inside.empty() && !outside.empty())

@@ -14,10 +14,10 @@ struct ChosenProfile {
   std::size_t outside = 0;  ///< cases of the worker outside the profile
 };
 
-/// Removes all cases outside the profile `asked` from the listing. If `asked` is empty, uses the worker's first
+/// Removes all cases outside the profile `requested` from the listing. If `requested` is empty, uses the worker's first
 /// profile. Throws CommandError (usage):
 ///   - for a profile that does not exist or has no case,
 ///   - for a filter that matches only cases outside the profile.
-ChosenProfile keep_profile(Listing& listing, const std::string& asked, std::span<const std::string> filters);
+ChosenProfile keep_profile(Listing& listing, const std::string& requested, std::span<const std::string> filters);
 
 }  // namespace shardproof::launcher

@@ -29,9 +29,10 @@ constexpr char library_variable[] = "SHARDPROOF_WORKER_LIBRARY";
 constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
 
 /// Advice if the user may have meant a Python program.
-std::string python_hint(const std::string& asked) {
-  return asked.ends_with(".py") ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", asked)
-                                : std::string();
+std::string python_hint(const std::string& requested) {
+  return requested.ends_with(".py")
+             ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", requested)
+             : std::string();
 }
 
 /// Whether the text is an identifier of C++.
@@ -67,36 +68,36 @@ std::string why_no_shared_object(const std::filesystem::path& file) {
   return fmt::format("{} is not a shared object: it does not begin like an ELF file", file.string());
 }
 
-std::filesystem::path found_library(const std::string& asked) {
+std::filesystem::path found_library(const std::string& requested) {
   std::error_code unknown;
-  const std::filesystem::path whole = std::filesystem::absolute(asked);
+  const std::filesystem::path whole = std::filesystem::absolute(requested);
   // Resolves links in the folder: the path's text alone does not show where a link's `..` leads. The file keeps the
   // name that the user gave.
   const std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), unknown);
   const std::filesystem::path file = unknown ? whole : folder / whole.filename();
   const std::string why = why_no_shared_object(file);
   if (why.empty()) return file;
-  if (const NamedSubject named = named_subject(asked);
+  if (const NamedSubject named = named_subject(requested);
       !named.fault.empty() && why_no_shared_object(std::filesystem::absolute(named.subject)).empty())
     throw CommandError(usage, fault_advice(named));
-  throw CommandError(usage, fmt::format("--subject {}: {}{}", asked, why, python_hint(asked)));
+  throw CommandError(usage, fmt::format("--subject {}: {}{}", requested, why, python_hint(requested)));
 }
 
 Worker find_pytorch() {
   const std::filesystem::path program = pytorch_worker();
   std::error_code unknown;
   if (!std::filesystem::exists(program, unknown)) {
-    const bool is_told = names_pytorch();
+    const bool is_named = names_pytorch();
     throw CommandError(
         infrastructure,
         fmt::format(
             "--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
-            is_told ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
-                                  "private environment",
-                                  pytorch_variable, pytorch_subject)
-                    : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
-                                  "environment; {} names the folder of another one",
-                                  pytorch_subject, pytorch_variable)));
+            is_named ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
+                                   "private environment",
+                                   pytorch_variable, pytorch_subject)
+                     : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
+                                   "environment; {} names the folder of another one",
+                                   pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);
   const auto says = [](std::string_view name) {
@@ -114,10 +115,10 @@ Worker find_pytorch() {
 
 }  // namespace
 
-NamedSubject named_subject(std::string_view asked) {
-  const std::size_t plus = asked.rfind('+');
-  if (plus == std::string_view::npos || !may_be_fault(asked.substr(plus + 1))) return {std::string(asked), {}};
-  return {std::string(asked.substr(0, plus)), std::string(asked.substr(plus + 1))};
+NamedSubject named_subject(std::string_view requested) {
+  const std::size_t plus = requested.rfind('+');
+  if (plus == std::string_view::npos || !may_be_fault(requested.substr(plus + 1))) return {std::string(requested), {}};
+  return {std::string(requested.substr(0, plus)), std::string(requested.substr(plus + 1))};
 }
 
 bool names_pytorch() {
@@ -134,45 +135,45 @@ std::filesystem::path pytorch_worker() {
   return std::filesystem::exists(installed, unknown) ? installed : built;
 }
 
-std::string subject_name(const Listing& listing, const std::string& asked) {
+std::string subject_name(const Listing& listing, const std::string& requested) {
   std::vector<std::string> names;
   for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
-  if (asked.empty() && names.empty()) return {};  // a program of plain multi-rank tests
+  if (requested.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty())
-    throw CommandError(usage,
-                       fmt::format("unknown subject '{}': this worker has no subject{}", asked, python_hint(asked)));
+    throw CommandError(
+        usage, fmt::format("unknown subject '{}': this worker has no subject{}", requested, python_hint(requested)));
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
-  if (asked.empty()) return names.front();
-  if (has(asked)) return asked;
-  if (asked == reference_subject)
+  if (requested.empty()) return names.front();
+  if (has(requested)) return requested;
+  if (requested == reference_subject)
     throw CommandError(
         usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
-  if (const NamedSubject named = named_subject(asked);
+  if (const NamedSubject named = named_subject(requested);
       !named.fault.empty() &&
       (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
     throw CommandError(usage, fault_advice(named));
   const bool has_reference = has(reference_subject);
-  const bool is_former = asked == former_reference_subject && has_reference;
+  const bool is_former = requested == former_reference_subject && has_reference;
   std::set<std::string> candidates(names.begin(), names.end());
   candidates.insert(std::string(pytorch_subject));
-  const std::string near = is_former ? std::string() : closest(candidates, asked);
+  const std::string near = is_former ? std::string() : closest(candidates, requested);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
   if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
   throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", asked,
+                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", requested,
                                  is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
                                  : near.empty() ? ""
                                                 : fmt::format("closest is '{}'; ", near),
-                                 fmt::join(names, ", "), python_hint(asked)));
+                                 fmt::join(names, ", "), python_hint(requested)));
 }
 
-ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals) {
+ChosenSubject choose_subject(const std::string& requested, const std::filesystem::path& worker, SignalWatch& signals) {
   ChosenSubject chosen;
-  if (is_shared_object(asked)) chosen.library = found_library(asked);
-  chosen.worker = asked == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
+  if (is_shared_object(requested)) chosen.library = found_library(requested);
+  chosen.worker = requested == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
   ask_for_cases(chosen.worker, chosen.library, signals);
-  chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? asked : std::string());
+  chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? requested : std::string());
   return chosen;
 }
 

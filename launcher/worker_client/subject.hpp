@@ -23,9 +23,9 @@ struct NamedSubject {
   std::string subject, fault;
   friend bool operator==(const NamedSubject&, const NamedSubject&) = default;
 };
-NamedSubject named_subject(std::string_view asked);
+NamedSubject named_subject(std::string_view requested);
 
-/// Finds the subject `asked` and its worker:
+/// Finds the subject `requested` and its worker:
 ///   - Empty: the worker's first subject.
 ///   - The path of a shared object, with a slash or ending in .so: the worker loads it.
 ///   - `pytorch`: has its own worker, in an environment without PYTHONPATH and PYTHONHOME.
@@ -34,10 +34,10 @@ NamedSubject named_subject(std::string_view asked);
 /// `worker` is the value of `--worker`. If it is empty, the subject's own worker is used. Throws CommandError:
 ///   - usage for a subject or a file that does not exist, with the closest match,
 ///   - infrastructure like `ask_worker`, and if PyTorch is not installed.
-ChosenSubject choose_subject(const std::string& asked, const std::filesystem::path& worker, SignalWatch& signals);
+ChosenSubject choose_subject(const std::string& requested, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The name in plans of the subject that the user asked for, without a path. Pure. Throws CommandError (usage).
-std::string subject_name(const Listing& listing, const std::string& asked);
+std::string subject_name(const Listing& listing, const std::string& requested);
 
 /// The PyTorch worker in its private environment. If SHARDPROOF_PYTORCH names the environment's folder, the worker is
 /// there. Else it is below the launcher's home, from a build or an installation. The file may be missing.

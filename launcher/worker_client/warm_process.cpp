@@ -45,12 +45,12 @@ Process start(const Worker& worker, const std::string& subject, const std::files
 }
 
 /// The text after an error that is also in a log.
-std::string see(const std::filesystem::path& log) { return fmt::format("\n(its output: {})", log.string()); }
+std::string log_hint(const std::filesystem::path& log) { return fmt::format("\n(its output: {})", log.string()); }
 
 }  // namespace
 
 WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log,
-                         SignalWatch& signals, std::chrono::milliseconds patience)
+                         SignalWatch& signals, std::chrono::milliseconds time_limit)
     : signals_(signals),
       subject_(subject),
       log_(log),
@@ -62,14 +62,14 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
   };
   CopyAnswer answer;
   try {
-    answer = wait_for_answer(std::chrono::steady_clock::now() + patience);
+    answer = wait_for_answer(std::chrono::steady_clock::now() + time_limit);
   } catch (const NoCopy& error) {
     if (const auto number = signals_.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
     throw refusal(error.what());
   }
   for (const std::string& warning : answer.warnings)
-    complain(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
-  if (answer.error) throw refusal(*answer.error + see(log_));
+    print_error(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
+  if (answer.error) throw refusal(*answer.error + log_hint(log_));
   warnings_ = std::move(answer.warnings);
 }
 
@@ -78,22 +78,22 @@ WarmProcess::~WarmProcess() {
     process_.signal_group(SIGKILL);
     process_.wait(std::chrono::steady_clock::now() + Process::unkillable_after);
     for (const Leftover& leftover : leftovers_.end())
-      complain(fmt::format("warning: the process that prepared subject {} left {}", subject_, describe(leftover)));
+      print_error(fmt::format("warning: the process that prepared subject {} left {}", subject_, describe(leftover)));
   } catch (const std::exception&) {
     // No channel is left to report it. The members' destructors do the rest.
   }
 }
 
 Process WarmProcess::copy(const Command& command) {
-  if (!useless_.empty()) throw NoCopy(useless_);
+  if (!failure_.empty()) throw NoCopy(failure_);
   try {
     send_request(socket_.get(), command.environment, command.standard_output, command.standard_error);
   } catch (const std::system_error& error) {
-    if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) tell_end();
+    if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) throw_end();
     throw NoCopy(error.what());
   }
   const CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
-  if (answer.error) throw NoCopy(*answer.error + see(log_));
+  if (answer.error) throw NoCopy(*answer.error + log_hint(log_));
   try {
     return Process::adopt(answer.process);
   } catch (const std::system_error& error) {
@@ -114,9 +114,9 @@ CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
     } catch (const std::invalid_argument& error) {
       give_up(fmt::format("it gave a malformed answer: {}", error.what()));
     }
-    tell_end();
+    throw_end();
   }
-  if (is_ready(process_key)) tell_end();
+  if (is_ready(process_key)) throw_end();
   if (is_ready(signal_key)) give_up("it was interrupted");
   give_up("it did not answer in time");
 }
@@ -124,16 +124,16 @@ CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
 void WarmProcess::give_up(const std::string& why) {
   process_.signal_group(SIGKILL);
   // An answer may still arrive, for a request without a waiting caller.
-  useless_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, see(log_));
-  throw NoCopy(useless_);
+  failure_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, log_hint(log_));
+  throw NoCopy(failure_);
 }
 
-void WarmProcess::tell_end() {
+void WarmProcess::throw_end() {
   const auto end = process_.wait(std::chrono::steady_clock::now() + ending_limit);
   if (!end) give_up("it has closed its socket");
   const std::string words = last_words(log_);
   throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end),
-                           words.empty() ? "" : ":\n", words, see(log_)));
+                           words.empty() ? "" : ":\n", words, log_hint(log_)));
 }
 
 }  // namespace shardproof::launcher

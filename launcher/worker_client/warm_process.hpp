@@ -33,12 +33,12 @@ class WarmProcess {
 
   /// Starts the worker and waits until it has prepared `subject`, a name or the path of a shared object. The worker's
   /// output goes to `log`. Borrows `signals`. Throws:
-  ///   - CommandError (infrastructure) if the worker cannot prepare the subject, or is not ready within `patience`,
+  ///   - CommandError (infrastructure) if the worker cannot prepare the subject, or is not ready within `time_limit`,
   ///   - CommandError (usage) if `log` cannot be written,
   ///   - CommandError with code 128 + n if signal n arrives meanwhile,
   ///   - std::system_error if no process can be started.
   WarmProcess(const Worker& worker, const std::string& subject, const std::filesystem::path& log, SignalWatch& signals,
-              std::chrono::milliseconds patience = preparing_limit);
+              std::chrono::milliseconds time_limit = preparing_limit);
   WarmProcess(const WarmProcess&) = delete;
   /// Ends the process and its leftovers, such as daemons, and reports the leftovers. Processes that this launcher has
   /// started later must have ended.
@@ -57,7 +57,7 @@ class WarmProcess {
   CopyAnswer wait_for_answer(Deadline deadline);
   /// Kills the process, which is no longer reliable, and throws NoCopy with the reason.
   [[noreturn]] void give_up(const std::string& why);
-  [[noreturn]] void tell_end();
+  [[noreturn]] void throw_end();
 
   SignalWatch& signals_;
   std::string subject_;
@@ -66,7 +66,7 @@ class WarmProcess {
   FileDescriptor socket_;
   Process process_;
   std::vector<std::string> warnings_;
-  std::string useless_;  ///< why it makes no more copies; empty: it does
+  std::string failure_;  ///< why it makes no more copies; empty: it does
 };
 
 }  // namespace shardproof::launcher

@@ -93,7 +93,7 @@ std::vector<std::string> worker_environment() {
   return result;
 }
 
-std::filesystem::path beside_this_executable() {
+std::filesystem::path next_to_executable() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
 }
 
@@ -118,7 +118,7 @@ struct Answer {
 };
 
 Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals,
-           std::chrono::milliseconds patience) {
+           std::chrono::milliseconds time_limit) {
   Leftovers leftovers(worker.started);
   const BoundedOutput text(longest_listing);
   const BoundedOutput complaint(longest_complaint);
@@ -131,10 +131,10 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
     // If the launcher is killed, the child ends, too. No other process would end it.
     command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
     Process process = Process::spawn(command);
-    const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + patience);
+    const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + time_limit);
     if (end) {
       for (const Leftover& leftover : leftovers.end())
-        complain(fmt::format("warning: the worker that was asked left {}", describe(leftover)));
+        print_error(fmt::format("warning: the worker that was asked left {}", describe(leftover)));
     }
     return {end, text.text(), complaint.text()};
   } catch (const std::system_error& error) {
@@ -201,14 +201,14 @@ Listing parse_listing(const std::string& text) {
   }
 }
 
-Worker find_worker(const std::filesystem::path& asked) {
+Worker find_worker(const std::filesystem::path& requested) {
   Worker worker;
-  worker.program = asked.empty() ? beside_this_executable() : std::filesystem::absolute(asked);
+  worker.program = requested.empty() ? next_to_executable() : std::filesystem::absolute(requested);
   worker.environment = worker_environment();
   // A file that the user named but that does not exist is a usage error, like any other unknown name.
   std::error_code unknown;
   const std::filesystem::file_status there = std::filesystem::status(worker.program, unknown);
-  const ExitCode code = asked.empty() ? infrastructure : usage;
+  const ExitCode code = requested.empty() ? infrastructure : usage;
   if (!std::filesystem::exists(there))
     throw CommandError(code, fmt::format("there is no worker {}: {}", worker.program.string(), unknown.message()));
   if (std::filesystem::is_directory(there))
@@ -216,9 +216,9 @@ Worker find_worker(const std::filesystem::path& asked) {
   return worker;
 }
 
-Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals, std::chrono::milliseconds patience) {
-  Worker worker = find_worker(asked);
-  ask_for_cases(worker, {}, signals, patience);
+Worker ask_worker(const std::filesystem::path& requested, SignalWatch& signals, std::chrono::milliseconds time_limit) {
+  Worker worker = find_worker(requested);
+  ask_for_cases(worker, {}, signals, time_limit);
   return worker;
 }
 
@@ -230,8 +230,8 @@ struct NoCases {
   bool is_worker = true;  ///< it may be a worker; no other program gives this answer
 };
 
-std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chrono::milliseconds patience) {
-  if (!answer.end) return NoCases{fmt::format("it did not answer within {}", seconds_text(patience))};
+std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chrono::milliseconds time_limit) {
+  if (!answer.end) return NoCases{fmt::format("it did not answer within {}", seconds_text(time_limit))};
   if (answer.end->signalled) return NoCases{fmt::format("it ended with {}", describe(*answer.end))};
   worker.listing_text = answer.text;
   if (*answer.end != Exit{}) return NoCases{fmt::format("it ended with {}", describe(*answer.end)), false};
@@ -246,14 +246,14 @@ std::optional<NoCases> take_cases(Worker& worker, const Answer& answer, std::chr
 }  // namespace
 
 void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
-                   std::chrono::milliseconds patience) {
+                   std::chrono::milliseconds time_limit) {
   const std::string name = worker.program.string();
   const std::string library = subject_library.string();
   const std::vector<std::string> alone{"--list-json"};
   std::vector<std::string> arguments = alone;
   if (!library.empty()) arguments.insert(arguments.end(), {"--subject", library});
-  const Answer answer = ask(worker, std::move(arguments), signals, patience);
-  const auto refused = take_cases(worker, answer, patience);
+  const Answer answer = ask(worker, std::move(arguments), signals, time_limit);
+  const auto refused = take_cases(worker, answer, time_limit);
   if (!refused) return;
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) {
     if (const std::string problems = declared_wrongly(answer.text); !problems.empty())
@@ -264,7 +264,7 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
   const std::string said =
       answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint));
   // If a worker lists its cases without the shared object, the object is the problem.
-  if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, patience), patience))
+  if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, time_limit), time_limit))
     throw CommandError(infrastructure,
                        fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library,
                                    name, refused->why, said));
@@ -275,16 +275,17 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 }
 
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
-                    std::chrono::milliseconds patience) {
-  Worker asked = worker;
+                    std::chrono::milliseconds time_limit) {
+  Worker requested = worker;
   const auto says = [&](std::string_view name) {
-    return std::ranges::any_of(asked.environment,
+    return std::ranges::any_of(requested.environment,
                                [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
   };
   // Numbers GPUs like nvidia-smi. A user who chose visible GPUs may have used another order.
   if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER"))
-    asked.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  const Answer answer = ask(asked, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, patience);
+    requested.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  const Answer answer =
+      ask(requested, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, time_limit);
   const auto refusal = [&](const std::string& why) {
     return CommandError(
         infrastructure,
@@ -294,7 +295,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
             answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
   if (!answer.end)
-    throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(patience)));
+    throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(time_limit)));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
     auto listing = parse_json(answer.text).get<GpuListing>();
@@ -349,7 +350,7 @@ std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSou
                                            "--features",      fmt::format("{}", fmt::join(source.features, ",")),
                                            "--without",       fmt::format("{}", fmt::join(source.left_out, ","))};
   std::vector<MadeScenario> made =
-      read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+      read_scenarios(worker, ask(worker, arguments, signals, worker_time_limit), arguments.front());
   if (made.size() == count) return made;
   throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(),
                                                  count, made.size()));
@@ -359,13 +360,13 @@ std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::fil
                                             SignalWatch& signals) {
   const std::vector<std::string> arguments{"--shrink-scenario", std::filesystem::absolute(document).string(), "--ranks",
                                            fmt::format("{}", ranks)};
-  return read_scenarios(worker, ask(worker, arguments, signals, worker_patience), arguments.front());
+  return read_scenarios(worker, ask(worker, arguments, signals, worker_time_limit), arguments.front());
 }
 
 void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
   const std::vector<std::string> arguments{"--check-scenario", std::filesystem::absolute(document).string(), "--ranks",
                                            std::to_string(ranks)};
-  const Answer answer = ask(worker, arguments, signals, worker_patience);
+  const Answer answer = ask(worker, arguments, signals, worker_time_limit);
   if (answer.end == Exit{}) return;
   const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);

@@ -34,29 +34,29 @@ struct Worker {
 };
 
 /// The time limit for a worker to list its cases, which takes it milliseconds.
-inline constexpr std::chrono::seconds worker_patience{60};
+inline constexpr std::chrono::seconds worker_time_limit{60};
 
-/// Finds the worker and asks it for its cases. `asked` is its path; if empty, the worker is `shardproof-worker` next to
-/// this executable. The program has ended when this returns. Throws CommandError:
-///   - usage if the file `asked` does not exist,
+/// Finds the worker and asks it for its cases. `requested` is its path; if empty, the worker is `shardproof-worker`
+/// next to this executable. The program has ended when this returns. Throws CommandError:
+///   - usage if the file `requested` does not exist,
 ///   - infrastructure with the problem of the program, for instance that it did not answer in time,
 ///   - with code 128 + n if signal n arrives meanwhile.
-Worker ask_worker(const std::filesystem::path& asked, SignalWatch& signals,
-                  std::chrono::milliseconds patience = worker_patience);
+Worker ask_worker(const std::filesystem::path& requested, SignalWatch& signals,
+                  std::chrono::milliseconds time_limit = worker_time_limit);
 
 /// The same program, but without its cases.
-Worker find_worker(const std::filesystem::path& asked);
+Worker find_worker(const std::filesystem::path& requested);
 
 /// Asks the worker for its cases, like `ask_worker`. With `subject_library`, asks for its cases with that shared
 /// object. If the worker answers only without the object, the error names the object as the problem.
 void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library, SignalWatch& signals,
-                   std::chrono::milliseconds patience = worker_patience);
+                   std::chrono::milliseconds time_limit = worker_time_limit);
 
 /// The GPUs that ranks of the worker can use through this backend, or the reason why there is no GPU. Throws
 /// CommandError (infrastructure), with one line of text, if the worker does not answer: a driver may crash or hang the
 /// process that asks it.
 GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
-                    std::chrono::milliseconds patience = worker_patience);
+                    std::chrono::milliseconds time_limit = worker_time_limit);
 
 /// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Throws
 /// CommandError (usage) with the document's error.

@@ -22,34 +22,37 @@ PeerWait waits_for(int rank, Ranks missing) {
 
 }  // namespace
 
-TEST_CASE("a missing rank is to blame, a rank that waits for it is not") {
-  CHECK(blamed({.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) ==
+TEST_CASE("who waits is not to blame, who does not come is") {
+  CHECK(find_culprits(
+            {.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) ==
         Ranks{1});
 }
 
-TEST_CASE("the rank to blame need not be overdue") {
-  CHECK(blamed({.waits = {waits_for(0, {2}), waits_for(1, {2})},
-                .overdue = {0, 1},
-                .alive = {0, 1, 2},
-                .turn = {},
-                .is_absent = nobody}) == Ranks{2});
+TEST_CASE("who is to blame need not be overdue itself") {
+  CHECK(find_culprits({.waits = {waits_for(0, {2}), waits_for(1, {2})},
+                       .overdue = {0, 1},
+                       .alive = {0, 1, 2},
+                       .turn = {},
+                       .is_absent = nobody}) == Ranks{2});
 }
 
 TEST_CASE("a rank that never joined outranks one that is busy") {
   const auto two_is_absent = [](int rank) { return rank == 2; };
-  CHECK(blamed({.waits = {}, .overdue = {0, 1, 2}, .alive = {0, 1, 2}, .turn = {}, .is_absent = two_is_absent}) ==
-        Ranks{2});
+  CHECK(
+      find_culprits({.waits = {}, .overdue = {0, 1, 2}, .alive = {0, 1, 2}, .turn = {}, .is_absent = two_is_absent}) ==
+      Ranks{2});
 }
 
 TEST_CASE("ranks that all wait are to blame together") {
-  CHECK(blamed({.waits = {waits_for(0, {1}), waits_for(1, {0})},
-                .overdue = {0, 1},
-                .alive = {0, 1},
-                .turn = {},
-                .is_absent = nobody}) == Ranks{0, 1});
+  CHECK(find_culprits({.waits = {waits_for(0, {1}), waits_for(1, {0})},
+                       .overdue = {0, 1},
+                       .alive = {0, 1},
+                       .turn = {},
+                       .is_absent = nobody}) == Ranks{0, 1});
 }
 
 TEST_CASE("where ranks take turns, the one that has it is to blame, whatever the others do") {
-  CHECK(blamed({.waits = {waits_for(1, {0})}, .overdue = {0, 2}, .alive = {0, 1, 2}, .turn = 1, .is_absent = nobody}) ==
+  CHECK(find_culprits(
+            {.waits = {waits_for(1, {0})}, .overdue = {0, 2}, .alive = {0, 1, 2}, .turn = 1, .is_absent = nobody}) ==
         Ranks{1});
 }

@@ -452,9 +452,9 @@ TEST_CASE("a command does not replace a run that contains its input") {
   fs::create_symlink(scenario, directory / "link");
   for (const fs::path& input : {scenario, directory / "link", run / "../run/plan.json"})
     CHECK_THAT(
-        refusal([&] { require_kept(input, {.directory = run, .overwrite = true}); }),
+        refusal([&] { require_not_replaced(input, {.directory = run, .overwrite = true}); }),
         ContainsSubstring(input.string() + " is in it, and --overwrite would delete that file before it is used"));
-  require_kept(scenario, {.directory = run});
-  require_kept(directory / "run2/plan.json", {.directory = run, .overwrite = true});
-  require_kept(scenario, {.directory = directory / "ru", .overwrite = true});
+  require_not_replaced(scenario, {.directory = run});
+  require_not_replaced(directory / "run2/plan.json", {.directory = run, .overwrite = true});
+  require_not_replaced(scenario, {.directory = directory / "ru", .overwrite = true});
 }

@@ -43,10 +43,10 @@ TEST_CASE("a comma in the path of an existing file does not separate two subject
              ContainsSubstring("two subjects are given as A,B"));
 }
 
-TEST_CASE("an argument that does not name two subjects is refused with the right form") {
-  for (const std::string asked : {"a,", ",b", ",", "a,b,c", "a", ""}) {
-    CAPTURE(asked);
-    CHECK_THAT(refusal([&] { two_subjects(asked); }), ContainsSubstring("two subjects are given as A,B"));
+TEST_CASE("what does not name two subjects is refused with what would") {
+  for (const std::string requested : {"a,", ",b", ",", "a,b,c", "a", ""}) {
+    CAPTURE(requested);
+    CHECK_THAT(refusal([&] { two_subjects(requested); }), ContainsSubstring("two subjects are given as A,B"));
   }
 }
 
@@ -54,13 +54,13 @@ TEST_CASE(
     "the runs of two subjects lie by the names that these have of themselves, however long the paths are that they "
     "were asked by") {
   const std::string path = "/" + std::string(300, 'd') + "/engine.so";
-  std::array<Contender, 2> contenders{{{.asked = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
-                                       {.asked = path + "+late_gather",
+  std::array<Contender, 2> contenders{{{.requested = path, .worker = {}, .plan = {}, .subject = {.name = "c_engine"}},
+                                       {.requested = path + "+late_gather",
                                         .worker = {},
                                         .plan = {.fault = "late_gather"},
                                         .subject = {.name = "c_engine"}}}};
-  CHECK(place_of(contenders, 0, "out") == "out/1-c_engine");
-  CHECK(place_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
+  CHECK(folder_of(contenders, 0, "out") == "out/1-c_engine");
+  CHECK(folder_of(contenders, 1, "out") == "out/2-c_engine+late_gather");
 }
 
 TEST_CASE("a play has no result when any rank's result is missing or incomplete") {

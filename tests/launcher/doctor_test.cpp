@@ -25,7 +25,7 @@ MachineState healthy() {
           .file_size = std::nullopt,
           .ptrace_scope = std::nullopt,
           .stack_tool = "/usr/bin/eu-stack",
-          .tells_children = true,
+          .lists_children = true,
           .gpus = 0,
           .driver = "",
           .nccl = ""};
@@ -75,7 +75,7 @@ TEST_CASE("the doctor reports each problem with its consequence and its repair")
   check(Weight::hurts, "length of a file: 1 MiB", "ulimit -f", [](MachineState& m) { m.file_size = 1 << 20; });
   check(Weight::hurts, "no tool", "elfutils", [](MachineState& m) { m.stack_tool.clear(); });
   check(Weight::hurts, "ptrace_scope 3", "kernel.yama.ptrace_scope=1", [](MachineState& m) { m.ptrace_scope = 3; });
-  check(Weight::hurts, "not found", "CONFIG_PROC_CHILDREN", [](MachineState& m) { m.tells_children = false; });
+  check(Weight::hurts, "not found", "CONFIG_PROC_CHILDREN", [](MachineState& m) { m.lists_children = false; });
   check(Weight::hurts, "GPU: 2", "nvidia", [](MachineState& m) {
     m.gpus = 2;
     m.nccl = "/usr/lib/libnccl.so.2";
@@ -130,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the machine that this runs on can be looked at") {
-  const MachineState machine = look_at_machine(std::filesystem::current_path());
+  const MachineState machine = inspect_machine(std::filesystem::current_path());
   CHECK(machine.cores > 0);
   CHECK(machine.online_cores >= machine.cores);
   CHECK_FALSE(machine.kernel.empty());

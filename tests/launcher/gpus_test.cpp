@@ -67,11 +67,11 @@ std::filesystem::path program(const TemporaryDirectory& directory, const std::st
   return file;
 }
 
-std::string unknown_gpus(const std::string& text, std::chrono::milliseconds patience = worker_patience) {
+std::string unknown_gpus(const std::string& text, std::chrono::milliseconds time_limit = worker_time_limit) {
   const TemporaryDirectory directory;
   SignalWatch signals;
   try {
-    ask_gpus(find_worker(program(directory, text)), "/some/backend.so", signals, patience);
+    ask_gpus(find_worker(program(directory, text)), "/some/backend.so", signals, time_limit);
   } catch (const CommandError& error) {
     CHECK(error.code() == infrastructure);
     const std::string why = error.what();

@@ -139,10 +139,11 @@ TEST_CASE("a rank that does not exit after its last case costs no result, and th
                            .notice = {}};
   const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch);
   CHECK_FALSE(outcome.complete);
-  CHECK(outcome.remains.endings.at(1).how == Ending::How::overran);
-  CHECK_THAT(outcome.remains.endings.at(1).text, ContainsSubstring("has been after its last case for more than 0.7 s"));
+  CHECK(outcome.evidence.endings.at(1).how == Ending::How::overran);
+  CHECK_THAT(outcome.evidence.endings.at(1).text,
+             ContainsSubstring("has been after its last case for more than 0.7 s"));
   reports::Merger merger({});
-  add_world(merger, plan, CaseIndex(), outcome.remains, {directory / "world"});
+  add_world(merger, plan, CaseIndex(), outcome.evidence, {directory / "world"});
   CHECK(merger.close_world().front().verdict == reports::Verdict::passed);
   const reports::Report report = merger.finish();
   CHECK(reports::exit_code(report) == 4);

@@ -34,9 +34,9 @@ Said run_jobs(const std::filesystem::path& out, int jobs, std::vector<std::strin
 constexpr std::chrono::seconds to_meet{60}, in_vain{1};
 
 /// The troubled program, whose ranks wait until ranks of so many worlds are there: they never meet unless those run at
-/// the same time. Ranks that have waited for `patience` give up.
+/// the same time. Ranks that have waited for `time_limit` give up.
 std::filesystem::path gathering_program(const TemporaryDirectory& directory, int worlds,
-                                        std::chrono::seconds patience) {
+                                        std::chrono::seconds time_limit) {
   const std::filesystem::path file = directory / "gathering";
   write_text(file, fmt::format(R"SH(#!/bin/sh
 if [ -n "$SHARDPROOF_PLAN" ]; then
@@ -50,7 +50,7 @@ if [ -n "$SHARDPROOF_PLAN" ]; then
 fi
 exec "{3}" "$@"
 )SH",
-                               directory.path().string(), worlds, patience.count(), trouble_program().string()));
+                               directory.path().string(), worlds, time_limit.count(), trouble_program().string()));
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   return file;
 }

@@ -16,7 +16,7 @@ inline WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, 
   poller.add(world->descriptor(), 0);
   while (!world->is_over()) {
     poller.wait(world->deadline());
-    world->look();
+    world->handle_events();
   }
   return world->outcome();
 }

@@ -143,7 +143,7 @@ TEST_CASE("cases of other seeds are played on request, and a case plays a given 
   Plan given = planned([](auto& o) { o.filters = {"ring/drawn[W=2,seed=2]"}, o.scenario = "/s.json", o.repeat = 3; });
   CHECK(given.worlds.at(0).given == std::vector<std::filesystem::path>(3, "/s.json"));
   CHECK(continuation(given.worlds[0], 0, 2).given.size() == 1);
-  CHECK(another_attempt(given.worlds[0], "ring/drawn[W=2,seed=2]").given.size() == 1);
+  CHECK(retry_of(given.worlds[0], "ring/drawn[W=2,seed=2]").given.size() == 1);
   CHECK(planned([](auto&) {}).worlds.at(0).given.empty());
   CHECK_THAT(refused([](auto& o) { o.filters = {"ring/drawn"}, o.scenario = "s.json"; }),
              Catch::Matchers::StartsWith("--scenario s.json: 2 cases are selected; select one case that draws"));

@@ -90,11 +90,11 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
   CHECK(read_plan(world).cases == plan.cases);
 
   // Nobody wrote the endings: another launcher's ranks.
-  CHECK(read_remains(world, 2).endings == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
+  CHECK(read_evidence(world, 2).endings == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
   const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited},
                                     {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
   write_text(world.endings(), nlohmann::ordered_json(endings).dump());
-  CHECK(read_remains(world, 2).endings == endings);
+  CHECK(read_evidence(world, 2).endings == endings);
 
   reports::Merger merger({});
   add_world(merger, plan, CaseIndex(), {.endings = endings, .flight = std::nullopt}, world);
@@ -115,7 +115,7 @@ TEST_CASE("a plan or endings that cannot be read are named with their world") {
   write_text(world.plan(), nlohmann::ordered_json(WorldPlan{.size = 2'000'000'000}).dump());
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the limit is 1024")));
   write_text(world.endings(), "[{}]");
-  CHECK_THROWS_MATCHES(read_remains(world, 1), std::runtime_error,
+  CHECK_THROWS_MATCHES(read_evidence(world, 1), std::runtime_error,
                        MessageMatches(ContainsSubstring("what is left of")));
 }
 

@@ -12,6 +12,7 @@
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/refusal.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;

@@ -71,7 +71,7 @@ TEST_CASE("progress is followed over worlds") {
   const WorldPlan plan{.size = 2, .cases = {"a/one", "a/two"}};
   page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 1});
   page.report(1, {.cases_ended = 0, .cases_failed = 0, .position = 0, .case_started_ns = 2});
-  RunProgress seen = tracker.look(plan, page);
+  RunProgress seen = tracker.update(plan, page);
   CHECK(seen.done == 0);
   CHECK(seen.failed == 1);
   CHECK(seen.running == "a/two");
@@ -79,7 +79,7 @@ TEST_CASE("progress is followed over worlds") {
 
   tracker.world_ended(plan, 2, 1, 0);
   ControlPage next = ControlPage::anonymous(2);
-  seen = tracker.look(plan, next);
+  seen = tracker.update(plan, next);
   CHECK(seen.done == 2);
   CHECK(seen.failed == 1);
   CHECK(seen.running.empty());
@@ -92,9 +92,9 @@ TEST_CASE(
   ControlPage page = ControlPage::anonymous(1);
   const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two", "a/three"}}, next{.size = 1, .cases = {"b/one"}};
   page.report(0, {.cases_ended = 3, .cases_failed = 3, .position = -1, .case_started_ns = 1});
-  CHECK(progress_line(tracker.look(plan, page), 200) == "3/9 cases, 3 failed or waived");
+  CHECK(progress_line(tracker.update(plan, page), 200) == "3/9 cases, 3 failed or waived");
   tracker.world_ended(plan, 3, 1, 2);
-  CHECK(progress_line(tracker.look(next, ControlPage::anonymous(1)), 200) == "3/9 cases, 1 failed, 2 waived");
+  CHECK(progress_line(tracker.update(next, ControlPage::anonymous(1)), 200) == "3/9 cases, 1 failed, 2 waived");
 }
 
 TEST_CASE("the progress line counts all worlds that run side by side, and shows the case that has run longest") {
@@ -104,13 +104,13 @@ TEST_CASE("the progress line counts all worlds that run side by side, and shows 
       other{.size = 1, .cases = {"b/one", "b/two", "b/three"}};
   page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 9});
   other_page.report(0, {.cases_ended = 2, .cases_failed = 0, .position = 2, .case_started_ns = 5});
-  tracker.look(plan, page);
-  RunProgress seen = tracker.look(other, other_page);
+  tracker.update(plan, page);
+  RunProgress seen = tracker.update(other, other_page);
   CHECK(seen.done == 3);
   CHECK(seen.failed == 1);
   CHECK(seen.running == "b/three");
   tracker.world_ended(other, 3, 0, 0);
-  seen = tracker.look(plan, page);
+  seen = tracker.update(plan, page);
   CHECK(seen.done == 4);
   CHECK(seen.running == "a/two");
 }
@@ -119,7 +119,7 @@ TEST_CASE("the progress line shows no case for a position outside of the plan") 
   ProgressTracker tracker(1);
   ControlPage page = ControlPage::anonymous(1);
   page.report(0, {.position = 7, .case_started_ns = 1});
-  CHECK(tracker.look({.size = 1, .cases = {"a/one"}}, page).running.empty());
+  CHECK(tracker.update({.size = 1, .cases = {"a/one"}}, page).running.empty());
 }
 
 TEST_CASE("a file is no terminal: no colour unless asked for, no live line, no escape") {

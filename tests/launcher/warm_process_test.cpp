@@ -36,7 +36,7 @@ TEST_CASE(
   write_text(directory / "ready", "#!/bin/sh\nprintf '{\"process\":0}' >&3\nexec sleep 1000\n");
   std::filesystem::permissions(directory / "ready", std::filesystem::perms::owner_all);
   SignalWatch signals;
-  Contender contender{.asked = "mine",
+  Contender contender{.requested = "mine",
                       .worker = find_worker(directory / "ready"),
                       .plan = {.subject = "mine"},
                       .subject = {.name = "mine"}};

@@ -22,11 +22,11 @@ namespace {
 
 constexpr std::chrono::milliseconds ample{60'000};
 
-std::string worker_refusal(const std::filesystem::path& program, std::chrono::milliseconds patience = ample,
+std::string worker_refusal(const std::filesystem::path& program, std::chrono::milliseconds time_limit = ample,
                            ExitCode code = infrastructure) {
   SignalWatch signals;
   try {
-    ask_worker(program, signals, patience);
+    ask_worker(program, signals, time_limit);
   } catch (const CommandError& error) {
     CHECK(error.code() == code);
     return error.what();

@@ -46,7 +46,7 @@ TEST_CASE("a world that ends in order says so of every rank, and leaves no meeti
   const Watched watched = watch(directory, {"good/stays[W=2]"}, launch_with(""));
   CHECK(watched.outcome.complete);
   CHECK(watched.outcome.infrastructure_error.empty());
-  CHECK(watched.outcome.remains.endings ==
+  CHECK(watched.outcome.evidence.endings ==
         std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
   CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<WorldPlan>().nonce ==
         watched.plan.nonce);
@@ -67,8 +67,8 @@ TEST_CASE("of two ranks that have not begun, the one that never came is to blame
   const Watched watched = watch(directory, {"good/stays[W=2]"}, launch);
   CHECK_FALSE(watched.outcome.complete);
   CHECK_THAT(watched.outcome.infrastructure_error, ContainsSubstring("rank 1 did not join its world within 0.5 s"));
-  CHECK(watched.outcome.remains.endings[0].how == Ending::How::stopped);
-  CHECK(watched.outcome.remains.endings[1].how == Ending::How::overran);
+  CHECK(watched.outcome.evidence.endings[0].how == Ending::How::stopped);
+  CHECK(watched.outcome.evidence.endings[1].how == Ending::How::overran);
   CHECK(watched.looks > 0);
 }
 
@@ -78,8 +78,8 @@ TEST_CASE("a worker that is gone when ranks are to start is an infrastructure er
   CHECK_FALSE(watched.outcome.complete);
   CHECK_THAT(watched.outcome.infrastructure_error,
              ContainsSubstring("rank 0 of 2 could not be started") && ContainsSubstring("No such file"));
-  CHECK(watched.outcome.remains.endings[0].how == Ending::How::not_started);
-  CHECK(watched.outcome.remains.endings[1].how == Ending::How::not_started);
+  CHECK(watched.outcome.evidence.endings[0].how == Ending::How::not_started);
+  CHECK(watched.outcome.evidence.endings[1].how == Ending::How::not_started);
 }
 
 TEST_CASE("a world that cannot be set up is an error") {
