@@ -24,7 +24,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// The number after `words` in a text, or 0 if the text has no such number yet.
-pid_t number_behind(const std::string& text, const std::string& words) {
+pid_t number_after(const std::string& text, const std::string& words) {
   const auto at = text.find(words);
   return at == std::string::npos ? 0 : static_cast<pid_t>(std::atoi(text.c_str() + at + words.size()));
 }
@@ -94,8 +94,8 @@ TEST_CASE("a rank waits for a debugger, stops in it before its first case, and i
   bool is_forbidden = false;
   Setting setting;
   setting.meanwhile = [&](Process&, const std::function<std::string()>& said) {
-    REQUIRE(eventually([&] { return number_behind(said(), "rank 1 is in process ") != 0; }));
-    const pid_t rank = number_behind(said(), "rank 1 is in process ");
+    REQUIRE(eventually([&] { return number_after(said(), "rank 1 is in process ") != 0; }));
+    const pid_t rank = number_after(said(), "rank 1 is in process ");
     CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
     if (::ptrace(PTRACE_ATTACH, rank, nullptr, nullptr) != 0) {
       is_forbidden = errno == EPERM;

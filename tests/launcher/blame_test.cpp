@@ -10,7 +10,7 @@ namespace {
 
 using Ranks = std::vector<int>;
 
-bool nobody(int /*rank*/) { return false; }
+bool no_rank(int /*rank*/) { return false; }
 
 /// `rank` waits for `missing`, who have not come to where it is.
 PeerWait waits_for(int rank, Ranks missing) {
@@ -22,18 +22,18 @@ PeerWait waits_for(int rank, Ranks missing) {
 
 }  // namespace
 
-TEST_CASE("who waits is not to blame, who does not come is") {
+TEST_CASE("a missing rank is to blame, a rank that waits for it is not") {
   CHECK(find_culprits(
-            {.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = nobody}) ==
+            {.waits = {waits_for(0, {1})}, .overdue = {0, 1}, .alive = {0, 1}, .turn = {}, .is_absent = no_rank}) ==
         Ranks{1});
 }
 
-TEST_CASE("who is to blame need not be overdue itself") {
+TEST_CASE("the rank to blame need not be overdue") {
   CHECK(find_culprits({.waits = {waits_for(0, {2}), waits_for(1, {2})},
                        .overdue = {0, 1},
                        .alive = {0, 1, 2},
                        .turn = {},
-                       .is_absent = nobody}) == Ranks{2});
+                       .is_absent = no_rank}) == Ranks{2});
 }
 
 TEST_CASE("a rank that never joined outranks one that is busy") {
@@ -48,11 +48,11 @@ TEST_CASE("ranks that all wait are to blame together") {
                        .overdue = {0, 1},
                        .alive = {0, 1},
                        .turn = {},
-                       .is_absent = nobody}) == Ranks{0, 1});
+                       .is_absent = no_rank}) == Ranks{0, 1});
 }
 
 TEST_CASE("where ranks take turns, the one that has it is to blame, whatever the others do") {
   CHECK(find_culprits(
-            {.waits = {waits_for(1, {0})}, .overdue = {0, 2}, .alive = {0, 1, 2}, .turn = 1, .is_absent = nobody}) ==
+            {.waits = {waits_for(1, {0})}, .overdue = {0, 2}, .alive = {0, 1, 2}, .turn = 1, .is_absent = no_rank}) ==
         Ranks{1});
 }

@@ -404,7 +404,7 @@ TEST_CASE("the root, the home and the current directory are not emptied, whateve
   }
   CHECK(contents(run) == before);
   fs::create_directory(directory / "run2");
-  const WorkingDirectory beside(directory / "run2");
+  const WorkingDirectory working_directory(directory / "run2");
   CHECK(replace("../run").root == run);
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("a comma in the path of an existing file does not separate two subject
              ContainsSubstring("two subjects are given as A,B"));
 }
 
-TEST_CASE("what does not name two subjects is refused with what would") {
+TEST_CASE("an argument that does not name two subjects is refused with the right form") {
   for (const std::string requested : {"a,", ",b", ",", "a,b,c", "a", ""}) {
     CAPTURE(requested);
     CHECK_THAT(refusal([&] { two_subjects(requested); }), ContainsSubstring("two subjects are given as A,B"));

@@ -53,11 +53,11 @@ TEST_CASE("the doctor finds nothing to repair on a healthy machine") {
 }
 
 TEST_CASE("the doctor reports each problem with its consequence and its repair") {
-  const auto check = [](Weight weight, const char* what, const char* mend, auto spoil) {
+  const auto check = [](Weight weight, const char* what, const char* remedy, auto spoil) {
     const Finding finding = ailment(spoil);
     CHECK(finding.weight == weight);
     CHECK_THAT(finding.what, ContainsSubstring(what));
-    CHECK_THAT(finding.why, ContainsSubstring(mend));
+    CHECK_THAT(finding.why, ContainsSubstring(remedy));
   };
   check(Weight::prevents, "Linux 5.2", "5.3", [](MachineState& m) { m.kernel = "5.2.9"; });
   check(Weight::hurts, "cores: 1 of 8", "--cpus-per-task", [](MachineState& m) { m.cores = 1; });

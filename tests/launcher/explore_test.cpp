@@ -67,17 +67,17 @@ TEST_CASE("a difference that cannot be made smaller, since the worker does not d
       ContainsSubstring(
           "asked with --shrink-scenario, it ended with exit code 1: no room; what was found until then is kept"));
   CHECK_THAT(said.out, ContainsSubstring("verdict differ; made smaller, not to the end, in 0 steps of 0 plays"));
-  const auto told = explored(directory / "out");
-  CHECK(told.at("interrupted") == false);
-  CHECK_THAT(told.at("error").get<std::string>(), ContainsSubstring("no room"));
-  REQUIRE(told.at("differences").size() == 1);
-  CHECK(told.at("differences").at(0).at("smallest") == false);
+  const auto exploration = explored(directory / "out");
+  CHECK(exploration.at("interrupted") == false);
+  CHECK_THAT(exploration.at("error").get<std::string>(), ContainsSubstring("no room"));
+  REQUIRE(exploration.at("differences").size() == 1);
+  CHECK(exploration.at("differences").at(0).at("smallest") == false);
   CHECK(std::filesystem::exists(directory / "out" / "differences" / "1" / "scenario.json"));
 }
 
 TEST_CASE("explore reports what a worker made instead of scenarios") {
   const TemporaryDirectory directory;
-  const auto [answer, told] = GENERATE(table<std::string, std::string>(
+  const auto [answer, exploration] = GENERATE(table<std::string, std::string>(
       {{"echo '{\"seed\": 1}'", "--make-scenario, its answer is malformed: scenario"},
        {"echo 'nothing'", "--make-scenario, its answer is malformed: "},
        {"true", "was asked for 1 scenarios and made 0"},
@@ -85,7 +85,7 @@ TEST_CASE("explore reports what a worker made instead of scenarios") {
         "makes no scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it says nothing"}}));
   const Said said = explore_three(directory, "test \"$1\" != --make-scenario || { " + answer + "; exit 0; }");
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err, ContainsSubstring(told));
+  CHECK_THAT(said.err, ContainsSubstring(exploration));
 }
 
 TEST_CASE(

@@ -220,9 +220,9 @@ TEST_CASE("a reason for no GPUs is one line, whatever a library says") {
   write_text(directory / "listing", nlohmann::ordered_json(none).dump());
   SignalWatch signals;
   const auto asked = program(directory, "cat " + (directory / "listing").string());
-  const GpuListing told = ask_gpus(find_worker(asked), "/some/backend.so", signals);
-  CHECK(told.why_none == "no \\x1b[31mdriver");
-  CHECK(told.why_no_records == "no \\x1b[31mCUPTI");
+  const GpuListing listing = ask_gpus(find_worker(asked), "/some/backend.so", signals);
+  CHECK(listing.why_none == "no \\x1b[31mdriver");
+  CHECK(listing.why_no_records == "no \\x1b[31mCUPTI");
 }
 
 TEST_CASE("a report's machine says what GPUs were reached by") {

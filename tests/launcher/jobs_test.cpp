@@ -62,7 +62,7 @@ std::string stable(const std::filesystem::path& run_directory) {
 }
 
 /// The numbers in logs after `here ` or `child `.
-std::vector<pid_t> told_processes(const std::filesystem::path& run_directory, const std::string& word) {
+std::vector<pid_t> announced_processes(const std::filesystem::path& run_directory, const std::string& word) {
   std::vector<pid_t> found;
   std::error_code not_there_yet;
   for (auto entry = std::filesystem::recursive_directory_iterator(run_directory / "worlds", not_there_yet);
@@ -144,7 +144,7 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
   const TemporaryDirectory directory;
   Setting setting;
   setting.meanwhile = [&](Process& launcher, const auto&) {
-    REQUIRE(eventually([&] { return told_processes(directory / "run", "here ").size() == 4; }));
+    REQUIRE(eventually([&] { return announced_processes(directory / "run", "here ").size() == 4; }));
     ::kill(launcher.pid(), SIGINT);
   };
   const Said said = run_jobs(directory / "run", 2, {"bad/waits", "good/alone", "--isolate", "--repeat", "5"}, setting);
@@ -159,7 +159,7 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
   CHECK(report.at("summary").at("passed") == 5);
   CHECK(report.at("summary").at("not_run") == 5);
   CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/7"));
-  for (const pid_t rank : told_processes(directory / "run", "here "))
+  for (const pid_t rank : announced_processes(directory / "run", "here "))
     CHECK(eventually([&] { return has_ended(rank); }));
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("the launcher kills the processes that a world leaves, and not the ran
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring("left process") && ContainsSubstring("behind; it was killed"));
-  const auto daemons = told_processes(directory / "run", "child ");
+  const auto daemons = announced_processes(directory / "run", "child ");
   REQUIRE_FALSE(daemons.empty());
   for (const pid_t daemon : daemons) CHECK(has_ended(daemon));
 }

@@ -145,9 +145,9 @@ TEST_CASE("a worker does not list its cases once its launcher has ended") {
                                   .environment = {},
                                   .standard_output = null.get(),
                                   .standard_error = null.get()});
-  const pid_t nobody = ended.pid();
+  const pid_t no_process = ended.pid();
   REQUIRE(ended.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
-  for (const auto& [parent, end] : {std::pair(::getpid(), 0), std::pair(nobody, 3)}) {
+  for (const auto& [parent, end] : {std::pair(::getpid(), 0), std::pair(no_process, 3)}) {
     Process process = Process::spawn({.program = trouble_program(),
                                       .arguments = {"--list-json"},
                                       .environment = {"SHARDPROOF_PARENT=" + std::to_string(parent)},

@@ -89,11 +89,11 @@ TEST_CASE("every rank of every world has a record of its calls of NCCL, and the 
                                    "all_gather #0 of 4 f32 on comm 0, stream 0",
                                    "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0", "comm_destroy #0 on comm 0"});
     CHECK(nccl_tap::read_tap(world.nccl_record(rank)).process.rank == rank);
-    const auto told = report_of(out).at("worlds").at(0).at("environment").at(static_cast<std::size_t>(rank));
-    CHECK(told.at("SHARDPROOF_NCCL_TAP") == world.nccl_record(rank).string());
-    const std::string preloaded = told.at("LD_PRELOAD");
+    const auto environment = report_of(out).at("worlds").at(0).at("environment").at(static_cast<std::size_t>(rank));
+    CHECK(environment.at("SHARDPROOF_NCCL_TAP") == world.nccl_record(rank).string());
+    const std::string preloaded = environment.at("LD_PRELOAD");
     CHECK_THAT(preloaded, EndsWith("/lib/libshardproof_nccl_tap.so:/lib/of_no_consequence.so"));
-    CHECK_FALSE(told.contains("SHARDPROOF_NCCL_FAULTS"));
+    CHECK_FALSE(environment.contains("SHARDPROOF_NCCL_FAULTS"));
   }
   CHECK(std::filesystem::is_empty(out / "worlds/1/nccl"));  // its ranks called nothing
   CHECK_FALSE(report_of(out).at("worlds").at(0).contains("nccl"));  // nothing went wrong
@@ -138,9 +138,9 @@ TEST_CASE("ranks that are threads leave the record of their process") {
   REQUIRE(said.end == code(0));
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").size() == 8);
   CHECK_FALSE(std::filesystem::exists(directory / "run/worlds/0/nccl/rank-1.tap"));
-  const std::string told =
+  const std::string environment =
       report_of(directory / "run").at("worlds").at(0).at("environment").at(1).at("SHARDPROOF_NCCL_TAP");
-  CHECK_THAT(told, EndsWith("/worlds/0/nccl/rank-0.tap"));
+  CHECK_THAT(environment, EndsWith("/worlds/0/nccl/rank-0.tap"));
 }
 
 TEST_CASE("a world that runs after a rank ended the world before it has its own records") {
@@ -172,8 +172,8 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
     const Said said = call({"explain", kept.string()});
     INFO(said.out << said.err);
     CHECK(said.end == code(0));
-    for (const std::string told : world.at("nccl"))
-      CHECK_THAT(said.out, ContainsSubstring("\nworld 0, NCCL: " + told + "\n"));
+    for (const std::string environment : world.at("nccl"))
+      CHECK_THAT(said.out, ContainsSubstring("\nworld 0, NCCL: " + environment + "\n"));
     CHECK_THAT(
         said.out,
         StartsWith("world 0: " + sentence + "\nworld 0, NCCL: rank 0 called NCCL ") &&

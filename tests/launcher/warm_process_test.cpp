@@ -16,14 +16,14 @@ TEST_CASE("the launcher waits for the preparation of a subject for a limited tim
   write_text(directory / "sleeps", "#!/bin/sh\necho \"$$ $*\"\nexec sleep 1000\n");
   std::filesystem::permissions(directory / "sleeps", std::filesystem::perms::owner_all);
   SignalWatch signals;
-  std::string told = "nothing";
+  std::string message = "nothing";
   try {
     WarmProcess(find_worker(directory / "sleeps"), "slow", directory / "log", signals, std::chrono::milliseconds(500));
   } catch (const CommandError& error) {
     CHECK(error.code() == infrastructure);
-    told = error.what();
+    message = error.what();
   }
-  CHECK_THAT(told,
+  CHECK_THAT(message,
              ContainsSubstring("subject slow of ") && ContainsSubstring("it did not answer in time\n(its output: "));
   const std::string log = text_of(directory / "log");
   CHECK_THAT(log, ContainsSubstring(" --warm --subject slow\n"));

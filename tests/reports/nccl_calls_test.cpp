@@ -42,11 +42,11 @@ TEST_CASE("of many calls the last three are reported, and of earlier ones those 
 }
 
 TEST_CASE("the first difference between ranks is the last sentence") {
-  const Sentences told = nccl_sentences(std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0, 4)}),
-                                                    record_of(1, {collective(CallKind::all_gather, 0, 0, 5)})},
-                                        2);
-  REQUIRE(told.size() == 3);
-  CHECK(told[2] ==
+  const Sentences sentences = nccl_sentences(std::vector{record_of(0, {collective(CallKind::all_gather, 0, 0, 4)}),
+                                                         record_of(1, {collective(CallKind::all_gather, 0, 0, 5)})},
+                                             2);
+  REQUIRE(sentences.size() == 3);
+  CHECK(sentences[2] ==
         "collective 0 on comm 0 of 2 ranks differs: rank 0 made all_gather #0 of 4 f32 on comm 0, stream 0, and rank 1 "
         "made all_gather #0 "
         "of 5 f32 "
@@ -60,6 +60,6 @@ TEST_CASE("processes without a rank, and several of one rank, are named by their
         Sentences{"process 100 called NCCL 1 time, last: all_gather #0 of 4 f32 on comm 0, stream 0"});
   nccl_tap::TapRecord child = record_of(0, {});
   child.process.pid = 7;
-  const Sentences told = nccl_sentences(std::vector{record_of(0, {}), child}, 1);
-  CHECK(told == Sentences{"process 100 of rank 0 called NCCL 0 times", "process 7 of rank 0 called NCCL 0 times"});
+  const Sentences sentences = nccl_sentences(std::vector{record_of(0, {}), child}, 1);
+  CHECK(sentences == Sentences{"process 100 of rank 0 called NCCL 0 times", "process 7 of rank 0 called NCCL 0 times"});
 }

@@ -18,7 +18,9 @@ SCOPES = re.compile(r"\bnamespace\s+([\w:]*)\s*\{"
                     r"|\b(?:struct|class|enum(?:\s+class)?)\s+([\w:]+)(?:\s+final)?\s*(?::[^;{()]*)?\{"
                     r"|[{}]")
 
-DIALECT = set("told tell tells telling mend mends mender dear behind beside whoever nobody somebody seat premises".split())
+DIALECT = set(
+    "told tell tells telling mend mends mender dear behind beside whoever nobody somebody seat premises".split()
+)
 
 
 def words_of(name):
