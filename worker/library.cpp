@@ -21,6 +21,6 @@ extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_su
   std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());
   return shardproof::rank_could_not_join;
 } catch (...) {
-  std::fputs("shardproof_worker_main: an exception that is no std::exception\n", stderr);
+  std::fputs("shardproof_worker_main: an exception that is not a std::exception\n", stderr);
   return shardproof::rank_could_not_join;
 }

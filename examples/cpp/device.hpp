@@ -59,7 +59,7 @@ class Device {
       } catch (const std::exception& error) {
         self.harness.fail(reply, error.what());
       } catch (...) {
-        self.harness.fail(reply, "an exception that is no std::exception");
+        self.harness.fail(reply, "an exception that is not a std::exception");
       }
       return SHARDPROOF_FAILED;
     };

@@ -72,8 +72,7 @@ std::unique_ptr<std::istream> open_pipe(const std::filesystem::path& file) {
   FileDescriptor pipe(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!pipe) throw UnreadableFile(file, last_error());
   auto buffer = std::make_unique<PipeBuffer>(std::move(pipe));
-  if (!buffer->has_writer_or_text())
-    throw UnreadableFile(file, "it is a pipe that nobody writes to, and that holds nothing");
+  if (!buffer->has_writer_or_text()) throw UnreadableFile(file, "the pipe is empty and has no writer");
   return std::make_unique<PipeStream>(std::move(buffer));
 }
 

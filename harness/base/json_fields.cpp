@@ -57,7 +57,7 @@ void Fields::expect_only(std::initializer_list<std::string_view> known) const {
     std::string names;
     for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
     throw std::invalid_argument(
-        fmt::format("{}: {} is not among its fields: {}", what_, shown(ordered_json(item.key())), names));
+        fmt::format("{}: unknown field {}; its fields: {}", what_, shown(ordered_json(item.key())), names));
   }
 }
 
@@ -105,7 +105,7 @@ const ordered_json& Fields::object(const char* name) const {
 std::string Fields::where(const char* name) const { return fmt::format("{}: \"{}\"", what_, name); }
 
 void refuse_enumerator(const Fields& fields, const char* name) {
-  throw std::invalid_argument(fmt::format("{}: \"{}\" is no value of it", fields.where(name), fields.text(name)));
+  throw std::invalid_argument(fmt::format("{}: unknown value \"{}\"", fields.where(name), fields.text(name)));
 }
 
 }  // namespace shardproof

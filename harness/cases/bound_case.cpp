@@ -46,8 +46,8 @@ std::map<std::string, std::string> engines_of(std::span<const SuiteEngine> decla
     }
     // A misspelt suite would leave its cases without a kind.
     if (std::ranges::find(cases, declaration.suite, suite_of) == cases.end())
-      problems.push_back(fmt::format("{}: SUITE_ENGINE is for suite \"{}\", of which there is no case",
-                                     place(declaration), declaration.suite));
+      problems.push_back(fmt::format("{}: SUITE_ENGINE names suite \"{}\", which has no cases", place(declaration),
+                                     declaration.suite));
     const auto [first, is_new] = engines.emplace(declaration.suite, declaration.engine);
     if (!is_new)
       problems.push_back(
@@ -99,10 +99,9 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   }
   for (const int size : declaration.more_ranks) {
     if (std::ranges::find(declaration.ranks, size) != declaration.ranks.end())
-      return fmt::format("case \"{}\" has {} in more_ranks() that is in ranks() already", declaration.name, size);
+      return fmt::format("case \"{}\" has {} in both ranks() and more_ranks()", declaration.name, size);
   }
-  if (declaration.timeout.count() < 0)
-    return fmt::format("case \"{}\" has a timeout() that is over before it begins", declaration.name);
+  if (declaration.timeout.count() < 0) return fmt::format("case \"{}\" has a negative timeout()", declaration.name);
   if (declaration.engines && declaration.engines->empty())
     return fmt::format("case \"{}\" has on_engines() without an engine kind", declaration.name);
   if (declaration.engines) {
@@ -334,7 +333,7 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
   const auto unknown = [&](std::string_view kind) {
     std::vector<std::string_view> names;
     std::ranges::transform(kinds, std::back_inserter(names), &KnownKind::name);
-    return fmt::format("engine kind \"{}\", which this program does not know; there is: {}", kind,
+    return fmt::format("engine kind \"{}\", which this program does not know; it knows: {}", kind,
                        fmt::join(names, ", "));
   };
   for (const SuiteEngine& suite : suite_engines) {

@@ -22,7 +22,7 @@ Abort deadlock_of(const std::vector<FlightRecord>& records) {
     if (!in_agreement && !wait.missing.empty())
       fmt::format_to(std::back_inserter(where), " for {}", rank_list(wait.missing));
   }
-  return {culprit, AbortReason::deadlock, "every rank waits and none can go on:" + where};
+  return {culprit, AbortReason::deadlock, "every rank waits and no rank can continue:" + where};
 }
 
 }  // namespace shardproof

@@ -75,7 +75,7 @@ std::unique_ptr<PageMapping> PageMapping::open(const std::filesystem::path& file
     throw std::runtime_error(fmt::format("control page {}: {}", file.native(), why));
   };
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size < sizeof(page::Header)) refuse(fmt::format("{} bytes are no control page", size));
+  if (size < sizeof(page::Header)) refuse(fmt::format("{} bytes are too few for a control page", size));
 
   std::uint32_t world_size = 0;
   {
@@ -85,7 +85,7 @@ std::unique_ptr<PageMapping> PageMapping::open(const std::filesystem::path& file
     const std::unique_ptr<page::Header, Unmap> header(
         static_cast<page::Header*>(map(page, sizeof(page::Header), file.native())));
     if (header->magic.load(std::memory_order_acquire) != page::magic)
-      refuse("no control page, or its launcher has not finished it");
+      refuse("not a control page, or its launcher has not finished it");
     if (header->version != page::version) {
       refuse(fmt::format("layout {} of another build, this one has {}; use launcher and worker of one version",
                          header->version, page::version));
@@ -95,7 +95,7 @@ std::unique_ptr<PageMapping> PageMapping::open(const std::filesystem::path& file
     world_size = header->world_size;
     if (world_size < 1 || world_size > ControlPlane::max_world_size ||
         header->bytes != page::Layout(static_cast<int>(world_size)).bytes || header->bytes != size) {
-      refuse(fmt::format("{} bytes for {} ranks are not this build's layout", size, world_size));
+      refuse(fmt::format("{} bytes for {} ranks do not match this build's layout", size, world_size));
     }
   }
   return std::unique_ptr<PageMapping>(new PageMapping(map(page, size, file.native()), static_cast<int>(world_size)));

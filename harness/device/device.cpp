@@ -19,8 +19,7 @@ bool share_bytes(const Tensor& a, const Tensor& b) {
 
 void require_peers(int size, std::string_view where) {
   if (size == 1)
-    throw std::logic_error(
-        fmt::format("{}: a group of one rank has nobody to talk to and must issue no collective", where));
+    throw std::logic_error(fmt::format("{}: a group of one rank has no peers and must issue no collective", where));
 }
 
 }  // namespace
@@ -56,13 +55,13 @@ void check(const Collective& collective, int rank, int size, std::string_view wh
   const auto refuse = [&](std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
   const auto& [kind, op, factor, root, in, out, tag, enforces_tag] = collective;
   if (kind == CollectiveKind::send_recv || kind == CollectiveKind::coalesced) {
-    refuse("this kind is not run on a stream; the group itself offers it");
+    refuse("a stream cannot run this kind; call it on the group");
   }
   if (kind != CollectiveKind::barrier) {
     if (!in.defined() || !out.defined())
       refuse(fmt::format("{} is not defined", in.defined() ? "the output" : "the input"));
     if (in.dtype() != out.dtype()) {
-      refuse(fmt::format("the input is {} and the output {}; they must be alike", to_string(in.dtype()),
+      refuse(fmt::format("the input is {} and the output {}; both must have one dtype", to_string(in.dtype()),
                          to_string(out.dtype())));
     }
   }

@@ -25,7 +25,7 @@ std::string objection_to_factor(DType dtype, double factor) {
       const double least = static_cast<double>(std::numeric_limits<T>::min());
       const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
       if (!(factor >= least && factor < above) || factor != std::trunc(factor)) {
-        return fmt::format("factor {} is no value of {}", factor, to_string(dtype));
+        return fmt::format("factor {} is not a value of {}", factor, to_string(dtype));
       }
     }
     return {};
@@ -38,10 +38,11 @@ std::string objection_to_operation(const Descriptor& asked, int size) {
   const int root = asked.root;
   if (reduces(kind) && op == ReduceOp::none) return "a reduction needs an operation";
   if (!reduces(kind) && op != ReduceOp::none)
-    return fmt::format("nothing is reduced here, yet the operation is {}", to_string(op));
+    return fmt::format("this kind reduces nothing, but the operation is {}", to_string(op));
   if (kind == CollectiveKind::broadcast && (root < 0 || root >= size))
-    return fmt::format("root {} is no rank of a group of {}", root, size);
-  if (kind != CollectiveKind::broadcast && root != -1) return fmt::format("it has no root, yet {} is given", root);
+    return fmt::format("root {} is not a rank of a group of {}", root, size);
+  if (kind != CollectiveKind::broadcast && root != -1)
+    return fmt::format("this kind has no root, but root {} is given", root);
   if (op == ReduceOp::premul_sum) return objection_to_factor(asked.dtype, asked.factor);
   return {};
 }
@@ -103,10 +104,11 @@ std::string objection(const Call& call, int rank, int size) {
   const auto ranks = static_cast<std::uint64_t>(size);
   const std::uint64_t element = size_of(asked.dtype);
   if (element == 0) return "unknown dtype";
-  if (asked.count > std::numeric_limits<std::uint64_t>::max() / element / ranks) return "more bytes than there are";
-  if (asked.kind == CollectiveKind::coalesced) return "a batch is made with run_coalesced";
+  if (asked.count > std::numeric_limits<std::uint64_t>::max() / element / ranks)
+    return "more bytes than memory can hold";
+  if (asked.kind == CollectiveKind::coalesced) return "make a batch with run_coalesced";
   if (asked.kind == CollectiveKind::barrier && (asked.count != 0 || !call.in.empty() || !call.out.empty())) {
-    return "a barrier moves nothing, yet there are operands";
+    return "a barrier moves no data, but has operands";
   }
   const bool in_parts = asked.kind == CollectiveKind::reduce_scatter || asked.kind == CollectiveKind::all_to_all;
   if (in_parts && asked.count % ranks != 0) {
@@ -119,8 +121,7 @@ std::string objection(const Call& call, int rank, int size) {
   if (why.empty()) why = objection_to_size("in", call.in.size(), sizes.in, sizes.may_lack_in, asked);
   if (why.empty()) why = objection_to_size("out", call.out.size(), sizes.out, sizes.may_lack_out, asked);
   if (why.empty() && !are_well_placed(call, rank)) {
-    why =
-        "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same";
+    why = "`in` and `out` overlap, but this kind allows only identical memory, or a part at the rank's own place";
   }
   return why;
 }

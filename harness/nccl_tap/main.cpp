@@ -16,13 +16,11 @@ constexpr char help[] =
     "Prints records of NCCL calls, and the first call in which their ranks differ.\n"
     "usage: shardproof-nccl-tap FILE...\n"
     "\n"
-    "FILE: a record that the tap has left, by SHARDPROOF_NCCL_TAP (calls/nccl-PID.tap) or by `shardproof run "
-    "--nccl-tap`\n"
-    "(RUN/worlds/K/nccl/rank-N.tap). The files should be of the processes of one job, each once. A process may still "
-    "be writing its own.\n"
+    "FILE: a record of the tap, made with SHARDPROOF_NCCL_TAP (calls/nccl-PID.tap) or `shardproof run --nccl-tap`\n"
+    "(RUN/worlds/K/nccl/rank-N.tap). Give the files of the processes of one job, each once. A process may still be\n"
+    "writing its file.\n"
     "\n"
-    "Exit codes: 0 the ranks agree; 1 they differ; 2 usage, or a file that cannot be read: what can be is shown all "
-    "the same.\n";
+    "Exit codes: 0 the ranks agree; 1 they differ; 2 wrong usage, or an unreadable file (the other files are shown).\n";
 
 bool is_option(std::string_view argument) { return argument.starts_with('-'); }
 
@@ -43,7 +41,8 @@ int main(int count, char** arguments) {
   }
   if (given.empty()) {
     std::fputs(
-        "shardproof-nccl-tap: which records? shardproof-nccl-tap FILE... (`shardproof-nccl-tap --help` explains it)\n",
+        "shardproof-nccl-tap: no records given: shardproof-nccl-tap FILE... (`shardproof-nccl-tap --help` explains "
+        "it)\n",
         stderr);
     return 2;
   }

@@ -32,9 +32,9 @@ void sleep_on_stream(void* duration) {
 void say_once(const char* why, int status) {
   static std::atomic<bool> is_said = false;
   if (is_said.exchange(true)) return;
-  std::fprintf(stderr, "shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: %s", why);
+  std::fprintf(stderr, "shardproof: SHARDPROOF_NCCL_FAULTS: cannot stall a stream: %s", why);
   if (status != 0) std::fprintf(stderr, " answered %d", status);
-  std::fputs("; the call is passed on as it is\n", stderr);
+  std::fputs("; the tap passes the call on unchanged\n", stderr);
 }
 
 }  // namespace

@@ -40,8 +40,7 @@ void say_that_another_copy_is_not_seen(const void* function) {
   Dl_info where{};
   const char* const path = ::dladdr(function, &where) == 0 ? "of an unknown path" : where.dli_fname;
   std::fprintf(
-      stderr,
-      "shardproof: a second copy of NCCL, %s, is in this process; calls that were looked up in it are not recorded\n",
+      stderr, "shardproof: this process has a second copy of NCCL, %s; the tap does not record calls looked up in it\n",
       path);
 }
 

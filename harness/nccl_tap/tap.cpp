@@ -54,7 +54,7 @@ std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uin
 bool has_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
 void say(const char* what, const char* why) {
-  std::fprintf(stderr, "shardproof: %s: %s; NCCL calls are passed on unrecorded, and no fault is applied\n", what, why);
+  std::fprintf(stderr, "shardproof: %s: %s; the tap records no NCCL calls and applies no faults\n", what, why);
 }
 
 std::optional<int> rank_of_process() {

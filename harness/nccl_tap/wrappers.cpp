@@ -17,9 +17,8 @@ ncclResult_t without_nccl(const char* name) {
   static std::atomic<bool> is_said = false;
   if (!is_said.exchange(true)) {
     std::fprintf(stderr,
-                 "shardproof: nccl%s was called, and no NCCL with such a function is loaded as libnccl.so.2 in this "
-                 "process; the tap brings in "
-                 "none: link the engine to one, or load it first\n",
+                 "shardproof: nccl%s was called, but no libnccl.so.2 in this process has it; the tap loads no NCCL: "
+                 "link the engine to one, or load it first\n",
                  name);
   }
   return ncclSystemError;

@@ -172,7 +172,7 @@ class Extensions::Named {
     const auto error = [&](std::string_view what) {
       return Reply::failed(fmt::format("{} hook of \"{}\": {}", hook, parameter, what));
     };
-    if (!notebook_->is_open()) return error("called after the end of the play that it belongs to");
+    if (!notebook_->is_open()) return error("called after its play has ended");
     try {
       body();
       return {};
@@ -197,9 +197,9 @@ class Extensions::Named {
   }
 
   void require_context(const ShardContext* context) const {
-    if (form_ == ExtensionForm::full && context == nullptr) refuse("it is of the full form, and was given no context");
+    if (form_ == ExtensionForm::full && context == nullptr) refuse("it has the full form, but received no context");
     if (form_ == ExtensionForm::minimal && context != nullptr)
-      refuse("it is of the minimal form, and was given a context");
+      refuse("it has the minimal form, but received a context");
   }
 
   void require_components(const ShardView& shard) const {
@@ -211,13 +211,13 @@ class Extensions::Named {
       if (component.shape() != shard.components.front().shape())
         refuse("the tensors of its shard are {} and {}", described(shard.components.front()), described(component));
       if (shard.rows < 0 || shard.rows > component.shape()[0])
-        refuse("{} rows of its own in a shard {}", shard.rows, described(component));
+        refuse("it cannot have {} rows in a shard {}", shard.rows, described(component));
     }
   }
 
   void require_contributions(const Contributions& all) const {
     const auto contributed = contributed_.find(all.parameter);
-    if (contributed == contributed_.end()) refuse("nothing that the pre hook would have contributed");
+    if (contributed == contributed_.end()) refuse("the pre hook has contributed nothing for it");
     const std::vector<DType> dtypes = contributed_dtypes();
     if (all.tensors.size() != dtypes.size())
       refuse("expected {} tensor{}, found {}", dtypes.size(), dtypes.size() == 1 ? "" : "s", all.tensors.size());
@@ -229,13 +229,13 @@ class Extensions::Named {
       const std::int64_t found = times(contributed->second[i], gathered.shape());
       const bool fits = found > 0 && found == ranks.value_or(found);
       if (!fits)
-        refuse("tensor {} is {}, which is not what as many ranks have contributed as {} each", i, described(gathered),
+        refuse("tensor {} is {}, which does not hold one contribution of {} from each rank", i, described(gathered),
                shardproof::to_string(contributed->second[i]));
       if (numel(contributed->second[i]) > 0) ranks = found;
     }
     const bool is_known =
         all.param_dtype == DType::f32 || all.param_dtype == DType::bf16 || all.param_dtype == DType::f16;
-    if (!is_known) refuse("layers are to compute in {}; expected f32, bf16 or f16", to_string(all.param_dtype));
+    if (!is_known) refuse("layers cannot compute in {}; expected f32, bf16 or f16", to_string(all.param_dtype));
   }
 
   /// The number of copies of `one` that make up `whole`, stacked along dim 0. 0 if no number does. Tensors without rows
@@ -250,12 +250,12 @@ class Extensions::Named {
     const Tensor& first = all.tensors.front();
     const bool fits = out.value.defined() && out.value.dtype() == all.param_dtype && out.value.numel() == first.numel();
     if (!fits)
-      refuse("it is to write {} of {} to {}", to_string(all.param_dtype), described(first), described(out.value));
+      refuse("it cannot write {} of {} to {}", to_string(all.param_dtype), described(first), described(out.value));
     if (is_alias && (out.value.storage() != first.storage() || out.value.data() != first.data()))
-      refuse("what it is to write is not the view of these contributions that it was of the first ones");
+      refuse("its output is not the same view of the contributions as in the first call");
     const auto shares = [&](const Tensor& tensor) { return tensor.storage() == out.value.storage(); };
     if (!is_alias && std::ranges::any_of(all.tensors, shares))
-      refuse("what it is to write to lies in the memory of the contributions");
+      refuse("its output lies in the memory of the contributions");
   }
 
   // -- The results of the hooks

@@ -143,7 +143,7 @@ class ScenarioPlayer {
     if (reply.status() == CallStatus::planned_failure) return;
     const std::string found =
         reply.ok() ? "it succeeded" : fmt::format("it failed for another reason: {}", reply.error());
-    refuse(call, fmt::format("module \"{}\" has to fail in this call, but {}", module, found), reply.status());
+    refuse(call, fmt::format("module \"{}\" must fail in this call, but {}", module, found), reply.status());
   }
 
   void extend(const Extension& extension) {
@@ -162,7 +162,7 @@ class ScenarioPlayer {
     note_warnings(reply, call);
     if (reply.status() == CallStatus::unsupported) refuse(call, reply.error(), reply.status());
     if (reply.ok())
-      refuse(call, fmt::format("the engine has to refuse the hook \"{}\" at \"{}\", but it took it",
+      refuse(call, fmt::format("the engine must refuse the hook \"{}\" at \"{}\", but it accepted it",
                                to_string(hook.kind), action.module));
     notes_.refusals.push_back({iteration_, call, reply.error()});
   }

@@ -25,7 +25,7 @@ void check_part(const std::string& name, std::string_view what, const std::strin
                     control ? std::string() : part, forbidden));
   }
   // A plan would repair text that is not UTF-8, and the repaired id would match no case.
-  if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is no UTF-8", name, what, part));
+  if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is not UTF-8", name, what, part));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ int number(const char* name, std::string_view text, int least, int most) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
     throw std::invalid_argument(
-        fmt::format("environment variable {}=\"{}\" is no integer from {} to {}", name, text, least, most));
+        fmt::format("environment variable {}=\"{}\" is not an integer from {} to {}", name, text, least, most));
   }
   return value;
 }

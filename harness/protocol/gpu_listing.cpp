@@ -134,15 +134,16 @@ void from_json(const nlohmann::ordered_json& json, GpuListing& listing) {
   std::set<std::string> uuids;
   for (const GpuInfo& gpu : listing.gpus) {
     if (!uuids.insert(gpu.uuid).second)
-      throw std::invalid_argument(fmt::format("list of GPUs: two of them are {}", gpu.uuid));
+      throw std::invalid_argument(fmt::format("list of GPUs: two GPUs are {}", gpu.uuid));
   }
   for (const GpuInfo& gpu : listing.gpus) {
     std::set<std::string> others = uuids;
     others.erase(gpu.uuid);
     for (const GpuPeer& peer : gpu.peers) {
       if (others.erase(peer.uuid) == 0)
-        throw std::invalid_argument(fmt::format(
-            "list of GPUs: expected each peer of {} to be another of them, and once, found {}", gpu.uuid, peer.uuid));
+        throw std::invalid_argument(
+            fmt::format("list of GPUs: expected each peer of {} to be another GPU of the list, listed once; found {}",
+                        gpu.uuid, peer.uuid));
     }
   }
 }

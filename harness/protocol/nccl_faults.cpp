@@ -76,7 +76,8 @@ class FaultParser {
   void parse_action(CallFault& fault) {
     const std::string_view word = take_word(rest_);
     const auto* const found = std::ranges::find(actions, word, &std::pair<std::string_view, Action>::first);
-    if (found == actions.end()) refuse(fmt::format("`{}` is no action; write delay, stall, drop, fail or swap", word));
+    if (found == actions.end())
+      refuse(fmt::format("`{}` is not an action; write delay, stall, drop, fail or swap", word));
     fault.action = found->second;
   }
 
@@ -93,13 +94,13 @@ class FaultParser {
         if (each != CallKind::comm_get_async_error)
           known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(each));
       }
-      refuse(fmt::format("`{}` is no kind of call; write one of {}", name, known));
+      refuse(fmt::format("`{}` is not a kind of call; write one of {}", name, known));
     }
     fault.kind = *kind;
     if (hash == std::string_view::npos) return;
     fault.number = number_of<std::uint64_t>(word.substr(hash + 1));
     if (!fault.number)
-      refuse(fmt::format("`{}` is no number of a call; write digits after #, from 0", word.substr(hash + 1)));
+      refuse(fmt::format("`{}` is not a call number; write digits after #, from 0", word.substr(hash + 1)));
   }
 
   void parse_duration(CallFault& fault) {
@@ -110,8 +111,8 @@ class FaultParser {
         std::ranges::find(units, word.substr(end), &std::pair<std::string_view, std::int64_t>::first);
     constexpr std::int64_t most = 86'400'000'000'000;  // a day
     if (!number || unit == units.end() || *number > most / unit->second) {
-      refuse(
-          fmt::format("`{}` is no duration; write a whole number and ns, us, ms or s, like 20ms, a day at most", word));
+      refuse(fmt::format("`{}` is not a duration; write a whole number and ns, us, ms or s, like 20ms, a day at most",
+                         word));
     }
     fault.duration = nanoseconds(*number * unit->second);
   }
@@ -124,7 +125,7 @@ class FaultParser {
       for (int number = 1; number <= static_cast<int>(Result::in_progress); ++number) {
         known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(static_cast<Result>(number)));
       }
-      refuse(fmt::format("`{}` is no status to fail with; write one of {}", word, known));
+      refuse(fmt::format("a call cannot fail with `{}`; write one of {}", word, known));
     }
     fault.status = *status;
   }
@@ -137,7 +138,7 @@ class FaultParser {
       } else if (word == "rank") {
         parse_condition(fault.rank, "rank", "a rank of the world");
       } else {
-        refuse(fmt::format("nothing is known by `{}` here; behind a fault stand `on comm K` and `rank R`", word));
+        refuse(fmt::format("`{}` is not a condition; after a fault, write `on comm K` or `rank R`", word));
       }
     }
   }
@@ -152,20 +153,20 @@ class FaultParser {
   void check(const CallFault& fault) const {
     const std::string_view kind = to_string(fault.kind);
     if (fault.kind == CallKind::comm_get_async_error)
-      refuse("an engine asks for errors again and again; fail one of its calls instead");
+      refuse("an engine polls for errors; fail one of its other calls instead");
     if (fault.action == Action::swap && !moves_data(fault.kind)) {
-      refuse(fmt::format("{} moves no data, and only calls that do can be swapped; drop, fail or delay it", kind));
+      refuse(fmt::format("{} moves no data, and swap needs calls that do; drop, fail or delay it", kind));
     }
     if (fault.action == Action::stall && !moves_data(fault.kind)) {
-      refuse(fmt::format("{} has no stream, and only calls that move data can stall theirs; delay it", kind));
+      refuse(fmt::format("{} has no stream to stall; delay it", kind));
     }
     if (fault.action == Action::drop && hands_something_back(fault.kind)) {
-      refuse(fmt::format("the engine would go on with what {} never handed to it; fail it instead", kind));
+      refuse(fmt::format("the engine would use a result that {} never returned; fail it instead", kind));
     }
     const bool is_start = fault.kind == CallKind::group_start;
     const bool is_end = fault.kind == CallKind::group_end || fault.kind == CallKind::group_simulate_end;
     if ((is_end && fault.action != Action::delay) || (is_start && fault.action == Action::drop)) {
-      refuse(fmt::format("without {} the groups of NCCL would not end where the engine's do; {}", kind,
+      refuse(fmt::format("without {}, NCCL's groups would not end where the engine's groups do; {}", kind,
                          is_start ? "fail it instead" : "only a delay is possible"));
     }
   }

@@ -244,17 +244,18 @@ class Reader {
 
   template <class... Parts>
   [[noreturn]] void damaged(fmt::format_string<Parts...> what, Parts&&... parts) const {
-    refuse(fmt::format("{}; the file is damaged, and nothing in it can be relied on",
+    refuse(fmt::format("{}; the file is damaged: do not rely on its content",
                        fmt::format(what, std::forward<Parts>(parts)...)));
   }
 
   TapWriter::Room check_header() const {
     if (bytes_ < RecordLayout::library)
-      refuse(fmt::format("it has {} bytes, fewer than its header; its process died making it, or it was cut", bytes_));
+      refuse(fmt::format(
+          "it has {} bytes, fewer than its header; its process died while making it, or the file was cut", bytes_));
     const auto& header = part<FileHeader>(memory_, 0);
     const std::uint64_t magic = header.magic.load(std::memory_order_acquire);
-    if (magic == 0) refuse("it has no content yet; its process is making it, or died then");
-    if (magic != record_magic) refuse("it is no such record: its first bytes are of something else");
+    if (magic == 0) refuse("it has no content yet; its process is making it, or died while making it");
+    if (magic != record_magic) refuse("it is not a record of NCCL calls: its first bytes differ");
     if (header.version != record_version || header.call_bytes != sizeof(Slot<Call>)) {
       refuse(
           fmt::format("it has format {} with {} bytes for a call, and this program reads format {} with {}; read it "
@@ -268,7 +269,8 @@ class Reader {
     }
     const std::size_t expected = RecordLayout(room).bytes;
     if (header.bytes != expected) damaged("its header claims {} bytes where its parts take {}", header.bytes, expected);
-    if (bytes_ != expected) refuse(fmt::format("it has {} bytes of {}; it was cut, or added to", bytes_, expected));
+    if (bytes_ != expected)
+      refuse(fmt::format("it has {} bytes, expected {}; the file was cut or extended", bytes_, expected));
     return room;
   }
 
@@ -281,8 +283,7 @@ class Reader {
     ProcessWords words;
     std::uint64_t number = 0;
     const SlotState state = part<Slot<ProcessWords>>(memory_, RecordLayout::process).read(number, words);
-    if (state != SlotState::readable || number != 0)
-      damaged("what it says of its process does not agree with its digest");
+    if (state != SlotState::readable || number != 0) damaged("the part about its process does not match its digest");
     if (words.rank > std::numeric_limits<int>::max()) damaged("its process is rank {}", words.rank);
     process.pid = words.pid;
     if (words.rank >= 0) process.rank = static_cast<int>(words.rank);
@@ -294,7 +295,7 @@ class Reader {
     LibraryWords words;
     std::uint64_t number = 0;
     const SlotState state = part<Slot<LibraryWords>>(memory_, RecordLayout::library).read(number, words);
-    if (state == SlotState::damaged || number != 0) damaged("what it says of its NCCL does not agree with its digest");
+    if (state == SlotState::damaged || number != 0) damaged("the part about its NCCL does not match its digest");
     if (state != SlotState::readable) return;
     library.version = static_cast<int>(words.version);
     library.path = text_of(words.path);
@@ -313,8 +314,7 @@ class Reader {
       if (is_being_written(layout.communicators + slot * sizeof(Slot<CommunicatorWords>),
                            sizeof(Slot<CommunicatorWords>)))
         return;
-      damaged("what it says of a communicator, the one in slot {}, does not agree with its digest or with itself",
-              slot);
+      damaged("the communicator in slot {} does not match its digest, or contradicts itself", slot);
     }
     Communicator& communicator = record.communicators.emplace_back();
     communicator.id = words.id;
@@ -337,15 +337,15 @@ class Reader {
         number % room.calls == slot && number < record.begun && number + most_laps * room.calls >= record.begun;
     if (state == SlotState::damaged || !is_placed) {
       if (is_being_written(layout.calls + slot * sizeof(Slot<Call>), sizeof(Slot<Call>))) return;
-      if (state == SlotState::damaged) damaged("the call in slot {} does not agree with its digest", slot);
-      damaged("call {} stands in slot {} of {}, and {} calls were begun", number, slot, room.calls, record.begun);
+      if (state == SlotState::damaged) damaged("the call in slot {} does not match its digest", slot);
+      damaged("call {} is in slot {} of {}, but {} calls were begun", number, slot, room.calls, record.begun);
     }
     // Not written yet, or about to be overwritten.
     if (state == SlotState::being_written || number + room.calls < record.begun) return;
     if (call.number != number || call.kind > last_call_kind || call.fate > Fate::swapped)
       damaged("call {} is of no known kind", number);
     if (call.place < -1 || (call.place >= 0 && static_cast<std::uint64_t>(call.place) >= record.begun))
-      damaged("call {} stands in place {}, and {} calls were begun", number, call.place, record.begun);
+      damaged("call {} is in place {}, but {} calls were begun", number, call.place, record.begun);
     record.calls.push_back(call);
   }
 
@@ -366,8 +366,8 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
   }
   constexpr off_t most = 1L << 30U;
   if (!S_ISREG(status.st_mode) || status.st_size > most) {
-    throw RecordError(fmt::format("reading the record of NCCL calls {}: it is no such record, but {}", file.string(),
-                                  S_ISREG(status.st_mode) ? "a file too large for one" : "no ordinary file"));
+    throw RecordError(fmt::format("reading the record of NCCL calls {}: it is {}", file.string(),
+                                  S_ISREG(status.st_mode) ? "too large for a record" : "not a regular file"));
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;

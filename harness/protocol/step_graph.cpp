@@ -47,7 +47,7 @@ class StepGraphCheck {
     for (const std::vector<std::size_t>* const indices : {&node.inputs, &node.outputs}) {
       for (const std::size_t value : *indices) {
         if (value >= graph_.values.size())
-          return fmt::format("it has value {} of {} values", value, graph_.values.size());
+          return fmt::format("it names value {}, but the graph has {} values", value, graph_.values.size());
       }
     }
     for (const std::string& why : {own(node), operands(node), reads(node)}) {
@@ -75,8 +75,8 @@ class StepGraphCheck {
   std::string operands(const StepNode& node) const {
     if (node.kind == StepNodeKind::compute) return {};
     if (node.inputs.empty() || node.inputs.size() != node.outputs.size())
-      return fmt::format("it has {} inputs and {} outputs; there has to be one output for each input",
-                         node.inputs.size(), node.outputs.size());
+      return fmt::format("it has {} inputs and {} outputs; it needs one output for each input", node.inputs.size(),
+                         node.outputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const StepValue &in = graph_.values[node.inputs[i]], &out = graph_.values[node.outputs[i]];
       const bool may_cast = node.kind == StepNodeKind::copy;

@@ -10,12 +10,12 @@ std::string objection_to_subject_text(std::string_view text) {
   if (text.empty()) return "it is empty";
   if (text.size() > longest_subject_text)
     return fmt::format("it has {} bytes, and may have {}", text.size(), longest_subject_text);
-  if (text.front() == ' ' || text.back() == ' ') return "it has a blank at an end";
+  if (text.front() == ' ' || text.back() == ' ') return "it begins or ends with a blank";
   while (!text.empty()) {
     const auto character = take_character(text);
-    if (!character) return "it is no UTF-8";
+    if (!character) return "it is not UTF-8";
     if (!shows(*character))
-      return fmt::format("it has a character that does not show, U+{:04X}", static_cast<std::uint32_t>(*character));
+      return fmt::format("it has an invisible character, U+{:04X}", static_cast<std::uint32_t>(*character));
   }
   return {};
 }

@@ -94,7 +94,7 @@ void require_whole(const msghdr& message, std::size_t capacity) {
     throw std::invalid_argument(fmt::format("a message of more than {} bytes", capacity));
   if ((message.msg_flags & MSG_CTRUNC) != 0)
     throw std::invalid_argument(
-        "a message of which not all descriptors have arrived: too many, or too many open files here (ulimit -n)");
+        "a message lost descriptors: it had too many, or this process has too many open files (ulimit -n)");
 }
 
 void send(int socket, std::string text, const Ancillary* ancillary) {

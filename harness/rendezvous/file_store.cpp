@@ -172,7 +172,7 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, Dead
   }
   if (missing > 8) fmt::format_to(std::back_inserter(names), " and {} more", missing - 8);
   throw DeadlineExceeded(
-      fmt::format("rank {}: file store {}: nobody wrote{} before the deadline", rank_, directory_.native(), names));
+      fmt::format("rank {}: file store {}: no rank wrote{} before the deadline", rank_, directory_.native(), names));
 }
 
 std::string FileStore::wait(std::string_view key, Deadline deadline) const {

@@ -64,7 +64,7 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
   if (!mkdtemp(name.data())) {
     throw std::system_error(
         errno, std::generic_category(),
-        fmt::format("cannot make a directory {} for ranks to meet in (TMPDIR names another place)", name));
+        fmt::format("cannot make a directory {} for ranks to meet in (set TMPDIR to use another place)", name));
   }
   return RendezvousDirectory(name);
 }

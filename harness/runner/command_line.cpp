@@ -79,21 +79,21 @@ CommandLine parse_scenarios_asked(std::span<const std::string_view> arguments) {
       line.mode = CommandLine::Mode::shrink_scenario;
       line.scenario = *scenario;
     } else if (!take_asked(line.asked, arguments, at)) {
-      throw UsageError(fmt::format("{} is nothing that is asked together with {}", arguments[at], arguments.front()));
+      throw UsageError(fmt::format("{} does not go with {}", arguments[at], arguments.front()));
     }
   }
   if (line.asked.ranks.empty()) throw UsageError(fmt::format("{} needs --ranks", arguments.front()));
   if (line.mode == CommandLine::Mode::shrink_scenario && line.asked.ranks.size() > 1)
-    throw UsageError("--shrink-scenario takes one number of --ranks: those that play it");
+    throw UsageError("--shrink-scenario needs exactly one number in --ranks");
   return line;
 }
 
 void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
   const bool is_warm = line.mode == CommandLine::Mode::warm;
   if (is_warm && (has_more || !has_subject))
-    throw UsageError("--warm stands alone, with --subject: it becomes the ranks that its launcher asks for");
+    throw UsageError("--warm takes --subject and nothing else: it becomes the ranks that its launcher asks for");
   if (!is_warm && (has_more || !line.subject.empty()))
-    throw UsageError("--list-json stands alone, or with --subject and the path of a shared object: it lists all cases");
+    throw UsageError("--list-json takes nothing but --subject with the path of a shared object: it lists all cases");
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
         throw UsageError(
             "--check-scenario takes a document, and may take --ranks with one number of ranks; it takes nothing else");
     } else if (const auto backend = value_of("--list-gpus", arguments, at)) {
-      if (arguments.size() > 2) throw UsageError("--list-gpus stands alone, with the backend");
+      if (arguments.size() > 2) throw UsageError("--list-gpus takes the backend and nothing else");
       line.mode = CommandLine::Mode::list_gpus;
       line.backend = *backend;
     } else if (const auto directory = value_of("--run-dir", arguments, at)) {
@@ -171,7 +171,7 @@ std::string usage(std::string_view program) {
       "ranks itself; a launcher does:\n"
       "\n"
       "  shardproof run --worker {0} [filter…]         run its cases, on this machine\n"
-      "  shardproof list --worker {0}                  what cases there are\n"
+      "  shardproof list --worker {0}                  lists its cases\n"
       "\n"
       "Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs\n"
       "\n"
@@ -182,7 +182,7 @@ std::string usage(std::string_view program) {
       "or a [tag].\n"
       "\n"
       "  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers\n"
-      "  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks when it is asked to, for launchers\n"
+      "  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks on request, for launchers\n"
       "  {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers\n"
       "  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: "
       "of --count seeds, for\n"

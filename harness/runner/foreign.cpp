@@ -85,8 +85,8 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
   const std::string host_of_first = meeting.wait("host", deadline);
   if (!std::filesystem::exists(plan_.rendezvous)) {
     throw std::runtime_error(fmt::format(
-        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' joins ranks of one machine; or "
-        "{} holds an earlier run",
+        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' needs all ranks on one machine; or {} "
+        "holds an earlier run",
         identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
   }
 }

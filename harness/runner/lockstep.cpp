@@ -55,7 +55,7 @@ class Observer final : public BodyListener {
       mismatch_ = text;
       return world_.abort(reason, text);
     }
-    set_error(text.empty() ? "an exception without a text left the body" : text);
+    set_error(text.empty() ? "the body threw an exception without a text" : text);
     world_.abort(reason, error_);
   }
 
@@ -90,8 +90,7 @@ class Observer final : public BodyListener {
   void stay_the_rank() const {
     if (::getpid() == process_) return;
     fmt::print(stderr,
-               "shardproof: process {} was forked by rank {} in {} and goes on as if it were the rank: it has to leave "
-               "by _exit\n",
+               "shardproof: process {}, forked by rank {} in {}, goes on as if it were the rank: end it by _exit\n",
                ::getpid(), world_.rank(), world_.notes().info->id);
     ::_exit(1);
   }

@@ -105,7 +105,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
 void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases,
                      const ProgramExtension::ServiceMaker& make_service) {
   if (plan.size > max_threads)
-    throw UsageError(fmt::format("{} ranks in one process: it may have {}", plan.size, max_threads));
+    throw UsageError(fmt::format("{} ranks in one process are too many: it may have {}", plan.size, max_threads));
   check_plan(plan, cases);
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<Membership> members;
@@ -129,7 +129,7 @@ void tie_life_to_launcher() {
   std::int64_t parent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
   if (error != std::errc() || end != digits.data() + digits.size())
-    throw UsageError(fmt::format("{}={} is no process id", environment::parent, text));
+    throw UsageError(fmt::format("{}={} is not a process id", environment::parent, text));
   tie_life_to(parent);
 }
 
@@ -233,7 +233,7 @@ int rank_main(int argc, char** argv, const Program& program, const ProgramExtens
     complain(fmt::format("{}: {}", name, error.what()));
     return rank_could_not_join;
   } catch (...) {
-    complain(fmt::format("{}: an exception that is no std::exception", name));
+    complain(fmt::format("{}: an exception that is not a std::exception", name));
     return rank_could_not_join;
   }
 }

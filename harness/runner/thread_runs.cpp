@@ -99,7 +99,7 @@ thread_local RunningBody* running = nullptr;
 RunningBody& mine() {
   if (running == nullptr) {
     throw std::logic_error(
-        "an assertion or message of Catch2 outside the thread of a rank: let the rank's own thread look at results");
+        "a Catch2 assertion or message outside a rank's thread: check results in the rank's own thread");
   }
   return *running;
 }
@@ -129,7 +129,7 @@ class CaptureByThread final : public Catch::IResultCapture {
     mine().end_assertion(info, Catch::ResultWas::ThrewException, std::move(message), {}, &reaction);
   }
   void handleIncomplete(const Catch::AssertionInfo& info) override {
-    mine().end_assertion(info, Catch::ResultWas::ThrewException, "the assertion did not come to its end", {}, nullptr);
+    mine().end_assertion(info, Catch::ResultWas::ThrewException, "the assertion did not finish", {}, nullptr);
   }
   void handleNonExpr(const Catch::AssertionInfo& info, Catch::ResultWas::OfType type,
                      Catch::AssertionReaction& reaction) override {

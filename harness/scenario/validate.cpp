@@ -46,16 +46,17 @@ void validate_module(const Model& model, const Module& module, const std::string
   if (is_container(module.kind)) return validate_names(model, module, path);
   if (!module.children.empty()) fail(place(), fmt::format("a {} module has no children", to_string(module.kind)));
   if (is_linear_map(module.kind) && (module.in_features < 1 || module.out_features < 1))
-    fail(place(), fmt::format("a {} module has at least one feature on each side, not {} -> {}", to_string(module.kind),
-                              module.in_features, module.out_features));
+    fail(place(), fmt::format("a {} module needs at least one feature on each side, not {} -> {}",
+                              to_string(module.kind), module.in_features, module.out_features));
   if (module.kind == ModuleKind::convolution && (module.channels < 1 || module.in_features % module.channels != 0))
     fail(place(), fmt::format("{} channels do not divide its {} input features: choose a divisor of {}",
                               module.channels, module.in_features, module.in_features));
   const bool has_features = module.kind == ModuleKind::embedding || module.kind == ModuleKind::layer_norm ||
                             module.kind == ModuleKind::attention;
-  if (has_features && module.features < 1) fail(place(), fmt::format("at least one feature, not {}", module.features));
+  if (has_features && module.features < 1)
+    fail(place(), fmt::format("expected at least one feature, found {}", module.features));
   if (module.kind == ModuleKind::embedding && (module.vocabulary < 1 || module.positions < 0))
-    fail(place(), fmt::format("a vocabulary of at least one token, and no or some positions, not {} and {}",
+    fail(place(), fmt::format("expected a vocabulary of at least 1 and positions of at least 0, found {} and {}",
                               module.vocabulary, module.positions));
 }
 
@@ -70,11 +71,11 @@ void validate_ties(const Model& model) {
     if (owner != nullptr && owner->kind == ModuleKind::embedding) theirs = {owner->vocabulary, owner->features};
     if (owner == nullptr || owner == &module || theirs.empty())
       fail(place_of(model, path),
-           fmt::format("\"{}\" is no linear module or embedding with a weight of its own", module.tied_to));
+           fmt::format("\"{}\" is not a linear module or embedding with its own weight", module.tied_to));
     if (mine != theirs)
       fail(place_of(model, path),
-           fmt::format("its weight would be {}, that of \"{}\" is {}", shardproof::to_string(mine), module.tied_to,
-                       shardproof::to_string(theirs)));
+           fmt::format("its weight would be {}, but the weight of \"{}\" is {}", shardproof::to_string(mine),
+                       module.tied_to, shardproof::to_string(theirs)));
   });
 }
 
@@ -84,10 +85,10 @@ void validate_tensors(const Model& model) {
   visit(model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tensor == TensorKind::plain) return;
     if (!is_linear_map(module.kind))
-      fail(place_of(model, path), "only the weight of a linear module or a convolution is other than plain");
+      fail(place_of(model, path), "only a linear module or a convolution can have a weight that is not plain");
     if (!module.tied_to.empty())
       fail(place_of(model, path),
-           fmt::format("its weight is that of \"{}\", where it is said what it is made of", module.tied_to));
+           fmt::format("it shares the weight of \"{}\": set the kind of tensor there", module.tied_to));
   });
   for (const ParameterShape& parameter : parameters(model)) {
     if (parameter.tensor == TensorKind::two_tensor && !parameter.aliases.empty())
@@ -127,8 +128,8 @@ void validate_optimizer(const Optimizer& optimizer) {
   };
   const auto is_fraction = [](double value) { return value >= 0 && value < 1; };
   require(optimizer.momentum >= 0, "momentum", "a number that is not negative", optimizer.momentum);
-  require(is_fraction(optimizer.beta1), "beta1", "a number from 0 up to 1, without 1", optimizer.beta1);
-  require(is_fraction(optimizer.beta2), "beta2", "a number from 0 up to 1, without 1", optimizer.beta2);
+  require(is_fraction(optimizer.beta1), "beta1", "a number of at least 0 and less than 1", optimizer.beta1);
+  require(is_fraction(optimizer.beta2), "beta2", "a number of at least 0 and less than 1", optimizer.beta2);
   require(optimizer.epsilon >= 0, "epsilon", "a number that is not negative", optimizer.epsilon);
   require(optimizer.weight_decay >= 0, "weight_decay", "a number that is not negative", optimizer.weight_decay);
 }
@@ -167,7 +168,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
       const ModuleKind module = find(scenario.model, label)->kind;
       const bool adds = kind == WorkKind::forward && module == ModuleKind::residual;
       if (!adds && (is_container(module) || module == ModuleKind::use))
-        fail(place, fmt::format("\"{}\" is a {}, which has no such work of its own: label what runs in it", label,
+        fail(place, fmt::format("\"{}\" is a {}, which does no such work itself: label a module in it", label,
                                 to_string(module)));
       return;
     }
@@ -235,7 +236,7 @@ void validate(const Scenario& scenario) {
   validate_tensors(scenario.model);
   FlowCheck flow(scenario.model, input);
   const Flow output = flow.through(scenario.model.root, "", flow.input());
-  if (output.tokens) fail("model", "tokens come out: an embedding makes features of them");
+  if (output.tokens) fail("model", "the output is tokens: add an embedding to make features of them");
   validate_divisor(scenario.model.init_divisor, "model.init_divisor");
   validate_divisor(scenario.script.input_divisor, "script.input_divisor");
   validate_loss(scenario.model.loss);

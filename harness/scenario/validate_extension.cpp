@@ -15,12 +15,12 @@ std::vector<ParameterShape> extended(const Model& model, const Extension& extens
   std::vector<ParameterShape> all = parameters(model);
   if (!extension.parameter.empty()) {
     if (extension.tensor != TensorKind::plain)
-      fail(place, fmt::format("is for \"{}\", and for all that are {}: one of the two", extension.parameter,
+      fail(place, fmt::format("is for \"{}\" and also for all that are {}: keep one of the two", extension.parameter,
                               to_string(extension.tensor)));
     require_parameter(all, extension.parameter, place);
     std::erase_if(all, [&](const ParameterShape& parameter) { return parameter.name != extension.parameter; });
   } else {
-    if (extension.tensor == TensorKind::plain) fail(place, "names neither a parameter nor a kind that is not plain");
+    if (extension.tensor == TensorKind::plain) fail(place, "names no parameter and no kind other than plain");
     std::erase_if(all, [&](const ParameterShape& parameter) { return parameter.tensor != extension.tensor; });
     if (all.empty()) fail(place, fmt::format("the model has no parameter that is {}", to_string(extension.tensor)));
   }

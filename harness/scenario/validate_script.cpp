@@ -50,11 +50,11 @@ class Forwards {
         fail(member_place(place.key("paths"), path), fmt::format("the choice \"{}\" does not run", path));
     }
     if (action.by_method && action.module.empty())
-      fail(place.key("method"), "only a forward of one module can be by a method: name the module");
+      fail(place.key("method"), "only a forward of one module can use a method: name the module");
     if (!action.fails_in) return;
     require_module(scenario_.model, *action.fails_in, place.key("fails_in"));
     if (!forward.came_through(*action.fails_in))
-      fail(place.key("fails_in"), fmt::format("module \"{}\" is to fail, but does not run", *action.fails_in));
+      fail(place.key("fails_in"), fmt::format("module \"{}\" must fail, but does not run", *action.fails_in));
   }
 
  private:
@@ -71,11 +71,11 @@ class Forwards {
       fail(place.whole(), fmt::format("\"{}\" is a list, which has no forward", path));
     const Flow output = flow.through(module, path, flow.input());
     if (output.tokens)
-      fail(place.whole(), fmt::format("tokens come out of \"{}\": an embedding makes features of them", path));
+      fail(place.whole(), fmt::format("\"{}\" outputs tokens: add an embedding to make features of them", path));
     // Targets have as many classes as the whole model's output.
     const bool is_classified = scenario_.model.loss.kind == LossKind::cross_entropy;
     if (is_classified && output.features < output_features(scenario_))
-      fail(place.whole(), fmt::format("\"{}\" makes {} classes, but targets are of {}", path, output.features,
+      fail(place.whole(), fmt::format("\"{}\" outputs {} classes, but targets have {}", path, output.features,
                                       output_features(scenario_)));
     return flow;
   }
@@ -135,7 +135,7 @@ class ScriptCheck {
         break;
       case ActionKind::backward:
         if (!std::exchange(forward_done_, false))
-          fail(place.whole(), fmt::format("rank {} has made no forward before it", rank_));
+          fail(place.whole(), fmt::format("rank {} has run no forward before it", rank_));
         is_reducing_ = !is_last_;
         break;
       case ActionKind::step:
@@ -191,7 +191,7 @@ class ScriptCheck {
       fail(place.key("hook"), fmt::format("a {} is for the point reduction only", to_string(hook.kind)));
     if (hook.fails_on.empty()) return;
     require_ascending(hook.fails_on, place.key("fails_on"));
-    if (is_own) fail(place.key("fails_on"), "a hook of the engine's own does not fail as planned");
+    if (is_own) fail(place.key("fails_on"), "the engine's own hooks cannot fail as planned");
     if (hook.refused || hook.kind == HookKind::not_callable)
       fail(place.key("fails_on"), "a hook that engines refuse is never called");
   }
@@ -215,9 +215,8 @@ class ScriptCheck {
         parameters_, [&](const ParameterShape& parameter) { return without_values_.contains(parameter.name); });
     if (first == parameters_.end()) return;
     refuse(place,
-           fmt::format(
-               "parameter \"{}\" has had memory since its last materialize, and no values: an initialize comes between",
-               first->name));
+           fmt::format("parameter \"{}\" has memory but no values since its last materialize: initialize it first",
+                       first->name));
   }
 
   void expect_no_start(const CallPlace& place) const {
@@ -225,7 +224,7 @@ class ScriptCheck {
   }
 
   void expect_gradients(const CallPlace& place) const {
-    if (is_reducing_) refuse(place, "after a backward that is not the last: no wait for its reductions has come yet");
+    if (is_reducing_) refuse(place, "after a backward that is not the last: no call has waited for its reductions yet");
   }
 
   const Scenario& scenario_;

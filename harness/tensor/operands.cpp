@@ -48,7 +48,7 @@ template <class... Tensors> void require_loss(const char* kernel, const Tensor& 
   require(out.defined(), kernel, "operands must be defined", out, first, others...);
   require_floats(kernel, first, others...);
   require(out.dtype() == first.dtype() || (out.dtype() == DType::f32 && is_low(first.dtype())), kernel,
-          "out must be of its operands' dtype, or f32 where that is bf16 or f16", out, first, others...);
+          "out must have its operands' dtype, or f32 if that is bf16 or f16", out, first, others...);
 }
 
 Rows rows_of(const char* kernel, const Tensor& matrix) {
@@ -92,25 +92,25 @@ Sequences sequences_of(const char* kernel, const Kernels::Attention& of) {
 
 void pair(const char* kernel, const Tensor& out, const Tensor& in) {
   require(out.defined() && in.defined(), kernel, "operands must be defined", out, in);
-  require(out.numel() == in.numel(), kernel, "operands must have as many elements", out, in);
+  require(out.numel() == in.numel(), kernel, "operands must have equal numbers of elements", out, in);
 }
 
 void fill(const Tensor& out) { require(out.defined(), "fill", "the operand must be defined", out); }
 
 void relu(const Tensor& out, const Tensor& in) {
-  require(out.numel() == in.numel(), "relu", "operands must have as many elements", out, in);
+  require(out.numel() == in.numel(), "relu", "operands must have equal numbers of elements", out, in);
   require_floats("relu", out, in);
 }
 
 void relu_backward(const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) {
   const bool fit = grad_in.numel() == out.numel() && grad_out.numel() == out.numel();
-  require(fit, "relu_backward", "operands must have as many elements", grad_in, grad_out, out);
+  require(fit, "relu_backward", "operands must have equal numbers of elements", grad_in, grad_out, out);
   require_floats("relu_backward", grad_in, grad_out, out);
 }
 
 void scale_by(const Tensor& out, const Tensor& in, const Tensor& factor) {
   require(out.numel() == in.numel() && factor.numel() == 1, "scale_by",
-          "operands must have as many elements, and the factor one", out, in, factor);
+          "operands must have equal numbers of elements, and the factor one", out, in, factor);
   require_floats("scale_by", out, in, factor);
 }
 
@@ -151,7 +151,7 @@ Rows dot_rows(const Tensor& out, const Tensor& in, const Tensor& row) {
 
 void dot(const Kernels::Gradient& total, const Tensor& a, const Tensor& b) {
   require(total.out.numel() == 1 && a.numel() == b.numel(), "dot",
-          "operands must have as many elements, and the total one", total.out, a, b);
+          "operands must have equal numbers of elements, and the total one", total.out, a, b);
   require_floats("dot", total.out, a, b);
 }
 
@@ -182,8 +182,8 @@ Indexed cross_entropy(const Tensor& out, const Tensor& logits, const Tensor& tar
 
 Indexed cross_entropy_backward(const Tensor& grad_logits, const Tensor& logits, const Tensor& targets) {
   const Rows shape = rows_of("cross_entropy_backward", logits);
-  require(grad_logits.numel() == logits.numel(), "cross_entropy_backward", "operands must have as many elements",
-          grad_logits, logits);
+  require(grad_logits.numel() == logits.numel(), "cross_entropy_backward",
+          "operands must have equal numbers of elements", grad_logits, logits);
   require_indices("cross_entropy_backward", targets, shape.count);
   require_floats("cross_entropy_backward", grad_logits, logits);
   return {shape, shape.length};
@@ -212,7 +212,8 @@ void add_positions_backward(const Kernels::Gradient& positions, const Tensor& gr
 Rows layer_norm(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias) {
   const Rows shape = rows_of("layer_norm", in, weight);
   const bool fit = out.numel() == in.numel() && bias.numel() == weight.numel();
-  require(fit, "layer_norm", "out and in must have as many elements, weight and bias too", out, in, weight, bias);
+  require(fit, "layer_norm", "out and in must have equal numbers of elements, weight and bias too", out, in, weight,
+          bias);
   require_floats("layer_norm", out, in, weight, bias);
   return shape;
 }
@@ -222,7 +223,7 @@ Rows layer_norm_backward(const Kernels::LayerNormGradients& gradients, const Ten
   const Rows shape = rows_of("layer_norm_backward", in);
   const bool by_in = gradients.in.out.defined();
   require(grad_out.numel() == in.numel() && fits(gradients.in, in), "layer_norm_backward",
-          "operands must have as many elements and one dtype", gradients.in.out, grad_out, in);
+          "operands must have equal numbers of elements and one dtype", gradients.in.out, grad_out, in);
   for (const Tensor& row : {gradients.weight.out, gradients.bias.out, by_in ? weight : Tensor{}}) {
     require(!row.defined() || (row.dtype() == in.dtype() && static_cast<std::size_t>(row.numel()) == shape.length),
             "layer_norm_backward", "needs a matrix [m, n] and rows [n] of its dtype", in, row);
@@ -245,7 +246,7 @@ Sequences attention_backward(const Kernels::AttentionGradients& gradients, const
   require(grad_out.shape() == of.value.shape(), "attention_backward", "grad_out must have the shape of the values",
           grad_out, of.value);
   for (const Kernels::Gradient& gradient : {gradients.query, gradients.key, gradients.value}) {
-    require(fits(gradient, of.query), "attention_backward", "gradients must be like what they are by", gradient.out,
+    require(fits(gradient, of.query), "attention_backward", "each gradient must match its input", gradient.out,
             of.query);
   }
   require_floats("attention_backward", grad_out, of.query, of.key, of.value);
@@ -259,7 +260,7 @@ void power_sum(const Tensor& out, const Tensor& in, double power) {
 }
 
 void power_root(const Tensor& out, const Tensor& in, double power) {
-  require(out.numel() == in.numel(), "power_root", "operands must have as many elements", out, in);
+  require(out.numel() == in.numel(), "power_root", "operands must have equal numbers of elements", out, in);
   require_power("power_root", power);
   require_real("power_root", out, in);
 }
@@ -270,7 +271,8 @@ void clip(const Tensor& gradient, const Tensor& total_norm) {
 }
 
 void sgd(const Tensor& parameter, const Tensor& gradient) {
-  require(parameter.numel() == gradient.numel(), "sgd", "operands must have as many elements", parameter, gradient);
+  require(parameter.numel() == gradient.numel(), "sgd", "operands must have equal numbers of elements", parameter,
+          gradient);
   require_real("sgd", parameter, gradient);
 }
 
@@ -278,7 +280,7 @@ void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, c
           const Tensor& moment2, const Kernels::Adam& how) {
   const bool fit = gradient.numel() == parameter.numel() && moment1.numel() == parameter.numel() &&
                    moment2.numel() == parameter.numel();
-  require(fit, kernel, "operands must have as many elements", parameter, gradient, moment1, moment2);
+  require(fit, kernel, "operands must have equal numbers of elements", parameter, gradient, moment1, moment2);
   if (how.step < 1)
     throw std::invalid_argument(fmt::format("{}: step {} given; the first step is 1", kernel, how.step));
   require_real(kernel, parameter, gradient, moment1, moment2);

@@ -117,7 +117,7 @@ template <class T> std::span<T> Tensor::values() const {
     return {data(), bytes()};
   } else {
     if (dtype_ != elements::dtype_of<T>()) {
-      throw std::invalid_argument(fmt::format("elements of a tensor {} asked for as {}", describe(dtype_, shape_),
+      throw std::invalid_argument(fmt::format("elements of a tensor {} cannot be read as {}", describe(dtype_, shape_),
                                               to_string(elements::dtype_of<T>())));
     }
     return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(numel())};
@@ -137,7 +137,7 @@ std::vector<double> Tensor::to_doubles() const {
 Tensor Tensor::reshape(Shape shape) const {
   if (!defined() || shardproof::numel(shape) != numel()) {
     throw std::invalid_argument(
-        fmt::format("tensor {} cannot be seen as {}", describe(dtype_, shape_), to_string(shape)));
+        fmt::format("tensor {} cannot be reshaped to {}", describe(dtype_, shape_), to_string(shape)));
   }
   return Tensor(storage_, dtype_, std::move(shape), offset_);
 }

@@ -47,7 +47,7 @@ std::string list(const TapRecord& record) {
     fmt::format_to(out, "  {}{}{}\n", std::string(2UL * std::min(call.group_depth, 8U), ' '), describe(call),
                    describe_outcome(call));
   }
-  if (record.missing > 0) fmt::format_to(out, "  and {} that the process was about to write down\n", record.missing);
+  if (record.missing > 0) fmt::format_to(out, "  and {} that the process was still writing\n", record.missing);
   return text;
 }
 

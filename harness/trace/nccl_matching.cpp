@@ -158,7 +158,7 @@ class Search {
                                    ? fmt::format("it made {} there", of_absent.end)
                                    : fmt::format("its last one there is {}", describe(*last->second));
     found(OrderDifference::What::absent, present, absent, *call->second,
-          fmt::format("{} has not come to {} {} on {}: {} made {}, and of {} {}{}", absent.name(), what, of_absent.end,
+          fmt::format("{} has not reached {} {} on {}: {} made {}, and of {} {}{}", absent.name(), what, of_absent.end,
                       name_of(*present.communicator), present.name(), describe(*call->second), absent.name(), before,
                       kept_from_nccl(absent)));
   }

@@ -142,7 +142,7 @@ std::string difference(const Structure& expected, const Structure& actual) {
                        expected.steps.size(), to_string(expected.steps[common]));
   }
   if (actual.steps.size() > common) {
-    return fmt::format("step {} is too much, the first of {}: {}", common, actual.steps.size() - common,
+    return fmt::format("step {} is unexpected, the first of {}: {}", common, actual.steps.size() - common,
                        to_string(actual.steps[common]));
   }
   if (const auto edge = different_edge(expected, actual)) {

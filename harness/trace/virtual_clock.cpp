@@ -10,7 +10,7 @@ namespace shardproof::trace {
 namespace {
 
 [[noreturn]] void overflow() {
-  throw std::overflow_error("the costs add up to more than the 292 years of virtual time that there are");
+  throw std::overflow_error("the costs add up to more than 292 years, the limit of virtual time");
 }
 
 }  // namespace

@@ -18,10 +18,8 @@ namespace shardproof {
 namespace {
 
 [[noreturn]] void refuse(std::int64_t launcher) {
-  throw std::runtime_error(
-      fmt::format("the launcher, process {}, is not to be found: it has ended, or this rank was started where process "
-                  "ids mean something else",
-                  launcher));
+  throw std::runtime_error(fmt::format(
+      "cannot find the launcher, process {}: it has ended, or this rank runs in another PID namespace", launcher));
 }
 
 void watch(FileDescriptor launcher) {

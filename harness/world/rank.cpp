@@ -19,7 +19,7 @@ T number(std::string_view name, const std::string& text, std::string_view kind) 
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw std::invalid_argument(fmt::format("parameter '{}' is '{}': that is no {}", name, text, kind));
+    throw std::invalid_argument(fmt::format("parameter '{}' is '{}': that is not a valid {}", name, text, kind));
   }
   return value;
 }

@@ -64,7 +64,7 @@ void check_kind(const WorldPlan& plan, int rank, bool are_threads) {
   }
   const std::string_view fabric = are_threads ? thread_fabric : is_on_gpus ? nccl_fabric : shm_fabric;
   if (plan.fabric != fabric) {
-    refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; there is: {}", plan.fabric,
+    refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; use {}", plan.fabric,
                        are_threads ? "threads" : "processes", plan.device, fabric));
   }
 }
@@ -126,7 +126,7 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
   const auto other = static_cast<int>(differs - ballots.begin());
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);
-  throw WorldMismatch(fmt::format("the ranks of this world do not belong together: {}",
+  throw WorldMismatch(fmt::format("the ranks of this world disagree: {}",
                                   differences(parse_json(values[0]), parse_json(values[1]), other)));
 }
 

@@ -22,7 +22,7 @@ namespace shardproof::reports {
 ///
 ///   rank 2 has no record of a call of NCCL
 ///
-///   rank 1 has not come to collective 20 on comm 0 of 2 ranks: rank 0 made all_gather #17 …, and of rank 1 its last
+///   rank 1 has not reached collective 20 on comm 0 of 2 ranks: rank 0 made all_gather #17 …, and of rank 1 its last
 ///   one there is …
 ///
 /// A sentence shows the last three calls, and earlier calls that had not returned. `world_size`: the number of ranks

@@ -161,7 +161,7 @@ TEST_CASE("A wrong declaration of engine kinds is reported with its file and lin
   CHECK(problems(declaration, {{"s", "", "e.cpp", 3}}) ==
         Problems{"e.cpp:3: SUITE_ENGINE(\"s\", \"\") needs the names of a suite and of an engine kind"});
   CHECK(problems(declaration, {{"z", "first", "e.cpp", 3}}) ==
-        Problems{"e.cpp:3: SUITE_ENGINE is for suite \"z\", of which there is no case"});
+        Problems{"e.cpp:3: SUITE_ENGINE names suite \"z\", which has no cases"});
   declaration.params = {{"engine", {"x"}}};
   CHECK(problems(declaration, {}).empty());
   const Problems by_hand{
@@ -205,10 +205,10 @@ TEST_CASE("A kind that does not exist, and a feature that a kind cannot have, ar
   declaration.ranks = {1, 2};
   CHECK(problems(declaration, {{"s", "fist", "e.cpp", 3}}) ==
         Problems{"e.cpp:3: SUITE_ENGINE gives suite \"s\" the engine kind \"fist\", which this program does not know; "
-                 "there is: first, second"});
+                 "it knows: first, second"});
   declaration.engines = {"first", "sekond"};
   CHECK(problems(declaration, on_first) == Problems{"f.cpp:7: case \"s/c\" names the engine kind \"sekond\", which "
-                                                    "this program does not know; there is: first, second"});
+                                                    "this program does not know; it knows: first, second"});
   declaration.engines.reset();
   declaration.needs = {Feature("mine"), Feature::timeline};
   CHECK(problems(declaration, on_first).empty());
@@ -252,7 +252,7 @@ TEST_CASE("A wrong declaration of a case is reported with its file and line") {
   auto again = declared("s/c");
   again.more_ranks = {8, 2};
   again.ranks = {1, 2};
-  CHECK_THAT(problem(again), ContainsSubstring("has 2 in more_ranks() that is in ranks() already"));
+  CHECK_THAT(problem(again), ContainsSubstring("has 2 in both ranks() and more_ranks()"));
   auto twice = declared("s/c");
   twice.params = {{"a", {"1"}}, {"a", {"2"}}};
   CHECK_THAT(problem(twice), ContainsSubstring("two parameters \"a\""));
@@ -331,6 +331,6 @@ TEST_CASE("Profiles are an array whose elements have unique names and only known
   CHECK(listed(array(std::string(core)))[0].without_tags == std::vector<std::string>{"x"});
   CHECK_THROWS_WITH(listed(array(fmt::format("{0}, {0}", core))), ContainsSubstring("profile core is defined twice"));
   CHECK_THROWS_WITH(listed(core), ContainsSubstring("profiles: expected an array of profiles"));
-  CHECK_THROWS_WITH(listed("[{\"nam\": 1}]"), ContainsSubstring("profile: \"nam\" is not among its fields"));
+  CHECK_THROWS_WITH(listed("[{\"nam\": 1}]"), ContainsSubstring("profile: unknown field \"nam\""));
   CHECK_THROWS_AS(listed("[{]"), std::invalid_argument);
 }

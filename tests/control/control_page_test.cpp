@@ -102,10 +102,10 @@ TEST_CASE("a control page refuses a file of another kind or another build") {
   CHECK_THROWS_AS(ControlPage::open(scratch.file(), "mine"), std::system_error);
   std::ofstream(scratch.file()) << "short";
   CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
-                       MessageMatches(ContainsSubstring("no control page")));
+                       MessageMatches(ContainsSubstring("are too few for a control page")));
   std::ofstream(scratch.file()) << std::string(4096, 'x');
   CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
-                       MessageMatches(ContainsSubstring("no control page")));
+                       MessageMatches(ContainsSubstring("not a control page")));
   std::filesystem::remove(scratch.file());
 
   {
@@ -401,10 +401,10 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
   enter(1);
   REQUIRE(page.aborted(1));
   CHECK(page.aborted(1)->reason == AbortReason::deadlock);
-  CHECK(
-      page.aborted(1)->text ==
-      "every rank waits and none can go on: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group world, "
-      "rank 2 in barrier #0 in group world");
+  CHECK(page.aborted(1)->text ==
+        "every rank waits and no rank can continue: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group "
+        "world, "
+        "rank 2 in barrier #0 in group world");
 
   ControlPage other = ControlPage::anonymous(2);
   other.flight(0).join_group(1, "world", std::array{0, 1});
@@ -417,8 +417,9 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
           other.await(0, [] { return false; }, epoch, far, no_words);
         } catch (const Deadlock& deadlock) {
           expect(deadlock.what() ==
-                     std::string("every rank waits and none can go on: rank 0 in barrier #0 in group world for rank 1, "
-                                 "rank 1 in the agreement between cases"),
+                     std::string(
+                         "every rank waits and no rank can continue: rank 0 in barrier #0 in group world for rank 1, "
+                         "rank 1 in the agreement between cases"),
                  deadlock.what());
         }
       }

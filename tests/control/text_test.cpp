@@ -71,13 +71,13 @@ TEST_CASE("a subject's texts print safely, and its name can be given on the comm
   CHECK(objection_to_subject_text(std::string(64, 'x')).empty());
   CHECK(objection_to_subject_text(std::string(65, 'x')) == "it has 65 bytes, and may have 64");
   CHECK(objection_to_subject_text("") == "it is empty");
-  CHECK(objection_to_subject_text(" x") == "it has a blank at an end");
-  CHECK(objection_to_subject_text("x ") == "it has a blank at an end");
-  CHECK(objection_to_subject_text("x\xff") == "it is no UTF-8");
-  CHECK(objection_to_subject_text("my\nengine") == "it has a character that does not show, U+000A");
-  CHECK(objection_to_subject_text("x\x7f") == "it has a character that does not show, U+007F");
-  CHECK(objection_to_subject_text("x\u009b") == "it has a character that does not show, U+009B");
-  CHECK(objection_to_subject_text("x\u202ey") == "it has a character that does not show, U+202E");
+  CHECK(objection_to_subject_text(" x") == "it begins or ends with a blank");
+  CHECK(objection_to_subject_text("x ") == "it begins or ends with a blank");
+  CHECK(objection_to_subject_text("x\xff") == "it is not UTF-8");
+  CHECK(objection_to_subject_text("my\nengine") == "it has an invisible character, U+000A");
+  CHECK(objection_to_subject_text("x\x7f") == "it has an invisible character, U+007F");
+  CHECK(objection_to_subject_text("x\u009b") == "it has an invisible character, U+009B");
+  CHECK(objection_to_subject_text("x\u202ey") == "it has an invisible character, U+202E");
   CHECK(objection_to_subject_text("2+cpu,x/y.so").empty());
   for (const std::string name : {"mine,yours", "mine+fast", "my/engine", "engine.so"}) {
     CAPTURE(name);

@@ -159,10 +159,10 @@ TEST_CASE("only adopted memory goes to a cache") {
 TEST_CASE("memory that is part of a buffer is not adopted") {
   SimDevice device({}, 1);
   const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
-  CHECK_THROWS_MATCHES(device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"),
-                       std::invalid_argument,
-                       Catch::Matchers::Message("adopt on rank 1: 16 bytes \"part\" are in part those of buffer 1 "
-                                                "\"layers.1\", which has not been released"));
+  CHECK_THROWS_MATCHES(
+      device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"), std::invalid_argument,
+      Catch::Matchers::Message(
+          "adopt on rank 1: 16 bytes \"part\" overlap buffer 1 \"layers.1\", which has not been released"));
   CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"),
                   std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
@@ -185,9 +185,9 @@ TEST_CASE("memory that some dtype could not lie in, or that has no end, is not a
   };
   CHECK_THROWS_WITH(adopt(mine.data() + 4, 4),
                     Catch::Matchers::StartsWith("adopt on rank 1: 4 bytes \"mine\" begin at 0x") &&
-                        Catch::Matchers::EndsWith(", which is no multiple of 8"));
+                        Catch::Matchers::EndsWith(", which is not a multiple of 8"));
   CHECK_THROWS_WITH(adopt(mine.data(), ~std::size_t{0}),
-                    Catch::Matchers::EndsWith("\"mine\" end behind the last address"));
+                    Catch::Matchers::EndsWith("\"mine\" end after the last address"));
   CHECK_NOTHROW(adopt(mine.data() + 1, 0));
 }
 

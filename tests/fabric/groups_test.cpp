@@ -167,7 +167,7 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
     contains(text_of(CollectiveKind::reduce_scatter, 3, 12, 4, nothing),
              "the count, 3, does not divide by the 2 ranks");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8, nothing), "needs an operation");
-    contains(text_of(CollectiveKind::broadcast, 2, 8, 8, nothing), "root -1 is no rank of a group of 2");
+    contains(text_of(CollectiveKind::broadcast, 2, 8, 8, nothing), "root -1 is not a rank of a group of 2");
     contains(text_of(CollectiveKind::send_recv, 2, 8, 8, [](Call& call) { call.to = 2; }), "`to` is 2");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8,
                      [&](Call& call) {
@@ -175,15 +175,15 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
                        call.descriptor.dtype = DType::i32;
                        call.descriptor.factor = 0.5;
                      }),
-             "factor 0.5 is no value of i32");
+             "factor 0.5 is not a value of i32");
     contains(text_of(CollectiveKind::all_reduce, 2, 8, 8,
                      [&](Call& call) {
                        call.descriptor.op = ReduceOp::sum;
                        call.out = std::span(bytes).subspan(4).first(8);
                      }),
-             "share memory");
-    contains(text_of(CollectiveKind::barrier, 2, 0, 0, nothing), "a barrier moves nothing");
-    contains(text_of(CollectiveKind::all_gather, ~std::uint64_t{0}, 8, 8, nothing), "more bytes than there are");
+             "overlap");
+    contains(text_of(CollectiveKind::barrier, 2, 0, 0, nothing), "a barrier moves no data");
+    contains(text_of(CollectiveKind::all_gather, ~std::uint64_t{0}, 8, 8, nothing), "more bytes than memory can hold");
     expect(side.world->run({}).sequence == 0, "a refused call took a number");
   };
   CHECK(run_threads(2, refused) == all_well(2));

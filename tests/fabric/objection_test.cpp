@@ -32,7 +32,7 @@ struct Asked {
 };
 
 constexpr const char* shared =
-    "`in` and `out` share memory, but not as this kind allows: a part at its own rank's place, or one and the same";
+    "`in` and `out` overlap, but this kind allows only identical memory, or a part at the rank's own place";
 constexpr auto sum = ReduceOp::sum, premul = ReduceOp::premul_sum;
 
 const std::vector<Asked> all{
@@ -42,10 +42,14 @@ const std::vector<Asked> all{
     {shared, Kind::all_gather, 2, {8, 8}, {8, 24}},
     {"`in` has 7 bytes, not the 8 of 2 f32", Kind::all_gather, 2, {0, 7}, {8, 24}},
     {"`out` has 16 bytes, not the 24 of 6 f32", Kind::all_gather, 2, {0, 8}, {8, 16}},
-    {"nothing is reduced here, yet the operation is sum", Kind::all_gather, 2, {0, 8}, {8, 24}, sum},
-    {"it has no root, yet 0 is given", Kind::all_gather, 2, {0, 8}, {8, 24}, ReduceOp::none, 0},
+    {"this kind reduces nothing, but the operation is sum", Kind::all_gather, 2, {0, 8}, {8, 24}, sum},
+    {"this kind has no root, but root 0 is given", Kind::all_gather, 2, {0, 8}, {8, 24}, ReduceOp::none, 0},
     {"`to` is 0, and only a send_recv has one", Kind::all_gather, 2, {0, 8}, {8, 24}, ReduceOp::none, -1, 0},
-    {"more bytes than there are", Kind::all_gather, std::numeric_limits<std::uint64_t>::max() / 8, {0, 8}, {8, 24}},
+    {"more bytes than memory can hold",
+     Kind::all_gather,
+     std::numeric_limits<std::uint64_t>::max() / 8,
+     {0, 8},
+     {8, 24}},
     {"unknown dtype", Kind::all_gather, 2, {0, 8}, {8, 24}, ReduceOp::none, -1, -1, -1, static_cast<DType>(99)},
 
     {"", Kind::reduce_scatter, 6, {0, 24}, {24, 8}, sum},
@@ -62,9 +66,9 @@ const std::vector<Asked> all{
     {"`in` has 0 bytes, not the 8 of 2 f32", Kind::all_reduce, 2, {}, {8, 8}, sum},
     {"", Kind::all_reduce, 2, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::f32, 0.1},
     {"", Kind::all_reduce, 8, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::i8, -128},
-    {"factor 128 is no value of i8", Kind::all_reduce, 8, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::i8, 128},
-    {"factor 0.5 is no value of i32", Kind::all_reduce, 2, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::i32, 0.5},
-    {"factor 9.223372036854776e+18 is no value of i64",
+    {"factor 128 is not a value of i8", Kind::all_reduce, 8, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::i8, 128},
+    {"factor 0.5 is not a value of i32", Kind::all_reduce, 2, {0, 8}, {8, 8}, premul, -1, -1, -1, DType::i32, 0.5},
+    {"factor 9.223372036854776e+18 is not a value of i64",
      Kind::all_reduce,
      1,
      {0, 8},
@@ -75,7 +79,7 @@ const std::vector<Asked> all{
      -1,
      DType::i64,
      0x1p63},
-    {"factor nan is no value of i64",
+    {"factor nan is not a value of i64",
      Kind::all_reduce,
      1,
      {0, 8},
@@ -93,8 +97,8 @@ const std::vector<Asked> all{
     {"`in` has 0 bytes, not the 8 of 2 f32", Kind::broadcast, 2, {}, {8, 8}, ReduceOp::none, 1},
     {"`in` has 4 bytes, not the 8 of 2 f32", Kind::broadcast, 2, {0, 4}, {8, 8}, ReduceOp::none, 2},
     {shared, Kind::broadcast, 2, {4, 8}, {8, 8}, ReduceOp::none, 1},
-    {"root -1 is no rank of a group of 3", Kind::broadcast, 2, {0, 8}, {8, 8}},
-    {"root 3 is no rank of a group of 3", Kind::broadcast, 2, {0, 8}, {8, 8}, ReduceOp::none, 3},
+    {"root -1 is not a rank of a group of 3", Kind::broadcast, 2, {0, 8}, {8, 8}},
+    {"root 3 is not a rank of a group of 3", Kind::broadcast, 2, {0, 8}, {8, 8}, ReduceOp::none, 3},
 
     {"", Kind::all_to_all, 6, {0, 24}, {24, 24}},
     {shared, Kind::all_to_all, 6, {0, 24}, {0, 24}},
@@ -111,9 +115,9 @@ const std::vector<Asked> all{
     {"`from` is -2, and the group has 3 ranks", Kind::send_recv, 2, {0, 8}, {8, 8}, ReduceOp::none, -1, 0, -2},
 
     {"", Kind::barrier, 0, {}, {}},
-    {"a barrier moves nothing, yet there are operands", Kind::barrier, 2, {}, {}},
-    {"a barrier moves nothing, yet there are operands", Kind::barrier, 0, {0, 8}, {}},
-    {"a batch is made with run_coalesced", Kind::coalesced, 2, {}, {}},
+    {"a barrier moves no data, but has operands", Kind::barrier, 2, {}, {}},
+    {"a barrier moves no data, but has operands", Kind::barrier, 0, {0, 8}, {}},
+    {"make a batch with run_coalesced", Kind::coalesced, 2, {}, {}},
 };
 
 }  // namespace

@@ -148,7 +148,7 @@ TEST_CASE("every waiting rank reports a circle of waits at once, in the same wor
       // 0 waits for 1 in left, 1 for 2 in right, 2 for 0 and 1 in world.
       Group& group = side.rank == 0 ? *left : side.rank == 1 ? *right : *side.world;
       const std::string text = thrown_by<Deadlock>([&] { group.barrier("x"); });
-      expect(text == R"(every rank waits and none can go on: rank 0 in barrier #0 "x" in group left for rank 1, )"
+      expect(text == R"(every rank waits and no rank can continue: rank 0 in barrier #0 "x" in group left for rank 1, )"
                      R"(rank 1 in barrier #0 "x" in group right for rank 2, )"
                      R"(rank 2 in barrier #1 "x" in group world for ranks 0, 1)" ||
                  round == 0,

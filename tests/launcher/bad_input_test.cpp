@@ -236,7 +236,7 @@ TEST_CASE("a pipe without a writer blocks no command") {
   TemporaryDirectory directory;
   const std::string pipe = directory / "pipe", out = directory / "run";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  const std::string why = "cannot read " + pipe + ": it is a pipe that nobody writes to, and that holds nothing\n";
+  const std::string why = "cannot read " + pipe + ": the pipe is empty and has no writer\n";
   CHECK(refused({"--waivers", pipe}) == "shardproof: --waivers: " + why);
   CHECK(refused({"--rerun-failed", pipe}) == "shardproof: " + why);
   for (const std::vector<std::string>& arguments :

@@ -130,14 +130,14 @@ WAYS = [
         "ranks that wait for each other",
         "fails/waits_in_a_circle[W=2]",
         "error",
-        r"every rank waits and none can go on: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier "
+        r"every rank waits and no rank can continue: rank 0 in barrier #0 in group left for rank 1, rank 1 in barrier "
         r"#0 in group right for rank 0$",
     ),
     fails(
         "a rank that ends the case while others wait for it",
         "fails/leaves_the_others_waiting[W=3]",
         "error",
-        r"^the ranks made different numbers of calls .*every rank waits and none can go on: rank 0 in barrier #0 "
+        r"^the ranks made different numbers of calls .*every rank waits and no rank can continue: rank 0 in barrier #0 "
         r"in group world for rank 2",
     ),
     fails(
@@ -263,7 +263,7 @@ WAYS = [
         "",
         "not_run",
         3,
-        r"the ranks of this world do not belong together: .*cases: rank 0 has",
+        r"the ranks of this world disagree: .*cases: rank 0 has",
         trouble="has another list",
         others="not_run",
     ),

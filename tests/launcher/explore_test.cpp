@@ -94,7 +94,7 @@ TEST_CASE(
   const Said said = call({"list", "--worker", SHARDPROOF_FICKLE_PROGRAM}, {.environment = {"FICKLE_THROWS=1"}});
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("it ended with exit code 3 (standard error: ") &&
-                           ContainsSubstring("an exception that is no std::exception)"));
+                           ContainsSubstring("an exception that is not a std::exception)"));
 }
 
 TEST_CASE("two subjects that refuse everything agree on everything") {

@@ -19,8 +19,8 @@ TEST_CASE("a list of faults that cannot be read is a wrong command line, before 
   const Said said = call({"run", "--worker", "/nowhere", "--nccl-faults", "drop all_reduce#1; drip broadcast"});
   CHECK(said.end == code(2));
   CHECK(said.err ==
-        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is no action; write delay, stall, "
-        "drop, fail or swap\n");
+        "shardproof: --nccl-faults: fault 2 of the list, `drip broadcast`: `drip` is not an action; write delay, "
+        "stall, drop, fail or swap\n");
 }
 
 TEST_CASE("a program that cannot be preloaded is refused with the reason") {
@@ -110,7 +110,7 @@ TEST_CASE("faults reach the calls that they name, and the command that shows it 
   CHECK_THAT(said.out, ContainsSubstring("rank 1") && ContainsSubstring("engine.all_reduce(5) == ncclSuccess") &&
                            ContainsSubstring(", NCCL tapped with faults fail all_reduce#0 ncclSystemError rank 1\n") &&
                            ContainsSubstring(" --nccl-faults 'fail all_reduce#0 ncclSystemError rank 1'\n"));
-  CHECK_THAT(said.out, ContainsSubstring("NCCL world 0: rank 1 has not come to collective 1 on comm 0 of 2 ranks") &&
+  CHECK_THAT(said.out, ContainsSubstring("NCCL world 0: rank 1 has not reached collective 1 on comm 0 of 2 ranks") &&
                            ContainsSubstring(
                                "by a fault its all_reduce #0 of 5 f32 (sum) on comm 0, stream 0 was made to fail\n"));
   CHECK(calls_in(directory / "run/worlds/0/nccl/rank-0.tap").at(2) ==
@@ -158,7 +158,7 @@ TEST_CASE("a world that runs after a rank ended the world before it has its own 
   // NCCL.
   const std::string last = report_of(directory / "run").at("worlds").at(0).at("nccl").back();
   CHECK_THAT(last,
-             StartsWith("rank 0 has not come to collective 1 on comm 1 of 2 ranks: rank 1 made reduce #0 of 8 f32"));
+             StartsWith("rank 0 has not reached collective 1 on comm 1 of 2 ranks: rank 1 made reduce #0 of 8 f32"));
 }
 
 TEST_CASE("explain names the call of NCCL in which a rank died, and what every rank asked last") {
@@ -183,7 +183,7 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
                 "all_gather #0 of 7 f32 on comm 0, stream 0; "
                 "reduce #0 of 8 f32 (sum) to root 0 on comm 0, stream 0, had not returned\n") &&
             ContainsSubstring(
-                "\nworld 0, NCCL: rank 0 has not come to collective 1 on comm 0 of 2 ranks: rank 1 made reduce #0 of 8 "
+                "\nworld 0, NCCL: rank 0 has not reached collective 1 on comm 0 of 2 ranks: rank 1 made reduce #0 of 8 "
                 "f32 (sum) to root 0 on comm 0, stream 0, and of rank 0 its last one there is all_gather #0 of 7 f32"));
   }
 }

@@ -162,7 +162,7 @@ TEST_CASE("a process that cannot be copied ends the run, saying what may help") 
   const TemporaryDirectory directory;
   const Said said = run_on("warm", directory / "run", {"good"}, noting(directory, "copies nothing"));
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err, ContainsSubstring("rank 0 of 1 could not be started: the warm process cannot be copied (there "
+  CHECK_THAT(said.err, ContainsSubstring("rank 0 of 1 could not be started: cannot copy the warm process (there "
                                          "may be no more processes: see `ulimit -u`"));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "not_run");
 }

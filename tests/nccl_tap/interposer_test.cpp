@@ -176,7 +176,8 @@ TEST_CASE("calls of a second copy of NCCL stay with that copy, unrecorded, which
   const std::string output = output_of(place.preloaded() + both);
   INFO(output);
   CHECK_THAT(output, ContainsSubstring("all_reduce 4\n") && ContainsSubstring("all_reduce 0\n"));
-  CHECK_THAT(output, ContainsSubstring("shardproof: a second copy of NCCL, " STAND_IN_NCCL ", is in this process"));
+  CHECK_THAT(output, ContainsSubstring("shardproof: this process has a second copy of NCCL, " STAND_IN_NCCL
+                                       "; the tap does not record calls looked up in it"));
   CHECK(place.only().calls.size() == 3);
 }
 
@@ -207,13 +208,14 @@ TEST_CASE("the tap records nothing without a directory for its records, and pass
     const std::size_t place = output.find("shardproof: ");
     REQUIRE(place != std::string::npos);
     CHECK(output.find("shardproof: ", place + 1) == std::string::npos);
-    CHECK_THAT(output, ContainsSubstring(what) && ContainsSubstring("passed on unrecorded, and no fault is applied"));
+    CHECK_THAT(output,
+               ContainsSubstring(what) && ContainsSubstring("the tap records no NCCL calls and applies no faults"));
     CHECK(answers_in(output) == answers_in(untapped));
   };
   said_once("SHARDPROOF_NCCL_TAP=/proc/none/file ", "creating /proc/none/file: No such file or directory");
   said_once("SHARDPROOF_NCCL_FAULTS='drop all_gather' ", "faults need a record");
   const Place place;
-  said_once(place.records() + "SHARDPROOF_NCCL_FAULTS='drop everything' ", "`everything` is no kind of call");
+  said_once(place.records() + "SHARDPROOF_NCCL_FAULTS='drop everything' ", "`everything` is not a kind of call");
 }
 
 TEST_CASE("the tap exports only dlsym and NCCL's names, and intercepts every call of the installed NCCL") {
@@ -386,8 +388,8 @@ TEST_CASE("a stall is on the stream before its call, and the tap reports once wh
   const Place stalled;
   const std::string preloaded = stalled.records() + "LD_PRELOAD=" TAP_LIBRARY ":" STAND_IN_CUDA " ";
   CHECK(lines_of(output_of(preloaded + faults + SCENARIO_PROGRAM " streams 2>&1")) ==
-        Lines{"shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: cuLaunchHostFunc answered 201; the call is "
-              "passed on as it is",
+        Lines{"shardproof: SHARDPROOF_NCCL_FAULTS: cannot stall a stream: cuLaunchHostFunc answered 201; the tap "
+              "passes the call on unchanged",
               "host function on stream 0, 3 ms at least: yes", "all_gather 1 on 0", "told 0",
               "host function on stream 1000, 3 ms at least: yes", "all_reduce 2 on 0", "told 0", "broadcast 3 on 0",
               "told 0"});
@@ -401,8 +403,8 @@ TEST_CASE("a stall is on the stream before its call, and the tap reports once wh
   const Lines lines = lines_of(output_of(without.preloaded() + faults + SCENARIO_PROGRAM " streams 2>&1"));
   CHECK(std::ranges::count(
             lines,
-            "shardproof: SHARDPROOF_NCCL_FAULTS: a stream is not stalled: this process has loaded no CUDA driver "
-            "(libcuda.so.1) with cuLaunchHostFunc; the call is passed on as it is") == 1);
+            "shardproof: SHARDPROOF_NCCL_FAULTS: cannot stall a stream: this process has loaded no CUDA driver "
+            "(libcuda.so.1) with cuLaunchHostFunc; the tap passes the call on unchanged") == 1);
   CHECK(lines.size() == 7);
   CHECK(described(without.only()).at(1) == "all_gather #0 of 1 f32 on comm 0, stream 0");
 }

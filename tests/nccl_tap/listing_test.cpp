@@ -63,7 +63,7 @@ TEST_CASE("a record is listed with its process, its communicators and its calls"
         "  … 27 earlier calls\n"
         "  all_gather #17 of 276 f32 on comm 0, stream 0\n"
         "    reduce_scatter #0 of 4 f32 on comm 1, stream 0, had not returned\n"
-        "  and 1 that the process was about to write down\n");
+        "  and 1 that the process was still writing\n");
   record = {};
   record.process.pid = 7;
   record.communicators.emplace_back();
@@ -114,7 +114,7 @@ TEST_CASE("the command explains itself, and says what it does not understand") {
   CHECK(read_by_command(directory, "-h") == std::pair(0, help));
   const auto [nothing, which] = read_by_command(directory, "");
   CHECK(nothing == 2);
-  CHECK(which.starts_with("shardproof-nccl-tap: which records?"));
+  CHECK(which.starts_with("shardproof-nccl-tap: no records given"));
   const auto [unknown, option] = read_by_command(directory, "--json a");
   CHECK(unknown == 2);
   CHECK(option.starts_with("shardproof-nccl-tap: unknown option --json"));

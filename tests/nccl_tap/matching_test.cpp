@@ -77,7 +77,7 @@ TEST_CASE("a missing rank is reported with its last call, and with the calls tha
   std::vector<Call> two = three();
   two.pop_back();
   CHECK(sentence({record_of(0, two), record_of(1, three())}) ==
-        "rank 0 has not come to collective 2 on comm 0 of 2 ranks: rank 1 made all_reduce #2 of 4 f32 on comm 0, "
+        "rank 0 has not reached collective 2 on comm 0 of 2 ranks: rank 1 made all_reduce #2 of 4 f32 on comm 0, "
         "stream 0, and of rank 0 "
         "its last "
         "one there is reduce_scatter #1 of 4 f32 on comm 0, stream 0");
@@ -153,9 +153,9 @@ TEST_CASE("sends are compared with the receives that they meet") {
         "from 0 "
         "on comm 0, stream 0");
   CHECK(sentence({sender, record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})})
-            .starts_with("rank 1 has not come to message 1"));
+            .starts_with("rank 1 has not reached message 1"));
   CHECK(sentence({record_of(0, {}), record_of(1, {message(CallKind::recv, 0, 0, 0, 4)})})
-            .starts_with("rank 0 has not come to message 0"));
+            .starts_with("rank 0 has not reached message 0"));
 }
 
 TEST_CASE("places that are far apart are compared as quickly as others") {

@@ -273,7 +273,7 @@ TEST_CASE("a call in a place that so few calls cannot have is damage") {
     call = collective(CallKind::all_gather, 0, place);
     writer.enter(call);
     CHECK_THAT(refusal_of(writer.file()),
-               ContainsSubstring("call 1 stands in place " + std::to_string(place) + ", and 2 calls were begun"));
+               ContainsSubstring("call 1 is in place " + std::to_string(place) + ", but 2 calls were begun"));
   }
 }
 
@@ -282,10 +282,10 @@ TEST_CASE("a file that is not a record is refused with what it is instead") {
   const std::filesystem::path file = directory.path() / "file";
   CHECK_THAT(refusal_of(file),
              ContainsSubstring("opening the record of NCCL calls " + file.string() + ": No such file"));
-  CHECK_THAT(refusal_of(directory.path()), ContainsSubstring("no ordinary file"));
-  CHECK_THAT(refusal_of("/dev/zero"), ContainsSubstring("no ordinary file"));
+  CHECK_THAT(refusal_of(directory.path()), ContainsSubstring("not a regular file"));
+  CHECK_THAT(refusal_of("/dev/zero"), ContainsSubstring("not a regular file"));
   std::ofstream(file) << std::string(5000, 'x');
-  CHECK_THAT(refusal_of(file), ContainsSubstring("its first bytes are of something else"));
+  CHECK_THAT(refusal_of(file), ContainsSubstring("its first bytes differ"));
   std::ofstream(file) << std::string(5000, '\0');
   CHECK_THAT(refusal_of(file), ContainsSubstring("no content yet"));
   std::filesystem::resize_file(file, 10);

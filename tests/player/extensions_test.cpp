@@ -323,7 +323,7 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
                     post = "forward: post hook of \"0.linear.weight\": ";
   const auto host = [](DType dtype, Shape shape) { return Tensor::host(dtype, std::move(shape)); };
 
-  CHECK(complaint(one, {.forgets_context = true}) == pre + "it is of the full form, and was given no context");
+  CHECK(complaint(one, {.forgets_context = true}) == pre + "it has the full form, but received no context");
   CHECK(complaint(two, {.shard = [](ShardView& s) { s.components.pop_back(); }}) ==
         pre + "expected a shard of 2 tensors, found 1");
   CHECK(complaint(one, {.shard = [](ShardView& s) { s.components = {}; }}) ==
@@ -334,7 +334,8 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
         pre + "expected a shard of f32 rows, found bf16 [3, 2]");
   CHECK(complaint(two, {.shard = [](ShardView& s) { s.components[1] = s.components[1].narrow(0, 2); }}) ==
         pre + "the tensors of its shard are f32 [3, 2] and f32 [2, 2]");
-  CHECK(complaint(one, {.shard = [](ShardView& s) { s.rows = 4; }}) == pre + "4 rows of its own in a shard f32 [3, 2]");
+  CHECK(complaint(one, {.shard = [](ShardView& s) { s.rows = 4; }}) ==
+        pre + "it cannot have 4 rows in a shard f32 [3, 2]");
 
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors.push_back(all.tensors[0]); }}) ==
         post + "expected 1 tensor, found 2");
@@ -345,30 +346,30 @@ TEST_CASE("a hook that is given what cannot be says which parameter and what it 
                   }}) == post + "expected tensor 0 in i8, found f32 [2]");
   CHECK(complaint(gathering(of_weight(int8)), {.gathered = [](Contributions& all) {
                     all.tensors[1] = all.tensors[1].narrow(0, 1);
-                  }}) == post + "tensor 1 is f32 [1], which is not what as many ranks have contributed as [1] each");
+                  }}) == post + "tensor 1 is f32 [1], which does not hold one contribution of [1] from each rank");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors[0] = all.tensors[0].narrow(0, 4); }}) ==
-        post + "tensor 0 is f32 [4, 2], which is not what as many ranks have contributed as [3, 2] each");
+        post + "tensor 0 is f32 [4, 2], which does not hold one contribution of [3, 2] from each rank");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors[0] = all.tensors[0].flatten(); }}) ==
-        post + "tensor 0 is f32 [12], which is not what as many ranks have contributed as [3, 2] each");
+        post + "tensor 0 is f32 [12], which does not hold one contribution of [3, 2] from each rank");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.tensors[0] = Tensor(); }}) ==
         post + "expected tensor 0 in f32, found an undefined tensor");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.parameter = "1.bias"; }}) ==
-        "forward: post hook of \"1.bias\": nothing that the pre hook would have contributed");
+        "forward: post hook of \"1.bias\": the pre hook has contributed nothing for it");
   CHECK(complaint(one, {.gathered = [](Contributions& all) { all.param_dtype = DType::i8; }}) ==
-        post + "layers are to compute in i8; expected f32, bf16 or f16");
+        post + "layers cannot compute in i8; expected f32, bf16 or f16");
 
   CHECK(complaint(cast, {.kept = [](Unsharded& out) { out.value = Tensor(); }}) ==
-        post + "it is to write bf16 of f32 [6, 2] to an undefined tensor");
+        post + "it cannot write bf16 of f32 [6, 2] to an undefined tensor");
   CHECK(complaint(one, {.kept = [&](Unsharded& out) { out.value = host(DType::f32, {6, 2}); }}) ==
-        post + "what it is to write is not the view of these contributions that it was of the first ones");
+        post + "its output is not the same view of the contributions as in the first call");
   CHECK(complaint(one, {.kept = [](Unsharded& out) { out.value = out.value.narrow(0, 3); }}) ==
-        post + "it is to write f32 of f32 [6, 2] to f32 [3, 2]");
+        post + "it cannot write f32 of f32 [6, 2] to f32 [3, 2]");
   Tensor gathered;
   CHECK(complaint(
             gathering(of_weight(bf16)),
             {.gathered = [&](Contributions& all) { all.tensors[0] = gathered.defined() ? gathered : all.tensors[0]; },
              .kept = [&](Unsharded& out) { gathered = Tensor(out.value.storage(), DType::bf16, {6, 2}); }}) ==
-        post + "what it is to write to lies in the memory of the contributions");
+        post + "its output lies in the memory of the contributions");
 }
 
 TEST_CASE("an extension that is to lack a hook has none") {
@@ -381,7 +382,7 @@ TEST_CASE("an extension that is to lack a hook has none") {
 }
 
 TEST_CASE("hooks that are called when their play has ended, well or not, say so") {
-  const std::string ended = "pre hook of \"x\": called after the end of the play that it belongs to";
+  const std::string ended = "pre hook of \"x\": called after its play has ended";
   Haul haul;
   Contribution none;
   gather_alone(gathering(of_weight(ExtensionKind::bf16)), haul);

@@ -294,10 +294,9 @@ TEST_CASE("a registration that ends otherwise than the script plans ends the pla
     CHECK_NOTHROW(play_with({.kind = kind}, {}));
     CHECK_THROWS_MATCHES(play_with({.kind = kind}, Reply::failed("no root")), SubjectError,
                          complaint("register_hook failed in iteration 0 on rank 0: no root"));
-    CHECK_THROWS_MATCHES(
-        play_with({.kind = kind, .refused = true}, {}), SubjectError,
-        complaint("register_hook failed in iteration 0 on rank 0: the engine has to refuse the hook \"" +
-                  std::string(to_string(kind)) + "\" at \"0\", but it took it"));
+    CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = true}, {}), SubjectError,
+                         complaint("register_hook failed in iteration 0 on rank 0: the engine must refuse the hook \"" +
+                                   std::string(to_string(kind)) + "\" at \"0\", but it accepted it"));
     for (const bool refused : {false, true})
       CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = refused}, Reply::unsupported("no hooks here")),
                            SubjectError,

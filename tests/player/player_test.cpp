@@ -270,11 +270,11 @@ TEST_CASE("a forward that is to fail in a module fails there and nowhere else") 
   };
   for (const char* module : {"0", ""}) CHECK_NOTHROW(play_failing(module, Reply::planned_failure("as it should")));
   CHECK_THROWS_MATCHES(play_failing("0", Reply()), SubjectError,
-                       message("module \"0\" has to fail in this call, but it succeeded"));
+                       message("module \"0\" must fail in this call, but it succeeded"));
   CHECK_THROWS_MATCHES(play_failing("", Reply()), SubjectError,
-                       message("module \"\" has to fail in this call, but it succeeded"));
+                       message("module \"\" must fail in this call, but it succeeded"));
   const auto otherwise = [&](const std::string& text) {
-    return message("module \"0\" has to fail in this call, but it failed for another reason: " + text);
+    return message("module \"0\" must fail in this call, but it failed for another reason: " + text);
   };
   for (const char* text : {"out of order", "as it should", "planned_failure"})
     CHECK_THROWS_MATCHES(play_failing("0", Reply::failed(text)), SubjectError, otherwise(text));

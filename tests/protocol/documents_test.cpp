@@ -342,7 +342,7 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
   refused([](auto& spoiled) { spoiled["protocol"] = 2; }, "\"protocol\": expected 1, found 2");
   refused([](auto& spoiled) { spoiled["gpus"] = ordered_json::array(); }, "why there are none");
   refused([](auto& spoiled) { spoiled["why_none"] = "both"; }, "why there are none");
-  refused([](auto& spoiled) { spoiled["gpus"][1]["uuid"] = "GPU-1"; }, "two of them are GPU-1");
+  refused([](auto& spoiled) { spoiled["gpus"][1]["uuid"] = "GPU-1"; }, "two GPUs are GPU-1");
   for (const char* uuid : {"", "GPU-1,GPU-2", "GPU 1", "GPU-1\n"})
     refused([&](auto& spoiled) { spoiled["gpus"][1]["uuid"] = uuid; }, "without blanks and commas");
   for (const char* field :
@@ -358,9 +358,9 @@ TEST_CASE("a list of GPUs survives the way through JSON and a spoiled one is ref
   for (const char* field : {"numa_node", "pci_path", "clock_now_khz", "memory_clock_now_khz", "slowed_by", "peers"})
     CHECK_FALSE(json["gpus"][0].contains(field));
   for (const char* peer : {"GPU-2", "GPU-3"})
-    refused([&](auto& spoiled) { spoiled["gpus"][1]["peers"][0]["uuid"] = peer; }, "to be another of them");
+    refused([&](auto& spoiled) { spoiled["gpus"][1]["peers"][0]["uuid"] = peer; }, "to be another GPU of the list");
   refused([](auto& spoiled) { spoiled["gpus"][1]["peers"].push_back(spoiled["gpus"][1]["peers"][0]); },
-          "and once, found GPU-1");
+          "listed once; found GPU-1");
   GpuListing none;
   none.why_none = "no driver";
   CHECK(ordered_json(none).get<GpuListing>() == none);

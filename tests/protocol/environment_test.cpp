@@ -62,7 +62,7 @@ TEST_CASE("a value that is no rank is refused by name") {
                       ContainsSubstring("RANK=\"" + std::string(bad) + "\""));
   }
   CHECK_THROWS_WITH(identity_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
-                    ContainsSubstring("RANK=\"2\" is no integer from 0 to 1"));
+                    ContainsSubstring("RANK=\"2\" is not an integer from 0 to 1"));
   CHECK_THROWS_WITH(identity_in({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), ContainsSubstring("WORLD_SIZE=\"0\""));
 }
 

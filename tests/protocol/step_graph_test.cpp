@@ -36,9 +36,10 @@ TEST_CASE("a compiled pass is well formed, or the objection names the node") {
   CHECK(objection_to(sample_coalesced()).empty());
   CHECK(objection_to({}).empty());
   const Flaw flaw = GENERATE_COPY(
-      Flaw{[](StepGraph& g) { node(g, 1).inputs = {13}; }, "node 1 (compute fc2.weight): it has value 13 of 13 values"},
+      Flaw{[](StepGraph& g) { node(g, 1).inputs = {13}; },
+           "node 1 (compute fc2.weight): it names value 13, but the graph has 13 values"},
       Flaw{[](StepGraph& g) { node(g, 1).outputs = {99}; },
-           "node 1 (compute fc2.weight): it has value 99 of 13 values"},
+           "node 1 (compute fc2.weight): it names value 99, but the graph has 13 values"},
       Flaw{[](StepGraph& g) { g.values[6].shape = {-1, 4}; }, "value 6 (divide): its shape has a negative extent"},
       Flaw{[](StepGraph& g) { node(g, 1).inputs = {8}; },
            "node 1 (compute fc2.weight): it reads value 8, which no earlier node writes"},
@@ -58,9 +59,9 @@ TEST_CASE("a compiled pass is well formed, or the objection names the node") {
       Flaw{[](StepGraph& g) { g.values[7].dtype = DType::bf16; },
            "node 2 (all_reduce bucket 0): value 6 and its result, value 7, differ in dtype"},
       Flaw{[](StepGraph& g) { node(g, 5).inputs = {9, 6}; },
-           "node 5 (all_reduce bucket 1): it has 2 inputs and 1 outputs; there has to be one output for each input"},
+           "node 5 (all_reduce bucket 1): it has 2 inputs and 1 outputs; it needs one output for each input"},
       Flaw{[](StepGraph& g) { node(g, 9).inputs.clear(), node(g, 9).outputs.clear(); },
-           "node 9 (copy fc1.weight): it has 0 inputs and 0 outputs; there has to be one output for each input"},
+           "node 9 (copy fc1.weight): it has 0 inputs and 0 outputs; it needs one output for each input"},
       Flaw{[](StepGraph& g) { node(g, 0).operation.clear(); }, "node 0 (compute fc2): it has no operation"},
       Flaw{[](StepGraph& g) { node(g, 6).operation = "wait"; },
            "node 6 (wait bucket 0): only compute nodes have an operation"},

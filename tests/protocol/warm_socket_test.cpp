@@ -149,7 +149,8 @@ TEST_CASE("a refused request leaves no descriptor open") {
   };
   CHECK(refusal(2) == "a request without its three descriptors");
   CHECK(refusal(4) == "a request without its three descriptors");  // there is room for a fourth: it is aligned
-  CHECK_THAT(refusal(9), ContainsSubstring("not all descriptors have arrived: too many, or too many open files here"));
+  CHECK_THAT(refusal(9),
+             ContainsSubstring("a message lost descriptors: it had too many, or this process has too many open files"));
   CHECK(open_descriptors() == before);
 }
 

@@ -99,13 +99,13 @@ class EngineTest(unittest.TestCase):
             Floats.span = span
             """
         )
-        self.assertIn("it is said to be f32, and buffer ", entry)
-        self.assertIn("was written as bf16: let both say what it holds", entry)
+        self.assertIn("it is declared as f32, but buffer ", entry)
+        self.assertIn("was written as bf16: use one dtype for both", entry)
 
     def test_a_name_that_is_reserved_or_unprintable(self) -> None:
         for name, why in (
             ("pytorch", "so --subject calls PyTorch as shardproof brings it"),
-            ("my\x1b[31mengine", "does not show, U+001B"),
+            ("my\x1b[31mengine", "invisible character, U+001B"),
         ):
             with self.subTest(name):
                 ended = self.run_with(f"MyEngine.name = {name!r}")

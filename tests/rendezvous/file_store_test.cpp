@@ -179,7 +179,7 @@ TEST_CASE("the deadline names the missing keys, and some of them when they are m
   const std::vector<std::string> keys{"0", "1", "2"};
   CHECK_THROWS_MATCHES(store.wait(keys, in(std::chrono::milliseconds(3))), DeadlineExceeded,
                        MessageMatches(ContainsSubstring("rank 4: file store") &&
-                                      ContainsSubstring("nobody wrote \"ranks/0\" \"ranks/2\" before")));
+                                      ContainsSubstring("no rank wrote \"ranks/0\" \"ranks/2\" before")));
   CHECK_THROWS_AS(store.wait("0", Deadline{}), DeadlineExceeded);
   std::vector<std::string> many;
   for (int i = 10; i < 40; ++i) many.push_back(std::to_string(i));

@@ -160,7 +160,7 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
              ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
 #endif
   CHECK(reported([] { throw std::runtime_error("in the copy"); }) ==
-        "a copy of the warm process ended before it was a rank");
+        "a copy of the warm process ended before it became a rank");
 }
 
 TEST_CASE("a rank begins only after its launcher has been answered, and else ends as one that cannot join") {
@@ -187,7 +187,7 @@ TEST_CASE("a rank begins only after its launcher has been answered, and else end
   in = FileDescriptor();
   std::string said;
   for (char letter = 0; ::read(out.get(), &letter, 1) == 1;) said += letter;
-  CHECK(said == "the process that this rank is a copy of ended before the rank began\n");
+  CHECK(said == "the warm process of this rank ended before the rank began\n");
   CHECK_FALSE(receive_answer(warm.socket()));
   std::multiset<int> codes;
   for (int status = 0; ::waitpid(-1, &status, 0) > 0;)
@@ -222,14 +222,13 @@ TEST_CASE("the warm process names a thread that prepare left running, and ignore
   CHECK(prepared([] {
           for (int i = 0; i < 100; ++i) std::thread([] {}).join();
         }).empty());
-  CHECK_THAT(
-      prepared(waits_for_ever),
-      StartsWith("it has left a thread running beside its own, which no copy of the process has: \"test_runner\""));
+  CHECK_THAT(prepared(waits_for_ever),
+             StartsWith("it left a thread running, which a copy of the process does not have: \"test_runner\""));
   CHECK_THAT(prepared([&] {
                waits_for_ever();
                waits_for_ever();
              }),
-             StartsWith("it has left 2 threads running beside its own, which no copy of the process has: "
+             StartsWith("it left 2 threads running, which a copy of the process does not have: "
                         "\"test_runner\", \"test_runner\""));
 }
 
@@ -244,26 +243,25 @@ TEST_CASE("a process that cannot be copied says why in the subject's own words")
     return answer->error.value();
   };
   CHECK(reported([]() -> pid_t { throw std::runtime_error("no second runtime"); }) ==
-        "the warm process cannot be copied: no second runtime");
+        "cannot copy the warm process: no second runtime");
   CHECK(reported([]() -> pid_t { throw 5; }) ==
-        "the warm process cannot be copied: fork has thrown, and no std::exception");
+        "cannot copy the warm process: fork threw something that is not a std::exception");
   CHECK(reported([]() -> pid_t { return 0; }) ==
-        "the warm process cannot be copied: fork has returned 0, as in a copy, and has made none");
+        "cannot copy the warm process: fork returned 0, as in a copy, but made no copy");
   CHECK(reported([]() -> pid_t {
           errno = EPERM;
           return -1;
-        }) == "the warm process cannot be copied: Operation not permitted");
+        }) == "cannot copy the warm process: Operation not permitted");
   // The copy between, which is copied once more.
-  CHECK_THAT(
-      reported([]() -> pid_t {
-        const pid_t process = ::fork();
-        if (process == 0)
-          std::thread([] {
-            for (;;) ::pause();
-          }).detach();
-        return process;
-      }),
-      StartsWith("the warm process cannot be copied: prepare or fork: it has left a thread running beside its own"));
+  CHECK_THAT(reported([]() -> pid_t {
+               const pid_t process = ::fork();
+               if (process == 0)
+                 std::thread([] {
+                   for (;;) ::pause();
+                 }).detach();
+               return process;
+             }),
+             StartsWith("cannot copy the warm process: prepare or fork: it left a thread running"));
 }
 
 }  // namespace

@@ -368,7 +368,7 @@ TEST_CASE("a document that mixes versions is answered with what to change") {
         "scenario: plan.fully_shard: is a section of version 2: write \"version\": 2 into the document");
   forgotten["plan"].erase("fully_shard");
   CHECK(refusal(forgotten) ==
-        "scenario: plan: it has no \"engine\", which version 1 asks for: for version 2, write \"version\": 2 into the "
+        "scenario: plan: it has no \"engine\", which version 1 requires: for version 2, write \"version\": 2 into the "
         "document");
   Json late = of_version_1(document());
   late["version"] = 2;
@@ -743,7 +743,7 @@ TEST_CASE("a document says which hooks there are, and where") {
   CHECK(refused(registration({{"hook", "sum"}, {"point", "after_reduction"}})) ==
         place + ".hook: a sum is for the point reduction only");
   CHECK(refused(registration({{"hook", "bf16_compress"}, {"fails_on", {0}}})) ==
-        place + ".fails_on: a hook of the engine's own does not fail as planned");
+        place + ".fails_on: the engine's own hooks cannot fail as planned");
   for (const Json& never : {Json{{"hook", "plain"}, {"refused", true}}, Json{{"hook", "not_callable"}}}) {
     Json call = registration(never);
     call["fails_on"] = {0};
@@ -894,7 +894,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].paths.layer: expected a text that is not empty, found 1"},
       {"/script/segments/0/body/1",
        {{"call", "evaluate"}, {"method", true}},
-       "scenario: script.segments[0].body[1].method: only a forward of one module can be by a method: name the module"},
+       "scenario: script.segments[0].body[1].method: only a forward of one module can use a method: name the module"},
       {"/plan/fully_shard/live_reduce_inputs", 0,
        "scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0"},
       {"/script/segments/0/body/1", 7,

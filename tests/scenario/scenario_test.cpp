@@ -64,9 +64,9 @@ TEST_CASE("each rank's calls are checked by themselves") {
   CHECK_THROWS_MATCHES(
       validate_script_in_world(scenario, 2), std::invalid_argument,
       Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2"));
-  CHECK_THROWS_MATCHES(validate_script_in_world(scenario, 4), std::invalid_argument,
-                       Catch::Matchers::Message(
-                           "scenario: script.segments[0].body[2] (backward): rank 3 has made no forward before it"));
+  CHECK_THROWS_MATCHES(
+      validate_script_in_world(scenario, 4), std::invalid_argument,
+      Catch::Matchers::Message("scenario: script.segments[0].body[2] (backward): rank 3 has run no forward before it"));
   scenario.script.segments.front().body = {
       {.kind = ActionKind::forward}, {.kind = ActionKind::backward, .ranks = {0, 1}}, {.kind = ActionKind::step}};
   CHECK_NOTHROW(validate(scenario));
@@ -122,8 +122,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.input = {2, 5}; }},
       {"scenario: model.root.children[1].children[0] (\"1.linear\"): takes 3 features, but 4 arrive",
        [](Scenario& s) { s.model.root.children[1].children[0].in_features = 3; }},
-      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a linear module has at least one feature on each "
-       "side, not 4 -> 0",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): a linear module needs at least one feature on "
+       "each side, not 4 -> 0",
        [](Scenario& s) { s.model.root.children[0].children[0].out_features = 0; }},
       {"scenario: model.root.children[0].children[0] (\"0.linear\"): a sleep must not be negative",
        [](Scenario& s) { s.model.root.children[0].children[0].forward_sleep = -1; }},
@@ -199,10 +199,10 @@ TEST_CASE("an error names the place in the document and what was expected there"
              s.model.root.children.begin(),
              {.name = "first", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2, .positions = 3});
        }},
-      {"scenario: model.root.children[0].children[0] (\"0.linear\"): \"1.relu\" is no linear module or embedding with "
-       "a weight of its own",
+      {"scenario: model.root.children[0].children[0] (\"0.linear\"): \"1.relu\" is not a linear module or embedding "
+       "with its own weight",
        [](Scenario& s) { s.model.root.children[0].children[0].tied_to = "1.relu"; }},
-      {"scenario: model.root.children[2] (\"2\"): its weight would be [3, 4], that of \"0.linear\" is [4, 4]",
+      {"scenario: model.root.children[2] (\"2\"): its weight would be [3, 4], but the weight of \"0.linear\" is [4, 4]",
        [](Scenario& s) {
          s.model.root.children.push_back(
              {.name = "2", .kind = ModuleKind::linear, .in_features = 4, .out_features = 3, .tied_to = "0.linear"});
@@ -213,7 +213,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        "\"0.linear\", \"0.relu\", "
        "\"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
-      {"scenario: script.segments[0].body[0].fails_in: module \"1\" is to fail, but does not run",
+      {"scenario: script.segments[0].body[0].fails_in: module \"1\" must fail, but does not run",
        [](Scenario& s) {
          s.script.segments.front().body = {{.kind = ActionKind::forward, .module = "0", .fails_in = "1"}};
        }},
@@ -236,8 +236,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) {
          s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}, {ActionKind::backward}};
        }},
-      {"scenario: script.segments[0].body[3] (step): after a backward that is not the last: no wait for its reductions "
-       "has come yet",
+      {"scenario: script.segments[0].body[3] (step): after a backward that is not the last: no call has waited for its "
+       "reductions yet",
        [](Scenario& s) {
          s.script.segments.front().body = {{.kind = ActionKind::set_is_last_backward, .value = false},
                                            {ActionKind::forward},
@@ -252,7 +252,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children.front().children = {s.model.root.children.back()};
          s.model.root.children.back() = {.name = "wide", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 2};
        }},
-      {"scenario: script.segments[0].body[0] (evaluate): \"0\" makes 2 classes, but targets are of 4",
+      {"scenario: script.segments[0].body[0] (evaluate): \"0\" outputs 2 classes, but targets have 4",
        [](Scenario& s) {
          const auto layer = [](const char* name, std::int64_t in, std::int64_t out) {
            return Module{.name = name, .kind = ModuleKind::linear, .in_features = in, .out_features = out};
@@ -266,16 +266,16 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::clip_grad_norm}}; }},
       {"scenario: script.segments[0].iterations: expected an integer of at least 1, found 0",
        [](Scenario& s) { s.script.segments.front().iterations = 0; }},
-      {"scenario: script.segments[0].body[0] (backward): rank 0 has made no forward before it",
+      {"scenario: script.segments[0].body[0] (backward): rank 0 has run no forward before it",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::backward}}; }},
-      {"scenario: script.segments[1].body[0] (backward): rank 0 has made no forward before it",
+      {"scenario: script.segments[1].body[0] (backward): rank 0 has run no forward before it",
        [](Scenario& s) {
          s.script.segments = {{.body = {{ActionKind::forward}}}, {.iterations = 2, .body = {{ActionKind::backward}}}};
        }},
       {"scenario: script.segments[0].body[1] (step): a step between a forward and its backward, which needs the "
        "parameters as they were",
        [](Scenario& s) { s.script.segments.front().body = {{ActionKind::forward}, {ActionKind::step}}; }},
-      {"scenario: script.segments[0].body[1] (backward): rank 0 has made no forward before it",
+      {"scenario: script.segments[0].body[1] (backward): rank 0 has run no forward before it",
        [](Scenario& s) {
          s.script.segments.front().body = {{.kind = ActionKind::forward, .ranks = {1}}, {ActionKind::backward}};
        }},
@@ -312,7 +312,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[0] = {.name = "0", .kind = ModuleKind::choice}; }},
       {"scenario: plan.optimizer.momentum: expected a number that is not negative, found -0.5",
        [](Scenario& s) { s.plan.optimizer.momentum = -0.5; }},
-      {"scenario: plan.optimizer.beta2: expected a number from 0 up to 1, without 1, found 5",
+      {"scenario: plan.optimizer.beta2: expected a number of at least 0 and less than 1, found 5",
        [](Scenario& s) { s.plan.optimizer.beta2 = 5; }},
       {"scenario: plan.optimizer.epsilon: expected a number that is not negative, found -1",
        [](Scenario& s) { s.plan.optimizer.epsilon = -1; }},
@@ -326,8 +326,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
        "\"0.relu\", \"1\", "
        "\"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
-      {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which has no such work of its own: label what "
-       "runs in it",
+      {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which does no such work itself: label a module "
+       "in it",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "0"}] = 1; }},
       {"scenario: costs.work.optimizer.labelled.x: the model has no parameter \"x\"; there are \"0.linear.weight\", "
        "\"1.linear.weight\"",
@@ -381,13 +381,11 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.device.imagined_ranks = 4;
          fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
-      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only the weight of a linear module or a convolution "
-       "is "
-       "other than plain",
+      {"scenario: model.root.children[0].children[1] (\"0.relu\"): only a linear module or a convolution can have a "
+       "weight that is not plain",
        [](Scenario& s) { s.model.root.children[0].children[1].tensor = TensorKind::low_precision; }},
-      {"scenario: model.root.children[1].children[0] (\"1.linear\"): its weight is that of \"0.linear\", where it is "
-       "said what it is made "
-       "of",
+      {"scenario: model.root.children[1].children[0] (\"1.linear\"): it shares the weight of \"0.linear\": set the "
+       "kind of tensor there",
        [](Scenario& s) {
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[1].children[0].tensor = TensorKind::low_precision;
@@ -397,8 +395,8 @@ TEST_CASE("an error names the place in the document and what was expected there"
          s.model.root.children[1].children[0].tied_to = "0.linear";
          s.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
        }},
-      {"scenario: model.root.children[2] (\"2\"): a convolution module has at least one feature on each side, not 4 -> "
-       "0",
+      {"scenario: model.root.children[2] (\"2\"): a convolution module needs at least one feature on each side, not 4 "
+       "-> 0",
        [](Scenario& s) {
          s.model.root.children.push_back(
              {.name = "2", .kind = ModuleKind::convolution, .in_features = 4, .channels = 2});
@@ -462,8 +460,8 @@ TEST_CASE("a scenario error says why a parameter cannot be extended, materialize
   const auto meta = [](Scenario& s) { s.plan.initialisation = Initialisation::meta; };
   const std::vector<Wrong> all{
       {" (extend): says no extension", {.kind = ActionKind::extend}},
-      {" (extend): names neither a parameter nor a kind that is not plain", extend({})},
-      {" (extend): is for \"0.linear.weight\", and for all that are two_tensor: one of the two",
+      {" (extend): names no parameter and no kind other than plain", extend({})},
+      {" (extend): is for \"0.linear.weight\" and also for all that are two_tensor: keep one of the two",
        extend({.parameter = "0.linear.weight", .tensor = TensorKind::two_tensor})},
       {" (extend): the model has no parameter \"0.weight\"; there are \"0.linear.weight\", \"1.linear.weight\"",
        extend({.parameter = "0.weight"})},
@@ -527,9 +525,8 @@ TEST_CASE("parameters that have memory have values when training starts") {
   };
   const auto complaint = [&](int call, const std::string& start, const std::string& parameter) {
     const std::string place = "scenario: script.segments[0].body[" + std::to_string(call) + "] (" + start;
-    return Catch::Matchers::Message(
-        place + "): parameter \"" + parameter +
-        "\" has had memory since its last materialize, and no values: an initialize comes between");
+    return Catch::Matchers::Message(place + "): parameter \"" + parameter +
+                                    "\" has memory but no values since its last materialize: initialize it first");
   };
   const std::vector<std::pair<std::string, Action>> starts{{"forward", {ActionKind::forward}},
                                                            {"forward", {.kind = ActionKind::forward, .fails_in = "0"}},

@@ -95,7 +95,7 @@ TEST_CASE("what is wrong with a buffer is said") {
           return harness.release_to_cache(device, 0, allocated(alone.scripted, 4));
         }) == "release_to_cache on rank 0: buffer 2 \"mine\" was allocated here, not adopted: release it");
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, foreign); }) ==
-        "release: that is no buffer of this device");
+        "release: it is not a buffer of this device");
   CHECK(objection([&](auto& harness, auto* device) { return harness.release(device, 0, nullptr); }) ==
         "release: it is NULL");
   CHECK(objection([&](auto& harness, auto* device) {
@@ -111,7 +111,7 @@ TEST_CASE("what is wrong with a buffer is said") {
         }) == "allocate: the label: it is NULL");
   CHECK(objection([&](auto& harness, auto* device) {
           return harness.allocate(device, 0, 4, SHARDPROOF_MEMORY_OTHER, "x", nullptr);
-        }) == "allocate: where to say which buffer: it is NULL");
+        }) == "allocate: the pointer for the buffer: it is NULL");
   CHECK(objection([&](auto& harness, auto* device) {
           std::uint32_t stream = 0;
           return harness.create_stream(device, 1000, "x", &stream);
@@ -159,7 +159,7 @@ TEST_CASE("a batch is lent: until a forward after its backward has succeeded, or
   CHECK_FALSE(is_there(5));
   CHECK(is_there(7));
   CHECK(alone.objection([&](auto& harness, auto* device) { return harness.release(device, 0, inputs[7]); }) ==
-        "release: buffer 6 \"input\" is the harness's, which has only lent it");
+        "release: buffer 6 \"input\" belongs to the harness, which only lends it");
   alone.trainer.reset();
   CHECK(alone.device.live_bytes() == 0);
 }

@@ -66,7 +66,7 @@ struct Hooked : Alone {
     });
     // As after any other failure of a function of the harness.
     CHECK((reply.ok() ? "nothing" : reply.error()) ==
-          (text == "nothing" ? text : "it went on after a function of the harness had failed: " + text));
+          (text == "nothing" ? text : "it continued after a harness function had failed: " + text));
     return text;
   }
 
@@ -215,14 +215,13 @@ TEST_CASE("a gradient hook that is called in another thread does nothing but fai
     std::thread([&] {
       CHECK(hooked.call(&undefined, &undefined) == SHARDPROOF_FAILED);
       CHECK_THAT(hooked.given->error(hooked.given->context),
-                 StartsWith("a function of the harness was called in another thread"));
+                 StartsWith("the subject called a harness function in another thread"));
     }).join();
     CHECK(std::string(hooked.given->error(hooked.given->context)).empty());  // the rank has not called it
     return 0;
   });
   CHECK_THAT(
       reply.error(),
-      StartsWith(
-          "it went on after a function of the harness had failed: a function of the harness was called in another"));
+      StartsWith("it continued after a harness function had failed: a function of the harness was called in another"));
   CHECK(hooked.calls.empty());
 }

@@ -148,20 +148,20 @@ TEST_CASE("what is wrong with a collective or a group is said") {
   };
   CHECK(run({.kind = 1000}) == "run \"0\": 1000 is no kind of collective: shardproof.h has 0 to 5");
   CHECK(run({.kind = SHARDPROOF_ALL_REDUCE, .op = 1000}) == "run \"0\": 1000 is no operation: shardproof.h has 0 to 5");
-  CHECK(run({.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM}) == "run \"0\": out: 4 elements, and no buffer");
-  CHECK_THAT(run({.kind = SHARDPROOF_BARRIER}), ContainsSubstring("a group of one rank has nobody to talk to"));
+  CHECK(run({.kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM}) == "run \"0\": out: 4 elements, but no buffer");
+  CHECK_THAT(run({.kind = SHARDPROOF_BARRIER}), ContainsSubstring("a group of one rank has no peers"));
   CHECK(alone.objection([&](auto& harness, auto*) { return harness.run_coalesced(world, 0, nullptr, 1); }) ==
         "run_coalesced: the collectives: it is NULL");
   CHECK(alone.objection([&](auto& harness, auto*) {
     harness.drop_group(world);
     return 1;
-  }) == "drop_group: the group of the whole world is the harness's");
+  }) == "drop_group: the world group belongs to the harness");
   CHECK(alone.objection([&](auto& harness, auto*) {
     shardproof_group* part = nullptr;
     CHECK(harness.split(world, 0, 0, "me", &part) == 0);
     harness.drop_group(part);
     return harness.split(part, 0, 0, "again", &part);
-  }) == "split: this group was dropped before");
+  }) == "split: this group was already dropped");
   CHECK(alone.objection([&](auto& harness, auto*) { return harness.split(world, 0, 0, "me", nullptr); }) ==
-        "split: where to say which group: it is NULL");
+        "split: the pointer for the group: it is NULL");
 }

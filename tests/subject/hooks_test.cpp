@@ -212,7 +212,7 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
       CHECK(it.error() == text);
       return 0;
     });
-    CHECK(reply.error() == "it went on after a function of the harness had failed: " + text);  // as after any other
+    CHECK(reply.error() == "it continued after a harness function had failed: " + text);  // as after any other
     return text;
   };
   shardproof_contribution out{};
@@ -228,7 +228,7 @@ TEST_CASE("a hook that fails says why, and so does one that is called wrongly") 
   CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 4, &out); }) ==
         "the hook's stream: there is no stream 4; the subject has made 0");
   CHECK(said([&](ScriptedSubject&) { return hooks.pre(hooks.context, &shard, nullptr, 0, nullptr); }) ==
-        "where to say what is contributed: it is NULL");
+        "the pointer for the contribution: it is NULL");
   const shardproof_unsharded unknown{.id = 9};
   CHECK(said([&](ScriptedSubject&) { return extended.post(out, &unknown, made); }) ==
         "out: this extension has made nothing with id 9");
@@ -241,14 +241,13 @@ TEST_CASE("a hook that is called in another thread does nothing but fail") {
       shardproof_contribution out{};
       CHECK(extended.pre(it, out) == 1);
       CHECK_THAT(extended.given->error(extended.given->context),
-                 StartsWith("a function of the harness was called in another thread"));
+                 StartsWith("the subject called a harness function in another thread"));
     }).join();
     return 0;
   });
   CHECK_THAT(
       reply.error(),
-      StartsWith(
-          "it went on after a function of the harness had failed: a function of the harness was called in another"));
+      StartsWith("it continued after a harness function had failed: a function of the harness was called in another"));
   CHECK(extended.hooks.shards.empty());
 }
 
@@ -270,7 +269,7 @@ TEST_CASE("an extra let_go is an error, and a missing let_go leaves memory alive
               return it.harness().release(it.engine_context->device, 0, mine);
             })
             .error() ==
-        "it went on after a function of the harness had failed: let_go: buffer 2 \"mine\" was let go of as often as it "
+        "it continued after a harness function had failed: let_go: buffer 2 \"mine\" was let go of more often than it "
         "was given");
   extended.trainer.reset();
   CHECK(extended.device.live_bytes() == 8);

@@ -235,7 +235,7 @@ TEST_CASE("a failure of a gradient hook and a refusal have the same words throug
     CHECK(outcome.callbacks.size() == 4);  // of the first hook alone
   }
   const auto not_refused = check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.refused = true})}));
-  CHECK_THAT(not_refused.at(0).error, Catch::Matchers::ContainsSubstring("the engine has to refuse the hook"));
+  CHECK_THAT(not_refused.at(0).error, Catch::Matchers::ContainsSubstring("the engine must refuse the hook"));
   const auto unsupported =
       check_alike(2, hooked(ShardStrategy::full_shard, {register_hook({.point = HookPoint::after_reduction})}));
   CHECK_THAT(unsupported.at(0).error,

@@ -72,13 +72,13 @@ class Tables(Subject):
         self.assertEqual(report["subject"]["name"], "reference_in_c")
         self.assertEqual({case["verdict"] for case in report["cases"]}, {"passed"})
         refused = rank(BAD)
-        self.assertIn("its table is of version 99 of shardproof.h", refused.stderr)
+        self.assertIn("its table has version 99 of shardproof.h", refused.stderr)
         self.assertNotEqual(refused.returncode, 0)
 
     def test_a_bad_table_is_refused_with_the_reason_before_any_world(self):
         for how, why in {
-            "version": "its table is of version 99 of shardproof.h, this harness of version 6",
-            "size": "its table says that it has 16 bytes",
+            "version": "its table has version 99 of shardproof.h, this harness has version 6",
+            "size": "its table gives its size as 16 bytes",
             "function": "its table has no `perform`",
             "table": "shardproof_subject_table has thrown: no engine without a licence",
             "feature": 'it claims "telepathy" for the engine kind fully_shard, whose features are: timeline',

@@ -42,30 +42,30 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
   };
   const std::string of_this = fmt::format("{}", sizeof(shardproof_subject));
   const Flaw flaw = GENERATE_COPY(
-      Flaw{
-          [](ScriptedSubject& it) { it.table.abi_version = 2; },
-          "here: its table is of version 2 of shardproof.h, this harness of version 6: compile it with this harness's"},
+      Flaw{[](ScriptedSubject& it) { it.table.abi_version = 2; },
+           "here: its table has version 2 of shardproof.h, this harness has version 6: compile it with this harness's "
+           "header"},
       Flaw{[](ScriptedSubject& it) { it.table.size -= 8; },
-           "here: its table says that it has " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
-               " bytes; of version 6 it has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
+           "here: its table gives its size as " + fmt::format("{}", sizeof(shardproof_subject) - 8) +
+               " bytes; version 6 has " + of_this + ": set `size` to sizeof(shardproof_subject)"},
       Flaw{[](ScriptedSubject& it) { it.table.name = nullptr; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = ""; }, "here: its table has no `name`"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "my/engine"; },
            "here: its name is \"my/engine\": without a comma, a plus and a slash, and not ending in .so, --subject can "
            "ask for it"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "my\nengine"; },
-           "here: its name is \"my\\nengine\": it has a character that does not show, U+000A"},
+           "here: its name is \"my\\nengine\": it has an invisible character, U+000A"},
       Flaw{[](ScriptedSubject& it) { it.table.name = "pytorch"; },
            "here: its name is \"pytorch\": so --subject calls PyTorch as shardproof brings it: it takes a name of its "
            "own"},
       Flaw{[](ScriptedSubject& it) { it.table.version = nullptr; }, "here: its table has no `version`"},
       Flaw{[](ScriptedSubject& it) { it.table.version = "1\xff"; },
-           "here: its version is \"1\\ufffd\": it is no UTF-8"},
-      Flaw{[](ScriptedSubject& it) { it.table.claims = nullptr; }, "here: its table has 1 claims, at NULL"},
+           "here: its version is \"1\\ufffd\": it is not UTF-8"},
+      Flaw{[](ScriptedSubject& it) { it.table.claims = nullptr; }, "here: its table has 1 claims, but a NULL pointer"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = nullptr; }, "here: its claim 0 has no `engine`"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = ""; }, "here: it claims the engine kind \"\": it is empty"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].engine = "fully\nsharded"; },
-           "here: it claims the engine kind \"fully\\nsharded\": it has a character that does not show, U+000A"},
+           "here: it claims the engine kind \"fully\\nsharded\": it has an invisible character, U+000A"},
       Flaw{[](ScriptedSubject& it) { it.claims[0].features = nullptr; },
            "here: its claim of \"fully_shard\" has no `features`"},
       Flaw{[](ScriptedSubject& it) { it.table.create = nullptr; }, "here: its table has no `create`"},
@@ -98,7 +98,8 @@ TEST_CASE("an engine kind is claimed once, and a kind that the harness does not 
 }
 
 TEST_CASE("no table is refused; features are known by name, and others are refused") {
-  CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused, Message("here: it gives no table of a subject"));
+  CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused,
+                       Message("here: it returns no table of a subject"));
   ScriptedSubject scripted;
   const auto claim = [&](std::vector<const char*> names) {
     scripted.features = std::move(names);
@@ -146,7 +147,7 @@ TEST_CASE("a shared object that is no subject is refused by its path") {
   Dl_info libc{};
   REQUIRE(::dladdr(reinterpret_cast<void*>(&::gnu_get_libc_version), &libc) != 0);
   CHECK_THROWS_WITH(load_subject_table(libc.dli_fname),
-                    Catch::Matchers::EndsWith(": it exports no shardproof_subject_table, so it is no subject"));
+                    Catch::Matchers::EndsWith(": it exports no shardproof_subject_table, so it is not a subject"));
   CHECK_THROWS_WITH(load_subject_table(__FILE__),
                     StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
 }
@@ -243,7 +244,7 @@ TEST_CASE("an exception across the boundary is an error of the call, and the ran
   CHECK(alone.perform({}).ok());
   alone.scripted.table.fork = [](void*) -> int { throw std::runtime_error("no second runtime"); };
   CHECK_THROWS_MATCHES(alone.subject->fork(), std::runtime_error,
-                       Message("fork has thrown across the boundary: no second runtime"));
+                       Message("fork threw across the boundary: no second runtime"));
 }
 
 TEST_CASE("a trainer that is not destroyed as it should be is complained of once") {
@@ -265,7 +266,7 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
   };
   alone.trainer.reset();
   CHECK(alone.subject->take_teardown_failure().error() ==
-        "destroy: it went on after a function of the harness had failed: wait: there is no stream 9; the subject has "
+        "destroy: it continued after a harness function had failed: wait: there is no stream 9; the subject has "
         "made 0");
 
   REQUIRE(alone.create().ok());
@@ -296,7 +297,7 @@ TEST_CASE("a call that goes on after a function of the harness has failed has fa
     return 0;
   });
   CHECK(reply.error() ==
-        "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+        "it continued after a harness function had failed: wait: there is no stream 9; the subject has made 0");
   CHECK(alone.perform({}).ok());
   CHECK(alone
             .perform([](ScriptedSubject& it, shardproof_reply* reply_to) {
@@ -336,7 +337,7 @@ TEST_CASE("a trainer that was made although something had failed is destroyed") 
     return 0;
   };
   CHECK(alone.create().error() ==
-        "it went on after a function of the harness had failed: wait: there is no stream 9; the subject has made 0");
+        "it continued after a harness function had failed: wait: there is no stream 9; the subject has made 0");
   CHECK(alone.trainer == nullptr);
   CHECK(alone.scripted.destroyed == 1);
 }

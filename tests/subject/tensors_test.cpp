@@ -23,7 +23,7 @@ TEST_CASE("a tensor is looked at before it is believed") {
   };
   const Flaw flaw = GENERATE(
       Flaw{[](auto&, auto& it) { it.view.dtype.code = kDLComplex; },
-           "the loss: dtype of code 5, 32 bits, 1 lanes is none that tensors have here: float of 64, 32 or 16 bits"},
+           "the loss: dtype of code 5, 32 bits, 1 lanes is not supported: use float of 64, 32 or 16 bits"},
       Flaw{[](auto&, auto& it) { it.view.dtype.lanes = 4; }, "the loss: dtype of code 2, 32 bits, 4 lanes is none"},
       Flaw{[](auto&, auto& it) { it.view.data = nullptr; }, "the loss, f32 [1, 2]: it has elements and no data"},
       Flaw{[](auto&, auto& it) { it.view.ndim = -1; }, "the loss: -1 dimensions without a shape"},
@@ -52,19 +52,19 @@ TEST_CASE("a tensor is looked at before it is believed") {
              it.view.strides = strides.data();
            },
            "the loss, f32 [2, 2]: strides [1, 2]: its elements have to lie row-major without gaps"},
-      Flaw{[](auto&, auto& it) { it.view.byte_offset = 12; }, "the loss, f32 [1, 2]: its 8 bytes are at 0x"},
+      Flaw{[](auto&, auto& it) { it.view.byte_offset = 12; }, "the loss, f32 [1, 2]: its 8 bytes at 0x"},
       Flaw{[](auto&, auto& it) { it.view.byte_offset = 2; }, "the loss: tensor f32 [1, 2] cannot start at byte 2"},
       Flaw{[](auto& subject, auto& it) { it.view.data = subject.values.data(); },
-           "the loss, f32 [1, 2]: its 8 bytes are at 0x"},
+           "the loss, f32 [1, 2]: its 8 bytes at 0x"},
       Flaw{[](auto&, auto& it) { it.view.device = {kDLCUDA, 0}; },
            "the loss, f32 [1, 2]: device type 2; buffer 1 \"mine\" is memory of the host"},
       Flaw{[](auto&, auto& it) {
              it.buffer = nullptr;
              it.view.device = {kDLCUDA, 0};
            },
-           "the loss, f32 [1, 2]: it names no buffer, yet is no host memory: device type 2"},
+           "the loss, f32 [1, 2]: it names no buffer, but is not host memory: device type 2"},
       Flaw{[](auto&, auto& it) { it.buffer = reinterpret_cast<shardproof_buffer*>(&it); },
-           "the loss: that is no buffer of this device"},
+           "the loss: it is not a buffer of this device"},
       Flaw{[](auto& subject, auto& it) { subject.harness().release(subject.engine_context->device, 0, it.buffer); },
            "the loss: buffer 1 \"mine\" was released, or let go of, before"});
   Alone alone;
@@ -122,20 +122,18 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   it.the_loss.buffer = buffer;
   CHECK(said() == "");  // no dtype has been declared yet
   write({kDLBfloat, 16, 1}, 4);
-  CHECK(said() ==
-        "the loss: it is said to be f32, and buffer 1 \"mine\" was written as bf16: let both say what it holds");
+  CHECK(said() == "the loss: it is declared as f32, but buffer 1 \"mine\" was written as bf16: use one dtype for both");
   write({kDLFloat, 64, 1}, 0);
   write({kDLFloat, 64, 1}, 2);
-  CHECK(
-      said() ==
-      "the loss: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it holds");
+  CHECK(said() ==
+        "the loss: it is declared as f32, but buffer 1 \"mine\" was written as f64 and bf16: use one dtype for both");
   CHECK(alone.objection([&](const shardproof_harness& harness, shardproof_device*) {
     const shardproof_span span{.buffer = buffer, .offset = 0, .count = 4, .dtype = {kDLFloat, 32, 1}};
     const shardproof_collective sum{
         .kind = SHARDPROOF_ALL_REDUCE, .op = SHARDPROOF_OP_SUM, .in = span, .out = span, .tag = "g"};
     return harness.run(it.engine_context->world, 0, &sum);
-  }) == "run \"g\": in: it is said to be f32, and buffer 1 \"mine\" was written as f64 and bf16: let both say what it "
-        "holds");
+  }) == "run \"g\": in: it is declared as f32, but buffer 1 \"mine\" was written as f64 and bf16: use one dtype for "
+        "both");
   write({kDLUInt, 8, 1}, 1);  // bytes may be those of anything
   CHECK(said() == "");
   shardproof_buffer* const host = allocated(it, 16, "other");
@@ -143,8 +141,7 @@ TEST_CASE("memory holds what was written there, and is taken for nothing else") 
   CHECK(it.harness().host_access(it.engine_context->device, "looks", nullptr, 0, &span, 1) == 0);
   it.the_loss.view.data = it.harness().data(host);
   it.the_loss.buffer = host;
-  CHECK(said() ==
-        "the loss: it is said to be f32, and buffer 2 \"other\" was written as i32: let both say what it holds");
+  CHECK(said() == "the loss: it is declared as f32, but buffer 2 \"other\" was written as i32: use one dtype for both");
 }
 
 TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
@@ -156,42 +153,42 @@ TEST_CASE("a parameter is one of the model's, and what is given of it fits") {
   static std::array<std::int64_t, 1> flat{16};
   const auto of = [](ScriptedSubject& it, auto& shape) { return ScriptedSubject::of_host(it.values.data(), shape); };
   const std::string it = "parameter \"0.linear.weight\"";
-  const Flaw flaw = GENERATE_COPY(
-      Flaw{[](auto&, auto& view) { view.name = nullptr; }, "parameter 0 of those it has is without a name"},
-      Flaw{[](auto&, auto& view) { view.name = "head.weight"; },
-           "parameter \"head.weight\": the model has none of this name"},
-      Flaw{[](auto&, auto& view) { view.shape = other.data(); },
-           it + ": its logical shape is [4, 3], that of the model [4, 4]"},
-      Flaw{[](auto&, auto& view) { view.shape = nullptr; }, it + ": 2 dimensions without a shape"},
-      Flaw{[](auto&, auto& view) { view.ndim = 33; }, it + ": 33 dimensions; there may be 32"},
-      Flaw{[](auto&, auto& view) { view.dim = 2; }, it + ": there is no dimension 2"},
-      Flaw{[](auto&, auto& view) { view.start = 1; },
-           it + ": its shard of 4 rows from 1 on is no part of the 4 along dimension 0"},
-      Flaw{[](auto&, auto& view) { view.start = -1; },
-           it + ": its shard of 4 rows from -1 on is no part of the 4 along dimension 0"},
-      Flaw{[](auto&, auto& view) { view.shard.view.shape = other.data(); },
-           it + ": its shard is [4, 3], which is no part of [4, 4] along dimension 0"},
-      Flaw{[&](auto& self, auto& view) { view.shard = of(self, flat); },
-           it + ": its shard is [16], which is no part of [4, 4] along dimension 0"},
-      Flaw{[](auto&, auto& view) { view.dim = SHARDPROOF_FLATTENED; },
-           it + ": its shard is [4, 4]; a range of elements has one dimension"},
-      Flaw{[&](auto& self, auto& view) {
-             view.shard = of(self, flat);
-             view.dim = SHARDPROOF_FLATTENED;
-             view.start = 1;
-           },
-           it + ": its shard of 16 elements from 1 on is no part of the 16 elements of [4, 4]"},
-      Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; },
-           it + ": its shard is i32, and the plan keeps it in f32"},
-      Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; },
-           it + ", shard, f32 [4, 4]: it has elements and no data"},
-      Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); },
-           it + ": its gradient is f32 [4, 3], its shard f32 [4, 4]"},
-      Flaw{[&](auto& self, auto& view) {
-             view.second = of(self, self.shape);
-             view.second.view.dtype = {kDLInt, 32, 1};
-           },
-           it + ": its second tensor is i32 [4, 4], its shard f32 [4, 4]"});
+  const Flaw flaw =
+      GENERATE_COPY(Flaw{[](auto&, auto& view) { view.name = nullptr; }, "its parameter 0 has no name"},
+                    Flaw{[](auto&, auto& view) { view.name = "head.weight"; },
+                         "parameter \"head.weight\": the model has no parameter of this name"},
+                    Flaw{[](auto&, auto& view) { view.shape = other.data(); },
+                         it + ": its logical shape is [4, 3], but the model's is [4, 4]"},
+                    Flaw{[](auto&, auto& view) { view.shape = nullptr; }, it + ": 2 dimensions without a shape"},
+                    Flaw{[](auto&, auto& view) { view.ndim = 33; }, it + ": 33 dimensions; there may be 32"},
+                    Flaw{[](auto&, auto& view) { view.dim = 2; }, it + ": there is no dimension 2"},
+                    Flaw{[](auto&, auto& view) { view.start = 1; },
+                         it + ": its shard of 4 rows from 1 on is not within the 4 along dimension 0"},
+                    Flaw{[](auto&, auto& view) { view.start = -1; },
+                         it + ": its shard of 4 rows from -1 on is not within the 4 along dimension 0"},
+                    Flaw{[](auto&, auto& view) { view.shard.view.shape = other.data(); },
+                         it + ": its shard is [4, 3], which is not a part of [4, 4] along dimension 0"},
+                    Flaw{[&](auto& self, auto& view) { view.shard = of(self, flat); },
+                         it + ": its shard is [16], which is not a part of [4, 4] along dimension 0"},
+                    Flaw{[](auto&, auto& view) { view.dim = SHARDPROOF_FLATTENED; },
+                         it + ": its shard is [4, 4]; a range of elements has one dimension"},
+                    Flaw{[&](auto& self, auto& view) {
+                           view.shard = of(self, flat);
+                           view.dim = SHARDPROOF_FLATTENED;
+                           view.start = 1;
+                         },
+                         it + ": its shard of 16 elements from 1 on is not within the 16 elements of [4, 4]"},
+                    Flaw{[](auto&, auto& view) { view.shard.view.dtype = {kDLInt, 32, 1}; },
+                         it + ": its shard is i32, but the plan keeps it in f32"},
+                    Flaw{[](auto&, auto& view) { view.shard.view.data = nullptr; },
+                         it + ", shard, f32 [4, 4]: it has elements and no data"},
+                    Flaw{[&](auto& self, auto& view) { view.gradient = of(self, other); },
+                         it + ": its gradient is f32 [4, 3], but its shard is f32 [4, 4]"},
+                    Flaw{[&](auto& self, auto& view) {
+                           view.second = of(self, self.shape);
+                           view.second.view.dtype = {kDLInt, 32, 1};
+                         },
+                         it + ": its second tensor is i32 [4, 4], but its shard is f32 [4, 4]"});
   Alone alone;
   REQUIRE(alone.create().ok());
   std::vector<ParameterView> views;
@@ -234,5 +231,5 @@ TEST_CASE("a parameter may be meta, have no rows here, or be a part along any di
     *count = 2;
     return SHARDPROOF_OK;
   };
-  CHECK(alone.trainer->parameters(views).error() == "2 parameters, at NULL");
+  CHECK(alone.trainer->parameters(views).error() == "2 parameters, but a NULL pointer");
 }

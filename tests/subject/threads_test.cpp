@@ -17,9 +17,9 @@ using shardproof::testing::ScriptedSubject;
 namespace {
 
 const std::string objection =
-    "a function of the harness was called in another thread than the subject: only the one that a rank calls its "
-    "subject in may call it";
-const std::string went_on = "it went on after a function of the harness had failed: " + objection;
+    "the subject called a harness function in another thread: call it only in the thread in which the rank calls the "
+    "subject";
+const std::string went_on = "it continued after a harness function had failed: " + objection;
 
 void elsewhere(const std::function<void()>& call) { std::thread(call).join(); }
 

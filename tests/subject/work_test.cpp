@@ -107,7 +107,7 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
         "submit \"0\": 1000 is no kind of work: shardproof.h has 0 to 9");
   CHECK(submit([](auto& work, auto&, auto&) { work.reads = nullptr; }) == "submit \"0\": reads: it is NULL");
   CHECK(submit([](auto& work, auto&, auto&) { work.cost_ns = -1; }) ==
-        "submit \"0\": it costs -1 ns, on top of what the scenario says");
+        "submit \"0\": it costs -1 ns; a cost must not be negative");
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.count = 9; }),
              StartsWith("submit \"0\": reads[0]: 9 elements f32 from byte 0 on; buffer ") &&
                  ContainsSubstring("\"mine\" has 32 bytes"));
@@ -118,7 +118,7 @@ TEST_CASE("work that fails or throws is an error of submit, and what is wrong wi
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.offset = 2, span.count = 1; }),
              ContainsSubstring("cannot start at byte 2"));
   CHECK(submit([](auto&, auto& span, auto&) { span.buffer = nullptr; }) ==
-        "submit \"0\": reads[0]: 8 elements, and no buffer");
+        "submit \"0\": reads[0]: 8 elements, but no buffer");
   CHECK_THAT(submit([](auto&, auto& span, auto&) { span.dtype.bits = 4; }),
              StartsWith("submit \"0\": reads[0]: dtype of code 2, 4 bits"));
 }
@@ -137,6 +137,6 @@ TEST_CASE("work that is run when submit has returned is refused: what it works o
   Doubling doubling{.values = alone.scripted.values.data(), .harness = &alone.scripted.harness()};
   const shardproof_work work{.kind = SHARDPROOF_WORK_OTHER, .label = "0", .run = run_doubling, .context = &doubling};
   CHECK(alone.scripted.harness().submit(alone.scripted.engine_context->device, 0, &work) == SHARDPROOF_OK);
-  CHECK_THROWS_WITH(device.later(cpu_kernels(), nullptr), "submit \"0\": it is run after submit has returned");
+  CHECK_THROWS_WITH(device.later(cpu_kernels(), nullptr), "submit \"0\": it runs after submit has returned");
   CHECK(doubling.calls == 0);
 }

@@ -348,7 +348,7 @@ class Play(unittest.TestCase):
         self.overlap["costs"]["hide_undeclared_memory"] = True
         self.assertEqual(values(), right)
         said = self.play(self.overlap, "--fault", "reads_undeclared", expect=1).stdout
-        self.assertIn("leaves elements of it as they were allocated", said)
+        self.assertIn("leaves elements unwritten", said)
 
     def test_a_refusal_of_the_subject_is_printed_once(self):
         self.overlap["plan"]["fully_shard"]["wrap"].insert(0, self.overlap["plan"]["fully_shard"]["wrap"][0])
@@ -365,7 +365,7 @@ class Play(unittest.TestCase):
         self.assertRegex(
             said,
             rf"^shardproof: {document}: scenario: script.segments\[0\].body\[\d+\] \(backward\): "
-            r"rank 2 has made no forward before it\n$",
+            r"rank 2 has run no forward before it\n$",
         )
         body[at] = {"call": "forward", "ranks": [0, 1, 7]}
         said = self.play(self.overlap, expect=2).stderr
@@ -374,7 +374,7 @@ class Play(unittest.TestCase):
             f"shardproof: {document}: scenario: script.segments[0].body[{at}].ranks: rank 7 is not in a world of 2\n",
         )
         said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
-        self.assertIn("(backward): rank 2 has made no forward before it", said)
+        self.assertIn("(backward): rank 2 has run no forward before it", said)
 
     def test_a_bad_document_is_refused_before_any_rank_starts(self):
         broken = copy.deepcopy(self.overlap)
@@ -387,7 +387,7 @@ class Play(unittest.TestCase):
         )
         self.assertIn("No such file", self.play(self.folder / "nowhere.json", expect=2).stderr)
         os.mkfifo(self.folder / "pipe")
-        self.assertIn("it has to be a file", self.play(self.folder / "pipe", expect=2).stderr)
+        self.assertIn("it must be a regular file", self.play(self.folder / "pipe", expect=2).stderr)
         (self.folder / "text.json").write_text("not JSON", encoding="utf-8")
         said = self.play(self.folder / "text.json", expect=2).stderr
         self.assertTrue(

@@ -277,7 +277,7 @@ TEST_CASE(
   refuses("layer_norm: " + one_dtype, [&] { k.layer_norm(nullptr, low, low, row, row); });
   refuses("cross_entropy_backward: " + one_dtype, [&] { k.cross_entropy_backward(nullptr, single, low, ids); });
 
-  const std::string loss = "out must be of its operands' dtype, or f32 where that is bf16 or f16; given ";
+  const std::string loss = "out must have its operands' dtype, or f32 if that is bf16 or f16; given ";
   refuses("sum: " + loss + "f64 [1], bf16 [2, 2]", [&] { k.sum(nullptr, zeros(DType::f64, {1}), low); });
   refuses("sum: " + loss + "bf16 [1], f32 [2, 2]", [&] { k.sum(nullptr, zeros(DType::bf16, {1}), single); });
   refuses("sum_of_squares: " + loss + "f16 [1], bf16 [2, 2]",

@@ -134,7 +134,7 @@ TEST_CASE("views out of range name rows and tensor") {
   CHECK_THROWS_AS(matrix.row(3), std::invalid_argument);
   CHECK_THROWS_AS(matrix.row(-1), std::invalid_argument);
   CHECK_THROWS_MATCHES(matrix.reshape({4}), std::invalid_argument,
-                       MessageMatches(ContainsSubstring("f32 [3, 2] cannot be seen as [4]")));
+                       MessageMatches(ContainsSubstring("f32 [3, 2] cannot be reshaped to [4]")));
 }
 
 TEST_CASE("equality is of dtype, shape and bits") {

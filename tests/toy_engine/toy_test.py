@@ -112,14 +112,14 @@ class ToyTest(unittest.TestCase):
         for problem in (
             'engine kind "twin" is registered twice; choose another name for one of them',
             'engine kind "fully_shard" is registered twice; choose another name for one of them',
-            'engine kind "no_engine": the name is for plans that no engine plays; choose another name',
-            'engine kind "mesh": a plan of any kind has a key of this name; choose another name',
+            'engine kind "no_engine": the name is reserved for plans without an engine; choose another name',
+            'engine kind "mesh": every plan has a key of this name; choose another name',
             "an engine kind is registered without a name",
             'engine kind "greedy" has two features "serial"; choose another name for its own',
             'SUITE_ENGINE gives suite "doubled" the engine kind "fully_shrad", which this program does not know; '
-            "there is: fully_shard, ",
+            "it knows: fully_shard, ",
             'case "doubled/misspelt" names the engine kind "twim", which this program does not know; '
-            "there is: fully_shard, ",
+            "it knows: fully_shard, ",
             'case "doubled/own_feature" needs shard_dims, which no engine of the kind twin can have; '
             "features of this kind are: timeline, serial, ",
         ):

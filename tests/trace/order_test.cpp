@@ -110,7 +110,7 @@ TEST_CASE("difference describes the first difference in words") {
   auto longer = layer();
   longer.span(0, WorkKind::forward, "1", 0, 0);
   CHECK(difference(expected, structure(longer, any)) ==
-        "step 2 is too much, the first of 1: forward \"1\" on compute, in \"iter 0 forward\"");
+        "step 2 is unexpected, the first of 1: forward \"1\" on compute, in \"iter 0 forward\"");
   CHECK(difference(structure(longer, any), expected) ==
         "step 2 is missing, 1 of 3: forward \"1\" on compute, in \"iter 0 forward\"");
 

@@ -147,9 +147,8 @@ TEST_CASE("A rank that is a process does not take the fabric of threads, nor the
   const Ground ground(1);
   WorldPlan plan = ground.plan;
   plan.fabric = thread_fabric;
-  CHECK_THROWS_WITH(
-      World(plan, 0, member(), connect_process),
-      ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; there is: shm"));
+  CHECK_THROWS_WITH(World(plan, 0, member(), connect_process),
+                    ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; use shm"));
   const Ground other(1);
   std::filesystem::create_directories(other.plan.directory);
   CHECK_THROWS_AS(World(other.plan, 0, member(), connect_threads, 1s), WorldMismatch);

@@ -89,9 +89,8 @@ std::map<std::uint64_t, ActivitySpan> ActivityLog::take_spans() {
   const std::span<const ActivityRecord> records = flush(dropped);
   if (dropped > 0) {
     throw std::runtime_error(
-        fmt::format("CUPTI on rank {}, {}: {} records of what ran were lost for want of memory, so times would be of a "
-                    "part of it; play less "
-                    "at a time, or take times from events (--times events)",
+        fmt::format("CUPTI on rank {}, {}: {} records were lost for lack of memory, so times would be incomplete; play "
+                    "less at a time, or take times from events (--times events)",
                     gpu_.rank(), gpu_.name(), dropped));
   }
   return spans_by_piece(records);

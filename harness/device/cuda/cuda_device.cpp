@@ -58,8 +58,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
                                     std::string_view label) override;
   void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
   void release_to_cache(Stream, const std::shared_ptr<Storage>&) override {
-    throw std::invalid_argument(
-        "release_to_cache: memory of a GPU is the device's own, and none of it was adopted: release it");
+    throw std::invalid_argument("release_to_cache: a GPU adopts no memory: call release instead");
   }
   std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
                                  std::string_view label) override;
@@ -458,12 +457,11 @@ void CudaDevice::issue(const std::string& where, std::uint32_t on, std::span<con
 // host.
 ClockSign CudaDevice::put_clock_sign() {
   ClockSign sign{.before = nullptr, .after = nullptr, .piece = next_piece()};
-  spin(Device::compute.id, lead, "what clocks are compared behind");
+  spin(Device::compute.id, lead, "the spin before the comparison of clocks");
   sign.before = timestamp(Device::compute.id);
   gpu_.emit_marker(handle(Device::compute.id), sign.piece);
   sign.after = timestamp(Device::compute.id);
-  gpu_.await(sign.after,
-             [&] { return fmt::format("what clocks are compared by has not ended on rank {}", trace_.rank); });
+  gpu_.await(sign.after, [&] { return fmt::format("the comparison of clocks on rank {} has not ended", trace_.rank); });
   return sign;
 }
 
@@ -518,10 +516,8 @@ std::optional<IssuedCall> CudaDevice::first_open_call() {
 }
 
 std::shared_ptr<Storage> CudaDevice::adopt(Stream, std::byte*, std::size_t bytes, MemoryClass, std::string_view label) {
-  throw std::logic_error(
-      fmt::format("adopt: {} bytes \"{}\" cannot become a buffer of a GPU, whose memory is the device's own: allocate "
-                  "a buffer and compute in it",
-                  bytes, label));
+  throw std::logic_error(fmt::format(
+      "adopt: {} bytes \"{}\" cannot become a buffer of a GPU: allocate a buffer and compute in it", bytes, label));
 }
 
 class CudaPlatform final : public Platform {

@@ -27,7 +27,7 @@ void require_on_device(const char* kernel, std::initializer_list<const Tensor*> 
   for (const Tensor* operand : operands) {
     if (operand->defined() && in_host_memory(*operand)) {
       throw std::invalid_argument(
-          fmt::format("{}: operands must be in the device's memory; given {} {} in the host's, to be copied first",
+          fmt::format("{}: operands must be in device memory; {} {} is in host memory: copy it to the device first",
                       kernel, to_string(operand->dtype()), to_string(operand->shape())));
     }
   }
@@ -114,7 +114,7 @@ void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in)
   if (in_host_memory(out) == in_host_memory(in)) require_on_device("copy", {&out});
   if (out.dtype() != in.dtype()) {
     throw std::invalid_argument(
-        fmt::format("copy: from {} to {} and between host and device at once; convert on the device",
+        fmt::format("copy: cannot convert {} to {} while copying between host and device; convert on the device",
                     to_string(in.dtype()), to_string(out.dtype())));
   }
   if (out.bytes() == 0) return;

@@ -12,8 +12,9 @@ namespace shardproof::cuda {
 
 Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
   if (cap <= std::chrono::nanoseconds::zero() || cap > longest) {
-    throw std::invalid_argument(fmt::format("a gate on rank {} that holds for {} ns: more than 0, and {} ns at most",
-                                            gpu.rank(), cap.count(), std::chrono::nanoseconds(longest).count()));
+    throw std::invalid_argument(
+        fmt::format("a gate on rank {} cannot hold for {} ns: choose more than 0 and at most {} ns", gpu.rank(),
+                    cap.count(), std::chrono::nanoseconds(longest).count()));
   }
   void *on_host = nullptr, *on_device = nullptr;
   gpu_.check(gpu_.cuda().host_allocate(&on_host, &on_device, sizeof *open_), "cudaHostAlloc");
@@ -36,7 +37,7 @@ bool Gate::all_go_on() noexcept {
   };
   try {
     gpu_.await(all_left, [this] {
-      return fmt::format("what a gate holds on rank {} has not gone on, although it is open", gpu_.rank());
+      return fmt::format("work that a gate held on rank {} has not continued, although the gate is open", gpu_.rank());
     });
     return true;
   } catch (const std::exception& error) {

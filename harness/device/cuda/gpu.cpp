@@ -107,7 +107,7 @@ Gpu::Gpu(const VendorTables& vendor, GpuContext context) : vendor_(vendor), cont
 Gpu::~Gpu() { release(); }
 
 void Gpu::start_records() {
-  const char* why = "its backend has nothing to do with CUPTI";
+  const char* why = "its backend does not use CUPTI";
   const ActivityTable* const table = vendor_.activity == nullptr ? nullptr : vendor_.activity(&why);
   if (table == nullptr)
     throw std::runtime_error(fmt::format("rank {}, {}: no times from CUPTI: {}", rank(), name_, why));
@@ -239,7 +239,7 @@ std::string Gpu::missing_calls() const {
 
 void Gpu::require_usable() const {
   if (is_lost_)
-    throw GpuLost(fmt::format("rank {}: {} is lost: work on it did not end when it was told to", rank(), name_));
+    throw GpuLost(fmt::format("rank {}: {} is lost: its work did not stop when the harness asked", rank(), name_));
 }
 
 // A kernel cannot throw. This reports what the kernel found wrong in its operands.
@@ -381,7 +381,7 @@ void Gpu::complain(const std::exception& error) noexcept {
 }
 
 std::string Gpu::defect() const {
-  if (is_lost_) return fmt::format("{} is lost: work on it did not end when it was told to", name_);
+  if (is_lost_) return fmt::format("{} is lost: its work did not stop when the harness asked", name_);
   const Status status = cuda().peek_at_last_error();
   return status == 0 ? std::string() : fmt::format("{} is out of order: {}", name_, cuda().error_name(status));
 }

@@ -100,7 +100,7 @@ GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& sy
     for (int index = 0; index < count; ++index) listing.gpus.push_back(look_at(index, cuda));
     for (GpuInfo& gpu : listing.gpus) add_state(gpu, cuda);
     add_topology(listing.gpus, cuda, system);
-    const char* why = "the backend has nothing to do with CUPTI";
+    const char* why = "the backend does not use CUPTI";
     if (vendor.activity == nullptr || vendor.activity(&why) == nullptr) listing.why_no_records = why;
     if (count == 0) listing.why_none = "the driver shows none";
   } catch (const std::exception& error) {

@@ -49,7 +49,7 @@ NcclOp op_of(ReduceOp op) {
     case ReduceOp::none:
     case ReduceOp::premul_sum: break;
   }
-  throw std::logic_error(fmt::format("{} is no operation of its own", to_string(op)));
+  throw std::logic_error(fmt::format("NCCL has no predefined operation for {}", to_string(op)));
 }
 
 std::string_view name_of(CollectiveKind kind) {
@@ -162,7 +162,7 @@ void NcclComm::settle(Status status, std::string_view operation, StreamHandle st
           fail(now, operation, stream, location);
         return now == 0;
       },
-      [&] { return fmt::format("{} of communicator {} on rank {} is not through", operation, name_, gpu_.rank()); });
+      [&] { return fmt::format("{} of communicator {} on rank {} has not finished", operation, name_, gpu_.rank()); });
 }
 
 void NcclComm::require_runnable(const Collective& collective) const {
@@ -176,7 +176,7 @@ void NcclComm::require_runnable(const Collective& collective) const {
 std::uint64_t NcclComm::post(const Descriptor& asked) {
   // A rank waits if it is so far ahead of another rank that their calls could not be compared.
   gpu_.await([this] { return board_->has_room(); },
-             [this] { return fmt::format("group {} on rank {} is too far ahead of others", name_, gpu_.rank()); });
+             [this] { return fmt::format("group {} on rank {} is too far ahead of other ranks", name_, gpu_.rank()); });
   return board_->post(asked);
 }
 

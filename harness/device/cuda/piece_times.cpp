@@ -106,8 +106,8 @@ Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& 
   const auto memset = spans.find(sign.piece);
   if (memset == spans.end() || memset->second.records != 1) {
     throw std::runtime_error(
-        fmt::format("CUPTI on rank {}, {}: it has no record of a memset that has ended, so it may lack others; take "
-                    "times from events (--times events)",
+        fmt::format("CUPTI on rank {}, {}: a memset that has ended has no record, so other records may be missing; "
+                    "take times from events (--times events)",
                     gpu_.rank(), gpu_.name()));
   }
   const Nanoseconds before = time_of(sign.before);

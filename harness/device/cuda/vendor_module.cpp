@@ -28,17 +28,17 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
   }
   const auto function = reinterpret_cast<VendorFunction>(::dlsym(loaded, vendor_function));
   if (function == nullptr)
-    throw refuse(fmt::format("it has no {}, so it is no backend of shardproof", vendor_function));
+    throw refuse(fmt::format("it has no {}, so it is not a backend of shardproof", vendor_function));
   const char* why = "it gives no reason";
   const VendorTables* const tables = function(&why);
   if (tables == nullptr) throw refuse(why);
   if (tables->version != VendorTables::current_version) {
-    throw refuse(fmt::format("it is of version {} of the interface, this program of {}: both are to be built together",
+    throw refuse(fmt::format("it has version {} of the interface, this program has {}: build both together",
                              tables->version, VendorTables::current_version));
   }
   if (tables->bytes != vendor_table_bytes) {
-    throw refuse(fmt::format("its tables take {} bytes, this program's {}: both are to be built together",
-                             tables->bytes, vendor_table_bytes));
+    throw refuse(fmt::format("its tables take {} bytes, this program's take {}: build both together", tables->bytes,
+                             vendor_table_bytes));
   }
   return *tables;
 }

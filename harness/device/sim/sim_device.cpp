@@ -231,13 +231,13 @@ std::shared_ptr<Storage> SimDevice::adopt(Stream stream, std::byte* data, std::s
   if (data == nullptr && bytes > 0) refuse("without an address");
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   if (bytes > 0 && begin % largest_element != 0)
-    refuse(fmt::format("begin at {}, which is no multiple of {}", static_cast<void*>(data), largest_element));
-  if (std::uintptr_t end = 0; __builtin_add_overflow(begin, bytes, &end)) refuse("end behind the last address");
+    refuse(fmt::format("begin at {}, which is not a multiple of {}", static_cast<void*>(data), largest_element));
+  if (std::uintptr_t end = 0; __builtin_add_overflow(begin, bytes, &end)) refuse("end after the last address");
   // Buffers may not overlap: the race search treats two buffers as separate memory.
   const std::less<> before;
   for (const auto& [buffer, other] : ledger_->alive) {
     if (bytes > 0 && before(data, other->data() + other->bytes()) && before(other->data(), data + bytes))
-      refuse(fmt::format("are in part those of buffer {} \"{}\", which has not been released", buffer, other->label()));
+      refuse(fmt::format("overlap buffer {} \"{}\", which has not been released", buffer, other->label()));
   }
   return enter(std::make_shared<Memory>(ledger_, on, data, bytes, buffers_made_ + 1, std::string(label),
                                         Memory::Origin::adopted),
@@ -312,9 +312,8 @@ void SimDevice::run_alone(const Work& work) const {
     const auto untouched = [](float value) { return std::bit_cast<std::uint32_t>(value) == 0xFFFFFFFFU; };
     if (std::ranges::none_of(written.values<float>(), untouched)) continue;
     throw std::logic_error(
-        fmt::format("{} \"{}\" says that it writes {} of buffer {}, and leaves elements of it as they were allocated: "
-                    "it does not write them, "
-                    "or copies there from a buffer that it does not declare",
+        fmt::format("{} \"{}\" declares that it writes {} of buffer {}, but leaves elements unwritten: it skips them, "
+                    "or copies them from a buffer that it does not declare",
                     to_string(work.kind), work.label, to_string(written.shape()), written.range().buffer));
   }
 }
@@ -343,7 +342,7 @@ void SimDevice::issue(const std::string& where, std::uint32_t on, std::span<cons
   const Receipt receipt = exchange(calls);
   if (receipt.latest_ready_ns < ready) {
     throw std::logic_error(
-        fmt::format("{}: the fabric says that all were ready at {} ns, but this rank only was at {} ns", where,
+        fmt::format("{}: the fabric reports all ranks ready at {} ns, but this rank was ready at {} ns", where,
                     receipt.latest_ready_ns, ready));
   }
   clock_.advance_host(costs_.host_call);  // the host has now issued the call

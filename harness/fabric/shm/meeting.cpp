@@ -72,8 +72,8 @@ void Meeting::enter(std::uint32_t epoch) {
     fills_ = 0;
   }
   if (epoch_of(in_epoch(epoch, 0)) != epoch || epoch_of(head().arrivals.load(std::memory_order_relaxed)) > epoch) {
-    throw std::logic_error(fmt::format("shm fabric: a call in epoch {}, and a peer is in epoch {} already", epoch,
-                                       epoch_of(head().arrivals.load(std::memory_order_relaxed))));
+    throw std::logic_error(fmt::format("shm fabric: this rank calls in epoch {}, but a peer is already in epoch {}",
+                                       epoch, epoch_of(head().arrivals.load(std::memory_order_relaxed))));
   }
 }
 

@@ -62,9 +62,8 @@ class FileMemory final : public SharedMemory {
       try {
         if (const int error = take_room(file.get(), bytes); error != 0) {
           fail(error,
-               fmt::format(
-                   "{} bytes for {} (full? a container's /dev/shm can be made larger, or TMPDIR point elsewhere)",
-                   bytes, path.native()));
+               fmt::format("{} bytes for {} (is it full? enlarge the container's /dev/shm, or point TMPDIR elsewhere)",
+                           bytes, path.native()));
         }
         auto region = std::make_shared<MappedRegion>(map(file, bytes, path.native()), bytes);
         region->owns(path);

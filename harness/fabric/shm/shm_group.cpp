@@ -58,8 +58,8 @@ void ShmGroup::run_locally(const Call& call) const {
     fold(asked.dtype, asked.op, asked.factor, {call.in.data(), 0, 1}, call.out.data(), asked.count);
   } else if (asked.kind == CollectiveKind::send_recv) {
     if (call.to != call.from)
-      throw Mismatch(fmt::format("group {}: rank {} sends to itself, or receives from itself, and not both", name_,
-                                 context_->rank));
+      throw Mismatch(fmt::format("group {}: rank {} must both send to itself and receive from itself, or neither",
+                                 name_, context_->rank));
     if (call.from >= 0) copy_bytes(call.out.data(), call.in.data(), call.out.size());
   } else {
     copy_bytes(call.out.data(), call.in.data(), call.out.size());
@@ -104,8 +104,8 @@ Receipt ShmGroup::run_coalesced(std::span<const Call> calls) {
   for (const Call& call : calls) {
     validate(call);
     if (call.descriptor.kind != calls.front().descriptor.kind) {
-      throw std::invalid_argument(fmt::format("group {}, rank {}: a batch of {} and {}: calls of one kind only", name_,
-                                              context_->rank, to_string(calls.front().descriptor.kind),
+      throw std::invalid_argument(fmt::format("group {}, rank {}: a batch mixes {} and {}: use calls of one kind",
+                                              name_, context_->rank, to_string(calls.front().descriptor.kind),
                                               to_string(call.descriptor.kind)));
     }
     request.descriptor.ready_ns = std::max(request.descriptor.ready_ns, call.descriptor.ready_ns);

@@ -35,7 +35,7 @@ scenario::Scenario read_scenario(const std::filesystem::path& document, std::opt
   std::error_code unknown;  // if the path cannot be checked, opening it reports the reason
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
     throw std::invalid_argument(fmt::format(
-        "cannot read the scenario {}: it is read several times, so it has to be a file", document.string()));
+        "cannot read the scenario {}: ranks read it several times, so it must be a regular file", document.string()));
   std::ifstream file(document, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();

@@ -48,8 +48,7 @@ std::string objection_to_threads(std::size_t usual) {
   const std::vector<std::string> left = other_threads();
   if (left.size() <= usual) return {};
   return fmt::format(
-      "it has left {} running beside its own, which no copy of the process has: \"{}\"; they have to end, or to begin "
-      "in create",
+      "it left {} running, which a copy of the process does not have: \"{}\"; end them, or start them in create",
       left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
@@ -102,18 +101,18 @@ Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
     if (made.process < 0 && error != 0) said = std::generic_category().message(error);
     if (made.process == 0 && ::getpid() == before) {
       made.process = -1;
-      said = "fork has returned 0, as in a copy, and has made none";
+      said = "fork returned 0, as in a copy, but made no copy";
     }
   } catch (const std::exception& thrown) {
     said = thrown.what();
   } catch (...) {
-    said = "fork has thrown, and no std::exception";
+    said = "fork threw something that is not a std::exception";
   }
   // A copy for which `fork` did not return 0.
   if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);
   if (made.process < 0)
-    made.failure = fmt::format("the warm process cannot be copied{}{}{}", hint_for_no_process(error),
-                               said.empty() ? "" : ": ", said);
+    made.failure =
+        fmt::format("cannot copy the warm process{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
   return made;
 }
 
@@ -157,13 +156,13 @@ void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyReq
     say(link, to_text({.error = trouble.what()}));
     ::_exit(rank_could_not_join);
   } catch (...) {
-    say(link, to_text({.error = "an exception that is no std::exception"}));
+    say(link, to_text({.error = "an exception that is not a std::exception"}));
     ::_exit(rank_could_not_join);
   }
   say(link, to_text({.process = ::getpid()}));
   ::shutdown(link.get(), SHUT_WR);
   if (all_of(link).empty()) {
-    fmt::print(stderr, "the process that this rank is a copy of ended before the rank began\n");
+    fmt::print(stderr, "the warm process of this rank ended before the rank began\n");
     ::_exit(rank_could_not_join);
   }
 }
@@ -186,8 +185,9 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
   const std::string said = all_of(link.ours);
   while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  send_answer(warm_socket, said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it was a rank"}
-                                        : read_answer(said));
+  send_answer(warm_socket, said.empty()
+                               ? CopyAnswer{.error = "a copy of the warm process ended before it became a rank"}
+                               : read_answer(said));
   say(link.ours, "!");
   return true;
 }

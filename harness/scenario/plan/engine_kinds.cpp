@@ -70,10 +70,10 @@ std::vector<std::string> problems_of_engine_kinds() {
     if (kind.name.empty()) problems.emplace_back("an engine kind is registered without a name");
     if (kind.name == ForeignSection::name)
       problems.push_back(fmt::format(
-          "engine kind \"{}\": the name is for plans that no engine plays; choose another name", kind.name));
+          "engine kind \"{}\": the name is reserved for plans without an engine; choose another name", kind.name));
     if (std::ranges::find(shared_plan_keys, kind.name) != shared_plan_keys.end())
       problems.push_back(
-          fmt::format("engine kind \"{}\": a plan of any kind has a key of this name; choose another name", kind.name));
+          fmt::format("engine kind \"{}\": every plan has a key of this name; choose another name", kind.name));
     if (!names.insert(kind.name).second)
       problems.push_back(
           fmt::format("engine kind \"{}\" is registered twice; choose another name for one of them", kind.name));

@@ -25,7 +25,7 @@ std::string_view to_string(OptimizerKind kind) {
 void refuse_other_kind(const Plan& plan, std::string_view wanted) {
   const std::string_view kind = plan.engine.kind();
   throw std::invalid_argument(
-      fmt::format("scenario: the plan is for {}, and not for {}", kind.empty() ? "no engine" : kind, wanted));
+      fmt::format("scenario: the plan is for {}, not for {}", kind.empty() ? "no engine" : kind, wanted));
 }
 
 std::string EngineSection::objection_to_call(const Action& /*action*/) const { return {}; }

@@ -171,7 +171,7 @@ Plan read_plan_of_version_1(const Node& node) {
   }
   if (!node.has("engine"))
     fail(node.place(),
-         R"(it has no "engine", which version 1 asks for: for version 2, write "version": 2 into the document)");
+         R"(it has no "engine", which version 1 requires: for version 2, write "version": 2 into the document)");
   const Node engine = node.at("engine");
   const EngineKind* const kind = find_engine_kind(engine.text());
   if (kind == nullptr)

@@ -123,7 +123,7 @@ void EngineSideDevice::host_access(std::string_view label, const std::vector<Ten
 }
 
 void EngineSideDevice::mark(std::string_view text) {
-  throw std::logic_error(fmt::format("mark \"{}\": a subject does not say where phases begin and end", text));
+  throw std::logic_error(fmt::format("mark \"{}\": a subject must not mark phases", text));
 }
 
 // -- Memory -----------------------------------------------------------------------------------------------------------

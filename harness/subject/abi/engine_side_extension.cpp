@@ -62,7 +62,7 @@ class EngineSideExtension {
     std::vector<shardproof_tensor> to_free;
     if (out != nullptr) {
       const auto id = ids_.find(out);
-      if (id == ids_.end()) return Reply::failed("the post hook has to write into a parameter that it has not made");
+      if (id == ids_.end()) return Reply::failed("the post hook must write into a parameter that it has not made");
       to_free = give(out->to_free, shapes);
       again = {.id = id->second,
                .value = device_.give(out->value, shapes),

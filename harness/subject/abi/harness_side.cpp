@@ -35,8 +35,8 @@ void require_written_as(const shardproof_buffer& buffer, DType dtype, std::strin
     return;
   std::vector<std::string_view> written;
   for (const DType known : buffer.written) written.push_back(to_string(known));
-  refuse(what, fmt::format("it is said to be {}, and {} was written as {}: let both say what it holds",
-                           to_string(dtype), buffer.name, fmt::join(written, " and ")));
+  refuse(what, fmt::format("it is declared as {}, but {} was written as {}: use one dtype for both", to_string(dtype),
+                           buffer.name, fmt::join(written, " and ")));
 }
 
 bool is_of_host(const DLTensor& tensor) {
@@ -78,11 +78,11 @@ Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what)
 
   if (tensor.buffer == nullptr) {
     if (!is_of_host(view))
-      it(fmt::format("it names no buffer, yet is no host memory: device type {}",
+      it(fmt::format("it names no buffer, but is not host memory: device type {}",
                      static_cast<int>(view.device.device_type)));
     if (begin % size_of(dtype) != 0)
-      it(fmt::format("it begins at {}, where no element can begin: that is not a multiple of {}",
-                     static_cast<void*>(data), size_of(dtype)));
+      it(fmt::format("it begins at {}, which is not a multiple of the element size {}", static_cast<void*>(data),
+                     size_of(dtype)));
     return {host_memory(data, bytes), dtype, std::move(shape)};
   }
   const std::shared_ptr<Storage>& memory = memory_of(tensor.buffer, what);
@@ -95,7 +95,7 @@ Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what)
   // Data before the buffer gives an offset that is larger than the buffer.
   const std::size_t offset = address(data) - address(memory->data());
   if (offset > memory->bytes() || bytes > memory->bytes() - offset)
-    it(fmt::format("its {} bytes are at {}, not all of them in {}: {} bytes at {}", bytes, static_cast<void*>(data),
+    it(fmt::format("its {} bytes at {} are not all in {}: {} bytes at {}", bytes, static_cast<void*>(data),
                    tensor.buffer->name, memory->bytes(), static_cast<void*>(memory->data())));
   try {
     return {memory, dtype, std::move(shape), offset};
@@ -107,7 +107,7 @@ Tensor HarnessSide::take(const shardproof_tensor& tensor, std::string_view what)
 Tensor HarnessSide::take(const shardproof_span& span, std::string_view what) const {
   const DType dtype = word(dtype_from_c, span.dtype, what);
   if (span.buffer == nullptr) {
-    if (span.count > 0) refuse(what, fmt::format("{} elements, and no buffer", span.count));
+    if (span.count > 0) refuse(what, fmt::format("{} elements, but no buffer", span.count));
     return Tensor::host(dtype, {0});
   }
   const std::shared_ptr<Storage>& memory = memory_of(span.buffer, what);
@@ -141,7 +141,7 @@ Stream HarnessSide::stream(std::uint32_t id, std::string_view what) const {
 
 shardproof_buffer& HarnessSide::find(shardproof_buffer* buffer, std::string_view what) const {
   there(buffer, what);
-  if (!known_.contains(buffer)) refuse(what, "that is no buffer of this device");
+  if (!known_.contains(buffer)) refuse(what, "it is not a buffer of this device");
   if (!buffer->storage) refuse(what, fmt::format("{} was released, or let go of, before", buffer->name));
   return *buffer;
 }
@@ -213,7 +213,7 @@ void HarnessSide::describe(shardproof_buffer* buffer, shardproof_memory memory, 
 shardproof_buffer& HarnessSide::to_release(shardproof_buffer* buffer, std::string_view what) const {
   shardproof_buffer& found = find(buffer, what);
   if (!found.is_subjects && found.holds == 0)
-    refuse(what, fmt::format("{} is the harness's, which has only lent it", found.name));
+    refuse(what, fmt::format("{} belongs to the harness, which only lends it", found.name));
   return found;
 }
 
@@ -234,9 +234,9 @@ void HarnessSide::release_to_cache(std::uint32_t id, shardproof_buffer* buffer) 
 // A released buffer has no hold any more, so letting go of it does nothing.
 void HarnessSide::let_go(shardproof_buffer* buffer) {
   there(buffer, "let_go");
-  if (!known_.contains(buffer)) refuse("let_go", "that is no buffer of this device");
+  if (!known_.contains(buffer)) refuse("let_go", "it is not a buffer of this device");
   if (!buffer->storage) return;
-  if (buffer->holds == 0) refuse("let_go", fmt::format("{} was let go of as often as it was given", buffer->name));
+  if (buffer->holds == 0) refuse("let_go", fmt::format("{} was let go of more often than it was given", buffer->name));
   --buffer->holds;
   forget_unless_needed(*buffer);
 }
@@ -250,12 +250,12 @@ void HarnessSide::submit(std::uint32_t id, const shardproof_work& work) {
              .reads = take(work.reads, work.read_count, what + ": reads"),
              .writes = take(work.writes, work.write_count, what + ": writes"),
              .cost = work.cost_ns};
-  if (work.cost_ns < 0) refuse(what, fmt::format("it costs {} ns, on top of what the scenario says", work.cost_ns));
+  if (work.cost_ns < 0) refuse(what, fmt::format("it costs {} ns; a cost must not be negative", work.cost_ns));
   // The subject's context is valid only until this returns.
   const auto is_over = std::make_shared<bool>(false);
   if (work.run != nullptr) {
     given.run = [this, is_over, what, run = work.run, context = work.context](const Kernels&, NativeStream native) {
-      if (*is_over) throw std::logic_error(what + ": it is run after submit has returned");
+      if (*is_over) throw std::logic_error(what + ": it runs after submit has returned");
       const Reply reply =
           call_subject(this, [&](shardproof_reply* answered) { return run(context, native, answered); });
       if (!reply.ok()) throw std::invalid_argument(reply.error());  // the device adds the work's name
@@ -276,7 +276,7 @@ void HarnessSide::note_written(const shardproof_span& span) {
 
 Communicator& HarnessSide::communicator(const shardproof_group* group, std::string_view what) const {
   Communicator* const found = there(group, what).communicator;
-  if (found == nullptr) refuse(what, "this group was dropped before");
+  if (found == nullptr) refuse(what, "this group was already dropped");
   return *found;
 }
 
@@ -355,7 +355,7 @@ struct HarnessSide::Functions {
   static shardproof_status create_stream(shardproof_device* device, shardproof_stream_role role, const char* name,
                                          std::uint32_t* stream) {
     return at(device, [&](HarnessSide& engine_context) {
-      there(stream, "create_stream: where to say its number");
+      there(stream, "create_stream: the pointer for its number");
       const Stream made = engine_context.device_.create_stream(word(role_from_c, role, "create_stream"),
                                                                text(name, "create_stream: the name"));
       engine_context.streams_[made.id] = made;
@@ -368,7 +368,7 @@ struct HarnessSide::Functions {
   }
   static shardproof_status record(shardproof_device* device, std::uint32_t stream, std::uint64_t* event) {
     return at(device, [&](HarnessSide& engine_context) {
-      there(event, "record: where to say its number") =
+      there(event, "record: the pointer for its number") =
           engine_context.device_.record(engine_context.stream(stream, "record")).id;
     });
   }
@@ -392,7 +392,7 @@ struct HarnessSide::Functions {
   static shardproof_status allocate(shardproof_device* device, std::uint32_t stream, std::size_t bytes,
                                     shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HarnessSide& engine_context) {
-      there(buffer, "allocate: where to say which buffer");
+      there(buffer, "allocate: the pointer for the buffer");
       const std::string_view name = text(label, "allocate: the label");
       *buffer = engine_context.add(engine_context.device_.allocate(engine_context.stream(stream, "allocate"), bytes,
                                                                    word(memory_from_c, memory, "allocate"), name),
@@ -403,7 +403,7 @@ struct HarnessSide::Functions {
   static shardproof_status adopt(shardproof_device* device, std::uint32_t stream, void* data, std::size_t bytes,
                                  shardproof_memory memory, const char* label, shardproof_buffer** buffer) {
     return at(device, [&](HarnessSide& engine_context) {
-      there(buffer, "adopt: where to say which buffer");
+      there(buffer, "adopt: the pointer for the buffer");
       const std::string_view name = text(label, "adopt: the label");
       auto storage = engine_context.device_.adopt(engine_context.stream(stream, "adopt"), static_cast<std::byte*>(data),
                                                   bytes, word(memory_from_c, memory, "adopt"), name);
@@ -465,7 +465,7 @@ struct HarnessSide::Functions {
   static shardproof_status split(shardproof_group* group, int color, int key, const char* name,
                                  shardproof_group** part) {
     return at(group, [&](HarnessSide& engine_context) {
-      there(part, "split: where to say which group");
+      there(part, "split: the pointer for the group");
       *part = engine_context.add(
           engine_context.communicator(group, "split").split(color, key, text(name, "split: the name")));
     });
@@ -473,7 +473,7 @@ struct HarnessSide::Functions {
   static void drop_group(shardproof_group* part) {
     at(part, [&](HarnessSide& engine_context) {
       engine_context.communicator(part, "drop_group");
-      if (!part->own) refuse("drop_group", "the group of the whole world is the harness's");
+      if (!part->own) refuse("drop_group", "the world group belongs to the harness");
       part->communicator = nullptr;
       part->own.reset();
     });
@@ -566,9 +566,8 @@ Reply call_subject(HarnessSide* engine_context, const std::function<shardproof_s
   if (engine_context != nullptr) failure = engine_context->take_first_failure();
   if (said.thread.take_stray() && !failure) failure = OwnThread::objection;
   if (failure) {
-    reply =
-        Reply::failed(reply.ok() ? fmt::format("it went on after a function of the harness had failed: {}", *failure)
-                                 : reply.error());
+    reply = Reply::failed(reply.ok() ? fmt::format("it continued after a harness function had failed: {}", *failure)
+                                     : reply.error());
   }
   reply.warnings = std::move(said.warnings);
   return reply;

@@ -100,7 +100,7 @@ class HarnessSide {
     } catch (const std::exception& error) {
       note(error.what());
     } catch (...) {
-      note("an exception that is no std::exception");
+      note("an exception that is not a std::exception");
     }
     return SHARDPROOF_FAILED;
   }

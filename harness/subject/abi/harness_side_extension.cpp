@@ -43,7 +43,7 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& engine_context, AllGathe
                    std::uint32_t stream, shardproof_contribution* out) {
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
-        shardproof_contribution& answer = there(out, "where to say what is contributed");
+        shardproof_contribution& answer = there(out, "the pointer for the contribution");
         it.pre(there(shard, "the shard"), context, it.engine_context_.stream(stream, "the hook's stream"), answer);
       });
     };
@@ -53,9 +53,8 @@ HarnessSideExtension::HarnessSideExtension(HarnessSide& engine_context, AllGathe
                     const shardproof_unsharded* out, shardproof_unsharded* made) {
       auto& it = *static_cast<HarnessSideExtension*>(self);
       return it.guarded([&] {
-        shardproof_unsharded& answer = there(made, "where to say what is made");
-        it.post(there(all, "what has been contributed"), it.engine_context_.stream(stream, "the hook's stream"), out,
-                answer);
+        shardproof_unsharded& answer = there(made, "the pointer for the result");
+        it.post(there(all, "the contributions"), it.engine_context_.stream(stream, "the hook's stream"), out, answer);
       });
     };
   }

@@ -10,8 +10,8 @@ namespace shardproof::abi {
 class OwnThread {
  public:
   static constexpr char objection[] =
-      "a function of the harness was called in another thread than the subject: only the one that a rank calls its "
-      "subject in may call it";
+      "the subject called a harness function in another thread: call it only in the thread in which the rank calls the "
+      "subject";
 
   /// Whether the calling thread is the thread that made this object. Remembers a call in another thread.
   bool is_this() noexcept {

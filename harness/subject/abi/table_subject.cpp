@@ -41,7 +41,7 @@ std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, s
     if (shard.size() != 1)
       return fmt::format("its shard is {}; a range of elements has one dimension", to_string(shard));
     if (start < 0 || start > numel(whole) || shard[0] > numel(whole) - start)
-      return fmt::format("its shard of {} elements from {} on is no part of the {} elements of {}", shard[0], start,
+      return fmt::format("its shard of {} elements from {} on is not within the {} elements of {}", shard[0], start,
                          numel(whole), to_string(whole));
     return {};
   }
@@ -51,13 +51,13 @@ std::string objection_to_part(const Shape& shard, const Shape& whole, int dim, s
   if (!whole.empty() && shard.size() == whole.size()) {
     const auto along = static_cast<std::size_t>(dim);
     if (start < 0 || start > whole[along] || shard[along] > whole[along] - start)
-      return fmt::format("its shard of {} rows from {} on is no part of the {} along dimension {}", shard[along], start,
+      return fmt::format("its shard of {} rows from {} on is not within the {} along dimension {}", shard[along], start,
                          whole[along], dim);
     expected[along] = shard[along];
   }
   if (shard == expected) return {};
-  return fmt::format("its shard is {}, which is no part of {} along dimension {}", to_string(shard), to_string(whole),
-                     dim);
+  return fmt::format("its shard is {}, which is not a part of {} along dimension {}", to_string(shard),
+                     to_string(whole), dim);
 }
 
 class TableTrainer final : public Trainer {
@@ -149,7 +149,8 @@ class TableTrainer final : public Trainer {
       return table_.parameters(trainer_, &answer, &count, answered);
     });
     return believed(std::move(reply), [&] {
-      if (answer == nullptr && count > 0) throw std::invalid_argument(fmt::format("{} parameters, at NULL", count));
+      if (answer == nullptr && count > 0)
+        throw std::invalid_argument(fmt::format("{} parameters, but a NULL pointer", count));
       out.clear();
       for (std::size_t i = 0; i < count; ++i) out.push_back(view(answer[i], i));
     });
@@ -189,19 +190,18 @@ class TableTrainer final : public Trainer {
   }
 
   ParameterView view(const shardproof_parameter& given, std::size_t index) const {
-    if (given.name == nullptr)
-      throw std::invalid_argument(fmt::format("parameter {} of those it has is without a name", index));
+    if (given.name == nullptr) throw std::invalid_argument(fmt::format("its parameter {} has no name", index));
     const auto where = fmt::format("parameter \"{}\"", given.name);
     const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: {}", where, why)); };
     const auto known = parameters_.find(given.name);
-    if (known == parameters_.end()) refuse("the model has none of this name");
+    if (known == parameters_.end()) refuse("the model has no parameter of this name");
     abi::require_dimensions(given.ndim, given.shape, where);
     ParameterView view{.name = given.name,
                        .shape = Shape(given.shape, given.shape + given.ndim),
                        .dim = given.dim,
                        .start = given.start};
     if (view.shape != known->second.shape)
-      refuse(fmt::format("its logical shape is {}, that of the model {}", to_string(view.shape),
+      refuse(fmt::format("its logical shape is {}, but the model's is {}", to_string(view.shape),
                          to_string(known->second.shape)));
     view.shard = engine_context_.take(given.shard, where + ", shard");
     view.second = engine_context_.take(given.second, where + ", second");
@@ -211,12 +211,12 @@ class TableTrainer final : public Trainer {
     const DType dtype = known->second.dtype;
     if (view.shard.dtype() != dtype)
       refuse(
-          fmt::format("its shard is {}, and the plan keeps it in {}", to_string(view.shard.dtype()), to_string(dtype)));
+          fmt::format("its shard is {}, but the plan keeps it in {}", to_string(view.shard.dtype()), to_string(dtype)));
     const Shape& shard = view.shard.shape();
     if (const std::string why = objection_to_part(shard, view.shape, view.dim, view.start); !why.empty()) refuse(why);
     const auto require_like_shard = [&](const Tensor& tensor, const char* what) {
       if (tensor.defined() && (tensor.shape() != shard || tensor.dtype() != dtype))
-        refuse(fmt::format("its {} is {} {}, its shard {} {}", what, to_string(tensor.dtype()),
+        refuse(fmt::format("its {} is {} {}, but its shard is {} {}", what, to_string(tensor.dtype()),
                            to_string(tensor.shape()), to_string(dtype), to_string(shard)));
     };
     require_like_shard(view.second, "second tensor");
@@ -256,7 +256,7 @@ class TableSubject final : public Subject {
     try {
       return static_cast<pid_t>(table_.fork(table_.context));
     } catch (const std::exception& thrown) {
-      throw std::runtime_error(fmt::format("fork has thrown across the boundary: {}", thrown.what()));
+      throw std::runtime_error(fmt::format("fork threw across the boundary: {}", thrown.what()));
     }
   }
 
@@ -294,7 +294,7 @@ Claims::Features known_features(const std::string& engine, const char* const* na
 
 Claims known_claims(const shardproof_claim* claims, std::size_t count) {
   if (claims == nullptr && count > 0)
-    throw std::invalid_argument(fmt::format("its table has {} claims, at NULL", count));
+    throw std::invalid_argument(fmt::format("its table has {} claims, but a NULL pointer", count));
   Claims known;
   for (std::size_t i = 0; i < count; ++i) {
     const shardproof_claim& claim = claims[i];
@@ -318,15 +318,15 @@ constexpr std::size_t least_size =
 std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::string_view where,
                                        std::string_view own_name) {
   const auto refuse = [&](std::string_view why) { throw SubjectRefused(fmt::format("{}: {}", where, why)); };
-  if (table == nullptr) refuse("it gives no table of a subject");
+  if (table == nullptr) refuse("it returns no table of a subject");
   if (table->abi_version != SHARDPROOF_ABI_VERSION)
     refuse(fmt::format(
-        "its table is of version {} of shardproof.h, this harness of version {}: compile it with this harness's",
+        "its table has version {} of shardproof.h, this harness has version {}: compile it with this harness's header",
         table->abi_version, SHARDPROOF_ABI_VERSION));
   if (table->size < least_size)
-    refuse(fmt::format(
-        "its table says that it has {} bytes; of version {} it has {}: set `size` to sizeof(shardproof_subject)",
-        table->size, SHARDPROOF_ABI_VERSION, least_size));
+    refuse(
+        fmt::format("its table gives its size as {} bytes; version {} has {}: set `size` to sizeof(shardproof_subject)",
+                    table->size, SHARDPROOF_ABI_VERSION, least_size));
   const auto require = [&](bool is_there, std::string_view what) {
     if (!is_there) refuse(fmt::format("its table has no `{}`", what));
   };
@@ -365,14 +365,14 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
     refuse(why.starts_with(itself) ? why.substr(itself.size()) : why);
   }
   const auto function = reinterpret_cast<shardproof_subject_table_function>(::dlsym(loaded, SHARDPROOF_SUBJECT_TABLE));
-  if (function == nullptr) refuse(fmt::format("it exports no {}, so it is no subject", SHARDPROOF_SUBJECT_TABLE));
+  if (function == nullptr) refuse(fmt::format("it exports no {}, so it is not a subject", SHARDPROOF_SUBJECT_TABLE));
   const shardproof_subject* table = nullptr;
   try {
     table = function();
   } catch (const std::exception& error) {
     refuse(fmt::format("{} has thrown: {}", SHARDPROOF_SUBJECT_TABLE, error.what()));
   } catch (...) {
-    refuse(fmt::format("{} has thrown, and no std::exception", SHARDPROOF_SUBJECT_TABLE));
+    refuse(fmt::format("{} threw something that is not a std::exception", SHARDPROOF_SUBJECT_TABLE));
   }
   return table;
 }

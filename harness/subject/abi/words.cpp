@@ -111,8 +111,8 @@ shardproof_status to_c(CallStatus status) { return find_c(statuses, status, "sta
 DType dtype_from_c(DLDataType dtype) {
   if (const auto ours = known(dtype)) return *ours;
   throw std::invalid_argument(
-      fmt::format("{} is none that tensors have here: float of 64, 32 or 16 bits, bfloat of 16, int of 64, 32, 16 or "
-                  "8, uint of 8, with one lane",
+      fmt::format("{} is not supported: use float of 64, 32 or 16 bits, bfloat of 16, int of 64, 32, 16 or 8, uint of "
+                  "8, with one lane",
                   described(dtype)));
 }
 StreamRole role_from_c(std::uint32_t role) { return find_ours(roles, role, "role of a stream"); }

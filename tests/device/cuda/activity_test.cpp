@@ -231,13 +231,13 @@ TEST_CASE("records that no call took end with their device") {
     spoil = [&](std::vector<ActivityRecord>& records, std::size_t&) { found = records.size(); };
     work_in_a_row(*platform);
     spoil = nullptr;
-    testing::expect(found == 4, fmt::format("{} records of two pieces, and of what clocks are compared by", found));
+    testing::expect(found == 4, fmt::format("{} records of two pieces, and of the comparison of clocks", found));
   });
 }
 
 TEST_CASE("records that are lost, missing or without times are an error, and times of two kinds are not mixed") {
   CHECK_THAT(why_refused([](auto&, std::size_t& dropped) { dropped = 3; }),
-             ContainsSubstring("CUPTI on rank 0, GPU 0") && ContainsSubstring("3 records of what ran were lost") &&
+             ContainsSubstring("CUPTI on rank 0, GPU 0") && ContainsSubstring("3 records were lost") &&
                  ContainsSubstring("--times events"));
   CHECK_THAT(
       why_refused([](auto& records, std::size_t&) {
@@ -252,7 +252,7 @@ TEST_CASE("records that are lost, missing or without times are an error, and tim
       }),
       ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 1 without"));
   CHECK_THAT(why_refused([](auto& records, std::size_t&) { records.clear(); }),
-             ContainsSubstring("it has no record of a memset that has ended"));
+             ContainsSubstring("a memset that has ended has no record"));
 }
 
 TEST_CASE("a rank whose records cannot be kept says why before it begins") {

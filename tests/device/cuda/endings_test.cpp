@@ -209,7 +209,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
       testing::expect(rank->world.gpu().is_lost(), "not lost");
       testing::expect(rank->world.defect().find("is lost") != std::string::npos, rank->world.defect());
       const std::string text = thrown<cuda::GpuLost>([&] { platform->device().synchronize(); });
-      testing::expect(text.find("did not end when it was told to") != std::string::npos, text);
+      testing::expect(text.find("its work did not stop when the harness asked") != std::string::npos, text);
     }
     side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
     rank->world.gpu().abandon();  // rank 1 leaves without a word to rank 0

@@ -151,6 +151,6 @@ TEST_CASE("a cap ends what a gate holds, and the gate says that it holds no long
 TEST_CASE("a gate without an end, or with too long a one, is refused") {
   using Catch::Matchers::ContainsSubstring;
   Bench bench;
-  CHECK_THROWS_WITH(Gate(bench.gpu, 0ns), ContainsSubstring("a gate on rank 3 that holds for 0 ns"));
-  CHECK_THROWS_WITH(Gate(bench.gpu, 11s), ContainsSubstring("10000000000 ns at most"));
+  CHECK_THROWS_WITH(Gate(bench.gpu, 0ns), ContainsSubstring("a gate on rank 3 cannot hold for 0 ns"));
+  CHECK_THROWS_WITH(Gate(bench.gpu, 11s), ContainsSubstring("at most 10000000000 ns"));
 }

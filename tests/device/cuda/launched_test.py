@@ -142,7 +142,7 @@ def lost():
         assert cases["gpu/fails[W=2]"]["verdict"] == "failed", output
         assert outcomes(cases["gpu/fails[W=2]"]) == ["released", "failed"], output
         assert (
-            "is lost: work on it did not end" in cases["gpu/fails[W=2]"]["ranks"][0]["reason"]
+            "is lost: its work did not stop" in cases["gpu/fails[W=2]"]["ranks"][0]["reason"]
         ), output
         assert cases["gpu/works[W=2]"]["verdict"] == "passed", output
         assert len(report["worlds"]) == 2 and not any(world.get("defects") for world in report["worlds"]), output

@@ -120,17 +120,15 @@ TEST_CASE("an unusable driver is reported with what was found and what to do") {
         "container, start "
         "docker with --gpus all");
   CHECK(objection([](auto& state) { state.driver_version = 11080, state.status = 35; }) ==
-        "the NVIDIA driver here is for CUDA 11.8, it was built with CUDA 12.4 and needs one for CUDA 12.0 or later: "
-        "install a newer "
-        "driver, or build with an older toolkit");
+        "the NVIDIA driver here is for CUDA 11.8, but this build uses CUDA 12.4 and needs a driver for CUDA 12.0 or "
+        "later: install a newer driver, or build with an older toolkit");
   CHECK(objection([](auto& state) {
           state.status = 802, state.status_name = "cudaErrorSystemNotReady", state.status_text = "not yet";
         }) ==
-        "the NVIDIA driver here is for CUDA 12.8 and counts no GPUs, cudaErrorSystemNotReady (802): not yet; "
-        "nvidia-smi may say more");
+        "the NVIDIA driver here is for CUDA 12.8 and cannot count the GPUs, cudaErrorSystemNotReady (802): not yet; "
+        "run nvidia-smi for details");
   CHECK(objection([](auto& state) { state.gpus = 0; }) ==
-        "the NVIDIA driver here is for CUDA 12.8 and shows no GPU to this process; CUDA_VISIBLE_DEVICES says which it "
-        "may show");
+        "the NVIDIA driver here is for CUDA 12.8 and shows no GPU to this process; check CUDA_VISIBLE_DEVICES");
 }
 
 TEST_CASE(
@@ -269,15 +267,13 @@ TEST_CASE("an unusable CUPTI is reported with what was found and what to do") {
   CHECK(cupti_objection(state).empty());
   state.version = 130000;
   CHECK(cupti_objection(state) ==
-        "the libcupti.so.13 here is of version 130000, older than the 130001 that this was built with, and its records "
-        "may be other ones");
+        "the libcupti.so.13 here has version 130000, older than the 130001 of this build, so its records may differ: "
+        "install a newer one");
   state.lacks = "cuptiActivityFlushAll";
   CHECK(cupti_objection(state) ==
-        "the libcupti.so.13 here has no cuptiActivityFlushAll: it is none of NVIDIA's, or of another time");
+        "the libcupti.so.13 here has no cuptiActivityFlushAll: it is not NVIDIA's CUPTI, or an unsupported version");
   state.loader_says = "libcupti.so.13: cannot open shared object file";
   CHECK(cupti_objection(state) ==
-        "there is no CUPTI here: libcupti.so.13: cannot open shared object file. It is part of the CUDA Toolkit, no "
-        "driver has it, and "
-        "Python's "
-        "nvidia-cuda-cupti brings it; LD_LIBRARY_PATH says where it lies");
+        "there is no CUPTI here: libcupti.so.13: cannot open shared object file. No driver includes it: install the "
+        "CUDA Toolkit or Python's nvidia-cuda-cupti, and add its directory to LD_LIBRARY_PATH");
 }

@@ -43,13 +43,13 @@ TEST_CASE("a backend that does not fit this program is refused by name and with 
   CHECK_THAT(refusal(modules), ContainsSubstring("cannot read file data"));
   CHECK_THAT(refusal_of_misfit("unlinked"), ContainsSubstring("undefined symbol: absent_everywhere"));
   CHECK_THAT(refusal_of_misfit("without_symbol"),
-             EndsWith("it has no shardproof_vendor_tables, so it is no backend of shardproof"));
+             EndsWith("it has no shardproof_vendor_tables, so it is not a backend of shardproof"));
   CHECK_THAT(refusal_of_misfit("of_other_version"),
-             EndsWith(": it is of version 7 of the interface, this program of " +
-                      std::to_string(VendorTables::current_version) + ": both are to be built together"));
+             EndsWith(": it has version 7 of the interface, this program has " +
+                      std::to_string(VendorTables::current_version) + ": build both together"));
   CHECK_THAT(refusal_of_misfit("of_other_size"),
              EndsWith(": its tables take 8 bytes, this program's " + std::to_string(vendor_table_bytes) +
-                      ": both are to be built together"));
+                      ": build both together"));
   CHECK_THAT(refusal_of_misfit("with_reason"),
              EndsWith("libmisfit_with_reason.so: the driver is on holiday; call again on Monday"));
   CHECK_THAT(refusal_of_misfit("without_reason"), EndsWith(": it gives no reason"));

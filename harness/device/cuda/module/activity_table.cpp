@@ -80,12 +80,12 @@ const char* cupti_error_name(Status status) {
 const char* cupti_error_text(Status status) {
   switch (status) {
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-    case CUPTI_ERROR_HARDWARE_BUSY: return "another profiler looks at this process; only one can";
+    case CUPTI_ERROR_HARDWARE_BUSY: return "another profiler uses CUPTI in this process; only one can";
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
       return "this user, or this virtual machine, may not profile";
     case CUPTI_ERROR_OUT_OF_MEMORY: return "there is no memory for records";
-    default: return "times from events (--times events) do without CUPTI";
+    default: return "times from events (--times events) need no CUPTI";
   }
 }
 

@@ -7,16 +7,16 @@ namespace shardproof::cuda {
 std::string cupti_objection(const CuptiState& state) {
   if (!state.loader_says.empty()) {
     return fmt::format(
-        "there is no CUPTI here: {}. It is part of the CUDA Toolkit, no driver has it, and Python's nvidia-cuda-cupti "
-        "brings it; "
-        "LD_LIBRARY_PATH says where it lies",
+        "there is no CUPTI here: {}. No driver includes it: install the CUDA Toolkit or Python's nvidia-cuda-cupti, "
+        "and add its directory to LD_LIBRARY_PATH",
         state.loader_says);
   }
   if (!state.lacks.empty())
-    return fmt::format("the {} here has no {}: it is none of NVIDIA's, or of another time", state.name, state.lacks);
+    return fmt::format("the {} here has no {}: it is not NVIDIA's CUPTI, or an unsupported version", state.name,
+                       state.lacks);
   if (state.version < state.built_with) {
     return fmt::format(
-        "the {} here is of version {}, older than the {} that this was built with, and its records may be other ones",
+        "the {} here has version {}, older than the {} of this build, so its records may differ: install a newer one",
         state.name, state.version, state.built_with);
   }
   return {};

@@ -18,14 +18,15 @@ std::string driver_objection(const DriverState& state) {
   const std::string driver = fmt::format("the NVIDIA driver here is for CUDA {}", version_text(state.driver_version));
   if (state.driver_version / 1000 < state.runtime_version / 1000) {
     return fmt::format(
-        "{}, it was built with CUDA {} and needs one for {}: install a newer driver, or build with an older toolkit",
+        "{}, but this build uses CUDA {} and needs a driver for {}: install a newer driver, or build with an older "
+        "toolkit",
         driver, version_text(state.runtime_version), needed);
   }
   if (state.status != 0) {
-    return fmt::format("{} and counts no GPUs, {} ({}): {}; nvidia-smi may say more", driver, state.status_name,
-                       state.status, state.status_text);
+    return fmt::format("{} and cannot count the GPUs, {} ({}): {}; run nvidia-smi for details", driver,
+                       state.status_name, state.status, state.status_text);
   }
-  if (state.gpus == 0) return driver + " and shows no GPU to this process; CUDA_VISIBLE_DEVICES says which it may show";
+  if (state.gpus == 0) return driver + " and shows no GPU to this process; check CUDA_VISIBLE_DEVICES";
   return {};
 }
 

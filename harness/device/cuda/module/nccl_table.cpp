@@ -142,8 +142,7 @@ const char* nccl_error_text(Status status) { return ncclGetErrorString(static_ca
 
 const char* last_error(CommHandle comm) {
   const char* const text = ncclGetLastError(native_comm(comm));
-  return text == nullptr || *text == '\0' ? "NCCL says nothing more; NCCL_DEBUG=WARN in the environment makes it"
-                                          : text;
+  return text == nullptr || *text == '\0' ? "NCCL gives no details; set NCCL_DEBUG=WARN to get them" : text;
 }
 
 }  // namespace
