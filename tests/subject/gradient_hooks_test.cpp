@@ -222,6 +222,6 @@ TEST_CASE("a gradient hook that is called in another thread does nothing but fai
   });
   CHECK_THAT(
       reply.error(),
-      StartsWith("it continued after a harness function had failed: a function of the harness was called in another"));
+      StartsWith("it continued after a harness function had failed: the subject called a harness function in another"));
   CHECK(hooked.calls.empty());
 }

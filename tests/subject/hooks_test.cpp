@@ -247,7 +247,7 @@ TEST_CASE("a hook that is called in another thread does nothing but fail") {
   });
   CHECK_THAT(
       reply.error(),
-      StartsWith("it continued after a harness function had failed: a function of the harness was called in another"));
+      StartsWith("it continued after a harness function had failed: the subject called a harness function in another"));
   CHECK(extended.hooks.shards.empty());
 }
 
