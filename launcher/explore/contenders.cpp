@@ -100,9 +100,8 @@ std::array<NamedSubject, 2> two_subjects(std::string_view requested) {
   };
   std::vector<std::array<NamedSubject, 2>> found;
   if (is_file(requested))
-    throw CommandError(
-        usage,
-        fmt::format("--subject {}: that is one subject, as there is such a file; two are given as A,B", requested));
+    throw CommandError(usage,
+                       fmt::format("--subject {}: this file is one subject: name two subjects as A,B", requested));
   for (std::size_t comma = requested.find(','); comma != std::string_view::npos;
        comma = requested.find(',', comma + 1)) {
     std::array<NamedSubject, 2> two{named_subject(requested.substr(0, comma)),
@@ -110,11 +109,9 @@ std::array<NamedSubject, 2> two_subjects(std::string_view requested) {
     if (std::ranges::all_of(two, is_one)) found.push_back(std::move(two));
   }
   if (found.size() == 1) return std::move(found.front());
-  throw CommandError(
-      usage,
-      fmt::format("--subject {}: two subjects are given as A,B, each with a fault behind it as A+FAULT or without{}",
-                  requested.empty() ? "''" : requested,
-                  found.empty() ? "" : "; which comma is the one between them cannot be told"));
+  throw CommandError(usage, fmt::format("--subject {}: name two subjects as A,B (with a fault: A+FAULT){}",
+                                        requested.empty() ? "''" : requested,
+                                        found.empty() ? "" : "; more than one comma can separate them"));
 }
 
 Contender find_contender(const NamedSubject& named, const PlanOptions& settings, const std::filesystem::path& worker,
@@ -127,7 +124,7 @@ Contender find_contender(const NamedSubject& named, const PlanOptions& settings,
   found.plan.fault = named.fault;
   found.worker = find_subject(found.plan, worker, signals);
   const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
-  if (subjects.empty()) throw CommandError(usage, "the worker has no subject that could play a scenario");
+  if (subjects.empty()) throw CommandError(usage, "the worker has no subject that can play a scenario");
   found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
   found.plan.cores = usable_cores();
   world_of(found.worker.listing, found.plan, 1);  // throws if a setting is wrong
@@ -186,7 +183,8 @@ std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<c
     const auto result = std::ranges::find(run.report.cases, play.ids[i],
                                           [](const auto& one) -> const std::string& { return one.info.id; });
     if (result == run.report.cases.end())
-      throw CommandError(infrastructure, fmt::format("{}: no rank tells of {}", contender.requested, play.ids[i]));
+      throw CommandError(infrastructure,
+                         fmt::format("{}: no rank reports a result of {}", contender.requested, play.ids[i]));
     DocumentPlay& played = plays.emplace_back();
     played.world = run.report.worlds.at(static_cast<std::size_t>(result->world));
     played.play = {.subject = contender.requested,

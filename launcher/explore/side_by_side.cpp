@@ -50,7 +50,7 @@ std::string names_text(const std::array<Contender, 2>& contenders) {
         contender.requested == own || contender.requested == fmt::format("{}+{}", own, contender.plan.fault);
     return fmt::format("{} ({}{})", contender.requested, is_named_so ? "" : own + " ", contender.subject.version);
   };
-  return fmt::format("{} beside {}", name(contenders[0]), name(contenders[1]));
+  return fmt::format("{} against {}", name(contenders[0]), name(contenders[1]));
 }
 
 std::filesystem::path folder_of(const std::array<Contender, 2>& contenders, std::size_t which,

@@ -132,7 +132,7 @@ std::string text_of(const SmallestFailures& failures) {
         "{} fails for the same cause with a smaller scenario ({} step{} smaller, {} played{}{}): {}\n  play it: {}\n",
         failure.id, shrunk.steps, shrunk.steps == 1 ? "" : "s", shrunk.plays,
         shrunk.is_smallest ? "" : fmt::format("; the search ended early: {}", shrunk.ended_by->what()),
-        shrunk.is_steady ? "" : "; played once more, it did not fail so", failure.file.string(), failure.command);
+        shrunk.is_steady ? "" : "; played again, it did not fail this way", failure.file.string(), failure.command);
   }
   if (failures.left_out > 0)
     text += fmt::format(

@@ -120,8 +120,7 @@ ClaimedDirectory::ClaimedDirectory(const OutputOptions& requested) {
   require_utf8(path_);
   std::error_code unknown;
   if (requested.overwrite && fs::is_symlink(path_, unknown))
-    throw unusable_output(path_,
-                          "it is a symbolic link, and --overwrite follows none: name the directory that it leads to");
+    throw unusable_output(path_, "it is a symbolic link, and --overwrite does not follow links: name its target");
   if (fs::exists(path_, unknown) && !fs::is_directory(path_, unknown))
     throw unusable_output(path_, "it is not a directory: name a new or an empty directory");
   make_directory(path_);
@@ -164,8 +163,7 @@ void require_not_replaced(const fs::path& input, const OutputOptions& output) {
   if (path_in(output.directory, input))
     throw unusable_output(
         output.directory,
-        fmt::format("{} is in it, and --overwrite would delete that file before it is used: name another directory",
-                    input.string()));
+        fmt::format("{} is in it, and --overwrite would delete this input: name another directory", input.string()));
 }
 
 std::optional<std::string> point_latest_to(const RunDirectory& run) {
@@ -176,7 +174,7 @@ std::optional<std::string> point_latest_to(const RunDirectory& run) {
   if (whole == parent) return std::nullopt;
   const fs::path link = parent / "latest";
   const auto obstacle = [&](const std::string& why) {
-    return fmt::format("{} does not lead to this run: {}", link.string(), why);
+    return fmt::format("{} does not point to this run: {}", link.string(), why);
   };
   if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(link))
     return obstacle("it is not a symbolic link; move it away");

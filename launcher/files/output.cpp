@@ -98,7 +98,7 @@ void require_new_file(const std::filesystem::path& file) {
   if (there == std::filesystem::file_type::regular ||
       (!std::filesystem::exists(file, unknown) && std::filesystem::is_symlink(file, unknown)))
     throw CommandError(
-        usage, fmt::format("output unusable: {} is there already, and nothing is ever overwritten: name a new file",
+        usage, fmt::format("output unusable: {} already exists, and shardproof does not overwrite it: name a new file",
                            file.string()));
   if (std::filesystem::exists(file, unknown)) return;
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();

@@ -34,10 +34,10 @@ const GpuInfo& named_gpu(const std::vector<GpuInfo>& all, const std::string& nam
   const auto is_meant = [&](const GpuInfo& gpu) { return index ? gpu.index == *index : gpu.uuid.starts_with(name); };
   const auto found = std::ranges::find_if(all, is_meant);
   if (found == all.end())
-    throw CommandError(usage, fmt::format("--gpus {}: there is no such GPU; there is {}", name, known_text(all)));
+    throw CommandError(usage, fmt::format("--gpus {}: no such GPU; choose from {}", name, known_text(all)));
   if (std::ranges::count_if(all, is_meant) > 1)
     throw CommandError(usage,
-                       fmt::format("--gpus {}: several GPUs begin like this; there is {}", name, known_text(all)));
+                       fmt::format("--gpus {}: several UUIDs begin like this; choose from {}", name, known_text(all)));
   return *found;
 }
 

@@ -39,8 +39,8 @@ std::string why_missing(const OptionalPart& part, const std::filesystem::path& h
                                                     "  cmake -S {} -B {}\n"
                                                     "  cmake --build {} --target {}",
                                                     reports::shell_word(source), folder, folder, part.target);
-  return fmt::format("{}\n{}\nThe first command has to find the CUDA Toolkit 12 or later, and NCCL 2.22 or later.",
-                     missing, commands);
+  return fmt::format("{}\n{}\nThe first command needs the CUDA Toolkit 12 or later, and NCCL 2.22 or later.", missing,
+                     commands);
 }
 
 }  // namespace shardproof::launcher

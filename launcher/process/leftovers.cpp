@@ -129,7 +129,7 @@ std::string describe(const Leftover& leftover) {
   std::string text = fmt::format("process {} ({})", leftover.process, leftover.name);
   if (leftover.rank == all_ranks) text += ", started by one of the ranks, which are threads of one process,";
   else if (!leftover.rank.empty()) text += fmt::format(", started by rank {},", leftover.rank);
-  return text + (leftover.is_gone ? " behind; it was killed" : " behind, which does not end by SIGKILL");
+  return text + (leftover.is_gone ? " running; the launcher killed it" : " running; SIGKILL does not end it");
 }
 
 }  // namespace shardproof::launcher

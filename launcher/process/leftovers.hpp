@@ -53,7 +53,7 @@ class Leftovers {
   std::set<pid_t> before_;  ///< children at construction
 };
 
-/// `process 123 (name), started by rank 1, behind; it was killed`
+/// `process 123 (name), started by rank 1, running; the launcher killed it`
 std::string describe(const Leftover& leftover);
 
 }  // namespace shardproof::launcher

@@ -99,7 +99,8 @@ Process Process::spawn(const Command& command) {
 Process Process::adopt(pid_t pid) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
-    throw std::system_error(errno, std::generic_category(), fmt::format("process {} is no child of this one", pid));
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("process {} is not a child of this process", pid));
   return of_child(pid);
 }
 
@@ -110,7 +111,7 @@ Process Process::of_child(pid_t pid) {
     const int why = errno;
     ::kill(-pid, SIGKILL);
     waitpid(pid, nullptr, 0);
-    throw std::system_error(why, std::generic_category(), "pidfd_open (Linux 5.3 or later is needed)");
+    throw std::system_error(why, std::generic_category(), "pidfd_open (needs Linux 5.3 or later)");
   }
   return Process(pid, std::move(descriptor));
 }
@@ -137,8 +138,7 @@ std::optional<Exit> Process::collect() {
   siginfo_t info{};
   // First looks at the child, and reaps it later. Between the two, the group's number still belongs to the child.
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    throw std::system_error(errno, std::generic_category(),
-                            fmt::format("waitid for process {}, which is our child", pid_));
+    throw std::system_error(errno, std::generic_category(), fmt::format("waitid for child process {}", pid_));
   }
   if (info.si_pid == 0) return std::nullopt;
   signal_group(SIGKILL);

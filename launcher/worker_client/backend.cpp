@@ -23,8 +23,7 @@ std::filesystem::path built_backend() { return launcher_home() / "lib/shardproof
 std::filesystem::path named_backend(const std::filesystem::path& requested) {
   std::filesystem::path file = std::filesystem::absolute(requested);
   if (!is_ordinary(file))
-    throw CommandError(usage,
-                       fmt::format("--backend {}: there is no such file, or it is no ordinary one", file.string()));
+    throw CommandError(usage, fmt::format("--backend {}: no regular file is at this path", file.string()));
   return file;
 }
 

@@ -41,9 +41,8 @@ ChosenProfile keep_profile(Listing& listing, const std::string& requested, std::
   for (const std::string& filter : filters) {
     if (any_matches(outside, filter) && !any_matches(inside, filter))
       throw CommandError(
-          usage,
-          fmt::format("'{}' matches no case of profile '{}', but some outside of it (`shardproof list --profiles`)",
-                      filter, profile.name));
+          usage, fmt::format("'{}' matches only cases outside profile '{}' (`shardproof list --profiles`)", filter,
+                             profile.name));
   }
   listing.cases = std::move(inside);
   return {.name = profile.name, .outside = outside.size()};

@@ -30,9 +30,8 @@ constexpr char cache_variable[] = "TORCHINDUCTOR_CACHE_DIR";
 
 /// Advice if the user may have meant a Python program.
 std::string python_hint(const std::string& requested) {
-  return requested.ends_with(".py")
-             ? fmt::format("; an engine in Python brings a worker of its own: --worker {}", requested)
-             : std::string();
+  return requested.ends_with(".py") ? fmt::format("; an engine in Python brings its own worker: --worker {}", requested)
+                                    : std::string();
 }
 
 /// Whether the text is an identifier of C++.
@@ -45,7 +44,7 @@ bool may_be_fault(std::string_view text) {
 
 /// The option for the fault of a single subject.
 std::string fault_advice(const NamedSubject& named) {
-  return fmt::format("--subject {0}+{1}: a single subject takes its fault by --fault: `--subject {0} --fault {1}`",
+  return fmt::format("--subject {0}+{1}: name the fault of a single subject with --fault: `--subject {0} --fault {1}`",
                      named.subject, named.fault);
 }
 
@@ -56,7 +55,7 @@ std::string why_no_shared_object(const std::filesystem::path& file) {
   const auto there = std::filesystem::status(file, unknown).type();
   if (there == std::filesystem::file_type::directory)
     return fmt::format("{} is a directory, not a shared object", file.string());
-  if (unknown) return fmt::format("there is no shared object {}: {}", file.string(), unknown.message());
+  if (unknown) return fmt::format("cannot find the shared object {}: {}", file.string(), unknown.message());
   if (there != std::filesystem::file_type::regular)
     return fmt::format("{} cannot be loaded: it is a pipe, a socket or a device", file.string());
   constexpr std::string_view magic(ELFMAG, SELFMAG);
@@ -65,7 +64,7 @@ std::string why_no_shared_object(const std::filesystem::path& file) {
   if (!in) return fmt::format("cannot read {}: {}", file.string(), std::generic_category().message(errno));
   in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   if (beginning == magic) return {};
-  return fmt::format("{} is not a shared object: it does not begin like an ELF file", file.string());
+  return fmt::format("{} is not a shared object: it has no ELF header", file.string());
 }
 
 std::filesystem::path found_library(const std::string& requested) {
@@ -91,12 +90,13 @@ Worker find_pytorch() {
     throw CommandError(
         infrastructure,
         fmt::format(
-            "--subject {}: PyTorch is not installed for it: there is no {}. {}", pytorch_subject, program.string(),
-            is_named ? fmt::format("{} names that folder; without it `./run --subject {}` installs PyTorch into a "
-                                   "private environment",
-                                   pytorch_variable, pytorch_subject)
-                     : fmt::format("In the project's own tree `./run --subject {}` installs it into a private "
-                                   "environment; {} names the folder of another one",
+            "--subject {}: PyTorch is not installed: {} does not exist. {}", pytorch_subject, program.string(),
+            is_named ? fmt::format(
+                           "{} names that folder. Without this variable, `./run --subject {}` installs PyTorch into a "
+                           "private environment",
+                           pytorch_variable, pytorch_subject)
+                     : fmt::format("In shardproof's source tree, `./run --subject {}` installs it into a private "
+                                   "environment. {} can name another environment",
                                    pytorch_subject, pytorch_variable)));
   }
   Worker worker = find_worker(program);

@@ -68,7 +68,7 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
     throw refusal(error.what());
   }
   for (const std::string& warning : answer.warnings)
-    print_error(fmt::format("warning: subject {}, while it was prepared: {}", subject, warning));
+    print_error(fmt::format("warning: preparing subject {}: {}", subject, warning));
   if (answer.error) throw refusal(*answer.error + log_hint(log_));
   warnings_ = std::move(answer.warnings);
 }
@@ -124,7 +124,7 @@ CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
 void WarmProcess::give_up(const std::string& why) {
   process_.signal_group(SIGKILL);
   // An answer may still arrive, for a request without a waiting caller.
-  failure_ = fmt::format("process {}, of which ranks are copies, is of no use: {}{}", pid(), why, log_hint(log_));
+  failure_ = fmt::format("process {}, which ranks are copied from, is unusable: {}{}", pid(), why, log_hint(log_));
   throw NoCopy(failure_);
 }
 
@@ -132,7 +132,7 @@ void WarmProcess::throw_end() {
   const auto end = process_.wait(std::chrono::steady_clock::now() + ending_limit);
   if (!end) give_up("it has closed its socket");
   const std::string words = last_words(log_);
-  throw NoCopy(fmt::format("process {}, of which ranks are copies, ended with {}{}{}{}", pid(), describe(*end),
+  throw NoCopy(fmt::format("process {}, which ranks are copied from, ended with {}{}{}{}", pid(), describe(*end),
                            words.empty() ? "" : ":\n", words, log_hint(log_)));
 }
 

@@ -134,7 +134,7 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
     const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + time_limit);
     if (end) {
       for (const Leftover& leftover : leftovers.end())
-        print_error(fmt::format("warning: the worker that was asked left {}", describe(leftover)));
+        print_error(fmt::format("warning: the queried worker left {}", describe(leftover)));
     }
     return {end, text.text(), complaint.text()};
   } catch (const std::system_error& error) {
@@ -184,11 +184,11 @@ Listing parse_listing(const std::string& text) {
     throw std::invalid_argument(fmt::format("its answer is malformed: {}", error.what()));
   } catch (const nlohmann::json::exception&) {
     throw std::invalid_argument(text.empty() ? "its answer is empty"
-                                             : fmt::format("its answer is no JSON: '{}'", first_line_of(text)));
+                                             : fmt::format("its answer is not JSON: '{}'", first_line_of(text)));
   }
   // Checked first: another protocol explains all other differences.
   if (!json.is_object() || !json.contains("protocol") || !json["protocol"].is_number_integer()) {
-    throw std::invalid_argument("its answer names no protocol");
+    throw std::invalid_argument("its answer has no protocol version");
   }
   if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
     throw std::invalid_argument(fmt::format("it speaks protocol {}, this launcher {}: build both from one version",
@@ -210,7 +210,7 @@ Worker find_worker(const std::filesystem::path& requested) {
   const std::filesystem::file_status there = std::filesystem::status(worker.program, unknown);
   const ExitCode code = requested.empty() ? infrastructure : usage;
   if (!std::filesystem::exists(there))
-    throw CommandError(code, fmt::format("there is no worker {}: {}", worker.program.string(), unknown.message()));
+    throw CommandError(code, fmt::format("cannot find the worker {}: {}", worker.program.string(), unknown.message()));
   if (std::filesystem::is_directory(there))
     throw CommandError(code, fmt::format("worker {} is a directory", worker.program.string()));
   return worker;
@@ -266,11 +266,11 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
   // If a worker lists its cases without the shared object, the object is the problem.
   if (Worker same = worker; !library.empty() && !take_cases(same, ask(worker, alone, signals, time_limit), time_limit))
     throw CommandError(infrastructure,
-                       fmt::format("--subject {}: with it loaded, worker {} does not say its cases: {}{}", library,
-                                   name, refused->why, said));
+                       fmt::format("--subject {}: worker {} cannot list its cases with this shared object: {}{}",
+                                   library, name, refused->why, said));
   throw CommandError(infrastructure,
                      fmt::format("{} {}: asked with --list-json{}, {}{}", name,
-                                 refused->is_worker ? "does not say its cases" : "is not a shardproof worker",
+                                 refused->is_worker ? "cannot list its cases" : "is not a shardproof worker",
                                  library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
 }
 
@@ -290,7 +290,7 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
     return CommandError(
         infrastructure,
         fmt::format(
-            "the GPUs of backend {} are unknown: {}, asked with --list-gpus, {}{}", backend.string(),
+            "cannot list the GPUs of backend {}: {}, asked with --list-gpus, {}{}", backend.string(),
             worker.program.string(), why,
             answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
   };
@@ -306,8 +306,8 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
     throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
   } catch (const nlohmann::json::exception&) {
     throw refusal(answer.text.empty()
-                      ? std::string("said nothing")
-                      : fmt::format("gave an answer that is no JSON: '{}'", first_line_of(answer.text)));
+                      ? std::string("gave an empty answer")
+                      : fmt::format("gave an answer that is not JSON: '{}'", first_line_of(answer.text)));
   }
 }
 
@@ -315,7 +315,7 @@ namespace {
 
 /// Reads the scenarios of an answer, one scenario per line.
 std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
-  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
+  const std::string said = answer.complaint.empty() ? "it prints no error" : complaint_of(answer.complaint);
   const auto refusal = [&](const std::string& why) {
     return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(),
                                                     asked_with, why));
@@ -352,8 +352,8 @@ std::vector<MadeScenario> make_scenarios(const Worker& worker, const ScenarioSou
   std::vector<MadeScenario> made =
       read_scenarios(worker, ask(worker, arguments, signals, worker_time_limit), arguments.front());
   if (made.size() == count) return made;
-  throw CommandError(infrastructure, fmt::format("{} was asked for {} scenarios and made {}", worker.program.string(),
-                                                 count, made.size()));
+  throw CommandError(infrastructure,
+                     fmt::format("{0} made {2} scenarios instead of {1}", worker.program.string(), count, made.size()));
 }
 
 std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::filesystem::path& document, int ranks,
@@ -368,9 +368,9 @@ void check_scenario(const Worker& worker, const std::filesystem::path& document,
                                            std::to_string(ranks)};
   const Answer answer = ask(worker, arguments, signals, worker_time_limit);
   if (answer.end == Exit{}) return;
-  const std::string said = answer.complaint.empty() ? "it says nothing" : complaint_of(answer.complaint);
+  const std::string said = answer.complaint.empty() ? "it prints no error" : complaint_of(answer.complaint);
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
-  throw CommandError(infrastructure, fmt::format("{} cannot say whether it can play {}: {}", worker.program.string(),
+  throw CommandError(infrastructure, fmt::format("{} cannot check whether it can play {}: {}", worker.program.string(),
                                                  document.string(), said));
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("the launcher gives a different error for each kind of file that is no
   CHECK_THAT(refused_worker("/bin/true"), ContainsSubstring("/bin/true is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/cat"), ContainsSubstring("is not a shardproof worker"));
   CHECK_THAT(refused_worker("/bin/sleep"), ContainsSubstring("is not a shardproof worker"));
-  CHECK_THAT(refused_worker("/nowhere", 2), ContainsSubstring("there is no worker /nowhere: No such file"));
+  CHECK_THAT(refused_worker("/nowhere", 2), ContainsSubstring("cannot find the worker /nowhere: No such file"));
   CHECK_THAT(refused_worker("/etc", 2), ContainsSubstring("worker /etc is a directory"));
   CHECK_THAT(refused_worker("/etc/passwd"), ContainsSubstring("Permission denied"));
 }
@@ -131,7 +131,7 @@ TEST_CASE("what a program says is shown as text, whatever it does to terminals")
     return refused_worker((directory / "worker").string());
   };
   CHECK_THAT(answer_of("printf '\\033[2Jboo\\000hoo'"),
-             ContainsSubstring("its answer is no JSON: '\\x1b[2Jboo\\x00hoo'"));
+             ContainsSubstring("its answer is not JSON: '\\x1b[2Jboo\\x00hoo'"));
   CHECK_THAT(answer_of("printf '\\007ring\\n' >&2; exit 1"), ContainsSubstring("(standard error: \\x07ring)"));
 }
 

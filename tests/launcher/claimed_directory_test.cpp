@@ -179,7 +179,7 @@ TEST_CASE("a file in the place of the link stays, and no other file is left") {
     const auto obstacle = point_latest_to(ClaimedDirectory({}).run());
     REQUIRE(obstacle);
     CHECK_THAT(*obstacle,
-               EndsWith("shardproof-out/latest does not lead to this run: it is not a symbolic link; move it away"));
+               EndsWith("shardproof-out/latest does not point to this run: it is not a symbolic link; move it away"));
     CHECK(text_of(precious) == "text");
     const fs::directory_iterator entries("shardproof-out");
     CHECK(std::distance(begin(entries), end(entries)) == 2);
@@ -363,7 +363,7 @@ TEST_CASE("no link is followed, and other kinds of files stay") {
   fs::create_directory_symlink(run, directory / "link");
   for (const char* asked : {"link", "link/", "link/.", "link//./"})
     CHECK_THAT(refused(directory / asked),
-               ContainsSubstring("link: it is a symbolic link, and --overwrite follows none"));
+               ContainsSubstring("link: it is a symbolic link, and --overwrite does not follow links"));
   for (const char* name : {"worlds/1", "plan.json", "worlds/0/ranks/rank-1.jsonl", "inner"}) {
     const fs::path place = run / name;
     fs::remove(place);
@@ -451,9 +451,8 @@ TEST_CASE("a command does not replace a run that contains its input") {
   const fs::path scenario = run / "worlds/0/evidence/a.b[W=2].play-2.scenario.json";
   fs::create_symlink(scenario, directory / "link");
   for (const fs::path& input : {scenario, directory / "link", run / "../run/plan.json"})
-    CHECK_THAT(
-        refusal([&] { require_not_replaced(input, {.directory = run, .overwrite = true}); }),
-        ContainsSubstring(input.string() + " is in it, and --overwrite would delete that file before it is used"));
+    CHECK_THAT(refusal([&] { require_not_replaced(input, {.directory = run, .overwrite = true}); }),
+               ContainsSubstring(input.string() + " is in it, and --overwrite would delete this input"));
   require_not_replaced(scenario, {.directory = run});
   require_not_replaced(directory / "run2/plan.json", {.directory = run, .overwrite = true});
   require_not_replaced(scenario, {.directory = directory / "ru", .overwrite = true});

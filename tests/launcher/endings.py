@@ -340,7 +340,7 @@ WAYS = [
         "dies/without_its_original[W=2]",
         "passed",
         3,
-        r"^rank 0 of 2 could not be started: process (\d+|…), of which ranks are copies, ended with signal 9 "
+        r"^rank 0 of 2 could not be started: process (\d+|…), which ranks are copied from, ended with signal 9 "
         r"\(SIGKILL\)",
         options=("--subject", "warm", "--isolate"),
         others="not_run",

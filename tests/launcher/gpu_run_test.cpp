@@ -241,7 +241,7 @@ TEST_CASE("GPU options of a rerun replace the GPU options of the reported run") 
   CHECK(other.at("machine").at("gpus").at(0).at("uuid") == uuid(2));
   const Said named = again("named", "run", {"--backend", "/nowhere.so"});
   CHECK(named.end == code(2));
-  CHECK_THAT(named.err, ContainsSubstring("--backend /nowhere.so: there is no such file"));
+  CHECK_THAT(named.err, ContainsSubstring("--backend /nowhere.so: no regular file"));
   // They are as wrong for a run without GPUs.
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", directory / "simulated"});
   CHECK_THAT(again("none", "simulated", {"--gpus", "2"}).err, ContainsSubstring("--gpus 2: only with --device cuda"));
@@ -297,8 +297,8 @@ TEST_CASE("a wrong backend on the command line is a usage error") {
     if (words.front() == "run") words.insert(words.end(), {"--device", "cuda"});
     for (const auto& [backend, why] :
          {std::pair("", "--backend '': the shared object that reaches CUDA, a file"),
-          std::pair("/nowhere.so", "--backend /nowhere.so: there is no such file, or it is no ordinary one"),
-          std::pair("/dev/null", "--backend /dev/null: there is no such file, or it is no ordinary one")}) {
+          std::pair("/nowhere.so", "--backend /nowhere.so: no regular file is at this path"),
+          std::pair("/dev/null", "--backend /dev/null: no regular file is at this path")}) {
       std::vector<std::string> all = words;
       all.insert(all.end(), {"--backend", backend});
       const Said said = call(all);

@@ -89,9 +89,9 @@ TEST_CASE("all GPUs, the first ones, or those that are named, in that order") {
   CHECK(chosen({.count = {}, .names = {"2", "GPU-a"}}) == std::vector<std::string>{"GPU-c0", "GPU-a0"});
   CHECK(refusal([] { chosen({.count = 4, .names = {}}); }) == "--gpus 4: there are 3 GPUs");
   CHECK(refusal([] { chosen({.count = {}, .names = {"3"}}); }) ==
-        "--gpus 3: there is no such GPU; there is 0 (GPU-a0), 1 (GPU-b0), 2 (GPU-c0)");
+        "--gpus 3: no such GPU; choose from 0 (GPU-a0), 1 (GPU-b0), 2 (GPU-c0)");
   CHECK_THAT(refusal([] { chosen({.count = {}, .names = {"GPU-"}}); }),
-             ContainsSubstring("several GPUs begin like this"));
+             ContainsSubstring("several UUIDs begin like this"));
   CHECK(refusal([] { chosen({.count = {}, .names = {"0", "GPU-a"}}); }) ==
         "--gpus GPU-a: GPU 0 (GPU-a0) is named twice");
 }
@@ -195,7 +195,7 @@ TEST_CASE("the launcher reports a worker that does not list its GPUs in one line
              ContainsSubstring("did not answer within 0.05 s"));
   CHECK_THAT(unknown_gpus("echo 'oh no' >&2; echo more >&2; exit 2"),
              ContainsSubstring("exit code 2 (standard error: oh no)"));
-  CHECK_THAT(unknown_gpus("true"), ContainsSubstring("said nothing"));
+  CHECK_THAT(unknown_gpus("true"), ContainsSubstring("gave an empty answer"));
   CHECK_THAT(unknown_gpus("echo hello"), ContainsSubstring("no JSON: 'hello'"));
   CHECK_THAT(unknown_gpus("echo '{\"protocol\":1}'"),
              ContainsSubstring("malformed") && ContainsSubstring("\"backend\" is missing"));

@@ -24,8 +24,8 @@ TEST_CASE("a part that a build lacks is answered with the commands that build it
   CHECK(why_missing(tap_in(home), home) == "the NCCL tap is not built: there is no " + home +
                                                "/lib/tap.so\nBuild it:\n  cmake -S '/my tree' -B " + home +
                                                "\n  cmake --build " + home +
-                                               " --target shardproof_nccl_tap_library\nThe first command has to find "
-                                               "the CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
+                                               " --target shardproof_nccl_tap_library\nThe first command needs the "
+                                               "CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
 }
 
 TEST_CASE("a part that an installation lacks is answered with the commands that build and install it") {
@@ -35,5 +35,5 @@ TEST_CASE("a part that an installation lacks is answered with the commands that 
         "the NCCL tap is not installed: there is no " + home +
             "/lib/tap.so\nBuild and install it, in the source tree of shardproof:\n  cmake --preset default\n"
             "  cmake --build build --target shardproof_package\n  cmake --install build --prefix " +
-            home + "\nThe first command has to find the CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
+            home + "\nThe first command needs the CUDA Toolkit 12 or later, and NCCL 2.22 or later.");
 }

@@ -168,7 +168,7 @@ TEST_CASE("the launcher kills the processes that a world leaves, and not the ran
   const Said said = run_jobs(directory / "run", 2, {"loud/leaves_a_daemon", "hang/takes_its_time", "--isolate"});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out, ContainsSubstring("left process") && ContainsSubstring("behind; it was killed"));
+  CHECK_THAT(said.out, ContainsSubstring("left process") && ContainsSubstring("running; the launcher killed it"));
   const auto daemons = announced_processes(directory / "run", "child ");
   REQUIRE_FALSE(daemons.empty());
   for (const pid_t daemon : daemons) CHECK(has_ended(daemon));

@@ -109,7 +109,7 @@ TEST_CASE("a new file is refused where its path exists, or its folder does not")
   write_text(directory / "there", "precious");
   CHECK(refusal([&] { require_new_file(directory / "there"); }) ==
         "output unusable: " + (directory / "there").string() +
-            " is there already, and nothing is ever overwritten: name a new file");
+            " already exists, and shardproof does not overwrite it: name a new file");
   std::filesystem::create_symlink("nowhere", directory / "link");
   CHECK_THAT(refusal([&] { require_new_file(directory / "link"); }), ContainsSubstring("is there already"));
   CHECK_THAT(refusal([&] { require_new_file(directory.path()); }), ContainsSubstring("Is a directory"));

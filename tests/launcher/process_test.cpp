@@ -245,10 +245,11 @@ TEST_CASE("a child does not inherit what the launcher does with signals") {
 
 TEST_CASE("the launcher reports a leftover process with the rank that started it, where it knows the rank") {
   Leftover leftover{.process = 7, .name = "sleep", .rank = ""};
-  CHECK(describe(leftover) == "process 7 (sleep) behind; it was killed");
+  CHECK(describe(leftover) == "process 7 (sleep) running; the launcher killed it");
   leftover.rank = "1";
-  CHECK(describe(leftover) == "process 7 (sleep), started by rank 1, behind; it was killed");
+  CHECK(describe(leftover) == "process 7 (sleep), started by rank 1, running; the launcher killed it");
   leftover.rank = all_ranks;
   CHECK(describe(leftover) ==
-        "process 7 (sleep), started by one of the ranks, which are threads of one process, behind; it was killed");
+        "process 7 (sleep), started by one of the ranks, which are threads of one process, running; the launcher "
+        "killed it");
 }

@@ -76,7 +76,7 @@ TEST_CASE("an error names a profile or case that does not exist") {
   CHECK(refusal(profiled_listing(), "huge") ==
         "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==
-        "'b' matches no case of profile 'wide', but some outside of it (`shardproof list --profiles`)");
+        "'b' matches only cases outside profile 'wide' (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: the selection reports that
   Listing none = profiled_listing();
   none.cases.clear();

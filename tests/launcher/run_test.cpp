@@ -175,8 +175,8 @@ TEST_CASE("floods of output and leftover children delay no run") {
   for (const pid_t child : left) CHECK(has_ended(child));
   for (const char* rank : {"0", "1"})
     CHECK_THAT(said.out, ContainsSubstring(std::string("(trouble_program), started by rank ") + rank +
-                                           ", behind; it was killed"));
-  CHECK_THAT(said.out, ContainsSubstring("(sleep) behind; it was killed"));
+                                           ", running; the launcher killed it"));
+  CHECK_THAT(said.out, ContainsSubstring("(sleep) running; the launcher killed it"));
 }
 
 TEST_CASE("the launcher kills the processes that a worker leaves when it lists its cases, too") {
@@ -193,7 +193,7 @@ TEST_CASE("the launcher kills the processes that a worker leaves when it lists i
   const Said said = call({"run", "good/stays", "--worker", worker.string(), "--out", (directory / "run").string()});
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
-  CHECK_THAT(said.err, ContainsSubstring("the worker that was asked left process"));
+  CHECK_THAT(said.err, ContainsSubstring("the queried worker left process"));
   CHECK(has_ended(std::stoi(text_of(directory / "left"))));
 }
 

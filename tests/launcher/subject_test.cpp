@@ -121,8 +121,8 @@ TEST_CASE("a single subject takes its fault from a separate option") {
       arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", subject + "+broken"});
       const Said said = call(arguments);
       CHECK(said.end == code(2));
-      CHECK(said.err == fmt::format("shardproof: --subject {0}+broken: a single subject takes its fault by --fault: "
-                                    "`--subject {0} --fault broken`\n",
+      CHECK(said.err == fmt::format("shardproof: --subject {0}+broken: name the fault of a single subject with "
+                                    "--fault: `--subject {0} --fault broken`\n",
                                     subject));
     }
   }
@@ -130,7 +130,7 @@ TEST_CASE("a single subject takes its fault from a separate option") {
     return call({"run", "--worker", subjects_program, "--subject", subject}).err;
   };
   CHECK_THAT(refused("third+broken"), ContainsSubstring("unknown subject 'third+broken'; "));
-  CHECK_THAT(refused((directory / "none.so+broken").string()), ContainsSubstring("there is no shared object "));
+  CHECK_THAT(refused((directory / "none.so+broken").string()), ContainsSubstring("cannot find the shared object "));
 }
 
 TEST_CASE("a subject whose claims name no known engine kind does not end green") {
@@ -206,10 +206,9 @@ TEST_CASE("where PyTorch is not installed, what to do is said") {
   const Said said = run_about(empty / "run", {"--subject", "pytorch"},
                               {.environment = {"SHARDPROOF_PYTORCH=" + empty.path().string()}});
   CHECK(said.end == code(3));
-  CHECK_THAT(said.err,
-             ContainsSubstring("there is no " + (empty / "bin/shardproof-pytorch-worker").string()) &&
-                 ContainsSubstring(
-                     "SHARDPROOF_PYTORCH names that folder; without it `./run --subject pytorch` installs PyTorch"));
+  CHECK_THAT(said.err, ContainsSubstring((empty / "bin/shardproof-pytorch-worker").string() + " does not exist") &&
+                           ContainsSubstring("SHARDPROOF_PYTORCH names that folder. Without this variable, `./run "
+                                             "--subject pytorch` installs PyTorch"));
 }
 
 TEST_CASE("the doctor says which PyTorch there is") {
@@ -257,21 +256,20 @@ TEST_CASE("a file that is not a shared object is refused with what it is") {
   };
   const auto named = [&](const std::string& name) { return (directory / name).string(); };
   CHECK(refused(named("none.so")) ==
-        fmt::format("shardproof: --subject {0}: there is no shared object {0}: No such file or directory\n",
+        fmt::format("shardproof: --subject {0}: cannot find the shared object {0}: No such file or directory\n",
                     named("none.so")));
-  CHECK_THAT(refused("none.so"), ContainsSubstring("--subject none.so: there is no shared object /"));
+  CHECK_THAT(refused("none.so"), ContainsSubstring("--subject none.so: cannot find the shared object /"));
   CHECK_THAT(refused("/etc/passwd/none.so"),
-             ContainsSubstring("there is no shared object /etc/passwd/none.so: Not a directory"));
+             ContainsSubstring("cannot find the shared object /etc/passwd/none.so: Not a directory"));
   std::filesystem::create_directory(directory / "dir.so");
   CHECK_THAT(refused(named("dir.so")), ContainsSubstring("dir.so is a directory, not a shared object\n"));
   REQUIRE(mkfifo(named("pipe.so").c_str(), 0600) == 0);
   CHECK_THAT(refused(named("pipe.so")),
              ContainsSubstring("pipe.so cannot be loaded: it is a pipe, a socket or a device\n"));
   write_text(directory / "text.so", "INPUT(engine.so.1)\n");
-  CHECK_THAT(refused(named("text.so")),
-             ContainsSubstring("text.so is not a shared object: it does not begin like an ELF file\n"));
+  CHECK_THAT(refused(named("text.so")), ContainsSubstring("text.so is not a shared object: it has no ELF header\n"));
   write_text(directory / "engine.py", "import torch\n");
-  const std::string hint = "; an engine in Python brings a worker of its own: --worker ";
+  const std::string hint = "; an engine in Python brings its own worker: --worker ";
   CHECK_THAT(refused(named("engine.py")),
              ContainsSubstring("engine.py is not a shared object") && ContainsSubstring(hint + named("engine.py")));
   CHECK_THAT(refused("engine.py"),
@@ -289,10 +287,11 @@ TEST_CASE("a crash while a shared object loads is blamed on it, where the worker
     return said.err;
   };
   const std::string lists = fmt::format("exec '{}' --list-json", subjects_program);
-  const std::string begins = fmt::format("shardproof: --subject {}: with it loaded, worker {} does not say its cases: ",
-                                         (directory / "engine.so").string(), (directory / "worker").string());
+  const std::string begins =
+      fmt::format("shardproof: --subject {}: worker {} cannot list its cases with this shared object: ",
+                  (directory / "engine.so").string(), (directory / "worker").string());
   CHECK(refused("kill -SEGV $$", lists) == begins + "it ended with signal 11 (SIGSEGV)\n");
-  CHECK(refused("echo loaded; " + lists, lists) == begins + "its answer is no JSON: 'loaded'\n");
+  CHECK(refused("echo loaded; " + lists, lists) == begins + "its answer is not JSON: 'loaded'\n");
   CHECK(refused("echo help >&2; exit 9", lists) == begins + "it ended with exit code 9 (standard error: help)\n");
   CHECK_THAT(refused("echo loaded", "echo loaded; exit"),
              ContainsSubstring("worker is not a shardproof worker: asked with --list-json and"));

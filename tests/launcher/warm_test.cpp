@@ -100,15 +100,15 @@ TEST_CASE(
   INFO(said.out << said.err);
   CHECK(said.end == code(0));
   CHECK(said.err ==
-        "shardproof: warning: subject warm, while it was prepared: the paper is thin\\x1b[2J\n"
-        "shardproof: warning: subject warm, while it was prepared: and the ink is pale\n");
+        "shardproof: warning: preparing subject warm: the paper is thin\\x1b[2J\n"
+        "shardproof: warning: preparing subject warm: and the ink is pale\n");
   const nlohmann::json warnings{"the paper is thin\x1b[2J", "and the ink is pale"};
   CHECK(report_of(directory / "run").at("subject").at("warnings") == warnings);
   CHECK(call({"merge", directory / "run"}).end == code(0));
   CHECK(report_of(directory / "run").at("subject").at("warnings") == warnings);
   CHECK_FALSE(stable_but_subject(directory / "run").at("subject").contains("warnings"));
   const Said refused = run_on("warm", directory / "refused", {"good/alone"}, noting(directory, "fails"));
-  CHECK_THAT(refused.err, ContainsSubstring("warning: subject warm, while it was prepared: the paper is thin\n"));
+  CHECK_THAT(refused.err, ContainsSubstring("warning: preparing subject warm: the paper is thin\n"));
 }
 
 TEST_CASE("processes that prepare a subject end with the warm process, and are reported") {
@@ -122,10 +122,11 @@ TEST_CASE("processes that prepare a subject end with the warm process, and are r
   REQUIRE(daemons.size() == 2);
   for (const pid_t daemon : daemons) {
     CHECK(has_ended(daemon));
-    CHECK_THAT(said.err,
-               ContainsSubstring(fmt::format(
-                   "warning: the process that prepared subject warm left process {} (sleep) behind; it was killed\n",
-                   daemon)));
+    CHECK_THAT(
+        said.err,
+        ContainsSubstring(fmt::format(
+            "warning: the process that prepared subject warm left process {} (sleep) running; the launcher killed it\n",
+            daemon)));
   }
 }
 
@@ -136,7 +137,7 @@ TEST_CASE("after the death of the warm process no world runs, and finished resul
   INFO(said.out << said.err);
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring("rank 0 of 2 could not be started: process ") &&
-                           ContainsSubstring(", of which ranks are copies, ended with signal 9 (SIGKILL)"));
+                           ContainsSubstring(", which ranks are copied from, ended with signal 9 (SIGKILL)"));
   const Verdicts seen = verdicts(directory / "run");
   CHECK(seen.at("good/alone[W=1]") == "passed");
   CHECK(seen.at("dies/without_its_original[W=2]") == "passed");
@@ -207,7 +208,7 @@ TEST_CASE("malformed answers of the warm process end the run, and the launcher d
       {"printf nonsense >&3; exec sleep 1000", "of which ranks are copies, is of no use: it gave a malformed answer"},
       {"exec 3>&-; exec sleep 1000", "is of no use: it has closed its socket"},
       {ready + "printf '{\"process\":1}' >&3; exec sleep 1000",
-       "it names process 1 as a copy: process 1 is no child of this one"},
+       "it names process 1 as a copy: process 1 is not a child of this process"},
       {ready + "printf '{\"process\":0}' >&3; exec sleep 1000", "it names process 0 as a copy"},
       {ready + "printf '{\"process\":\"x\"}' >&3; exec sleep 1000",
        "it gave a malformed answer: answer: \"process\": expected an integer"}};

@@ -66,7 +66,7 @@ TEST_CASE("the launcher distinguishes workers from other programs") {
              ContainsSubstring("/bin/true is not a shardproof worker") && ContainsSubstring("its answer is empty"));
   CHECK_THAT(worker_refusal("/bin/cat"),
              ContainsSubstring("ended with exit code 1") && ContainsSubstring("standard error: "));
-  CHECK_THAT(worker_refusal("/bin/echo"), ContainsSubstring("its answer is no JSON: '--list-json'"));
+  CHECK_THAT(worker_refusal("/bin/echo"), ContainsSubstring("its answer is not JSON: '--list-json'"));
   CHECK_THAT(worker_refusal("/nowhere/at/all", ample, usage),
              ContainsSubstring("/nowhere/at/all") && ContainsSubstring("No such file"));
   CHECK_THAT(worker_refusal("/etc/passwd"), ContainsSubstring("Permission denied"));
@@ -76,7 +76,7 @@ TEST_CASE("the launcher distinguishes workers from other programs") {
 TEST_CASE("a worker that does not answer is not waited for") {
   TemporaryDirectory directory;
   CHECK_THAT(worker_refusal(script(directory, "exec sleep 1000"), std::chrono::milliseconds(50)),
-             ContainsSubstring("does not say its cases") && ContainsSubstring("did not answer within 0.05 s"));
+             ContainsSubstring("cannot list its cases") && ContainsSubstring("did not answer within 0.05 s"));
 }
 
 TEST_CASE("a signal ends the asking, and the worker with it") {

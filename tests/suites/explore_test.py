@@ -37,7 +37,7 @@ class Explore(Exploring):
     def test_a_subject_plays_like_itself(self):
         said, explored = self.explore(None, "--rounds", 20, "--seed", 7, expect=0)
         self.assertIn(
-            "reference (1) beside reference (1): scenarios for fully_shard from seed 7 on, for 1, 2, 4 ranks\n", said
+            "reference (1) against reference (1): scenarios for fully_shard from seed 7 on, for 1, 2, 4 ranks\n", said
         )
         self.assertIn("20 scenarios, seeds 7 to 26: 20 alike, 0 differences\n", said)
         self.assertEqual(
@@ -50,7 +50,7 @@ class Explore(Exploring):
     def test_another_kind_of_engine_is_explored_on_demand(self):
         said, explored = self.explore(None, "--engine", "flat_shard", "--rounds", 20, expect=0)
         self.assertIn(
-            "reference (1) beside reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said
+            "reference (1) against reference (1): scenarios for flat_shard from seed 0 on, for 1, 2, 4 ranks\n", said
         )
         self.assertEqual((explored["engine"], explored["alike"]), ("flat_shard", 20))
         self.assertIn("order_validation", explored["features"])
@@ -100,7 +100,7 @@ class Explore(Exploring):
         (self.folder / "full/mine").touch()
         for arguments, expected in (
             ((), "explore takes two subjects"),
-            (("--subject", "reference"), "two subjects are given as A,B"),
+            (("--subject", "reference"), "name two subjects as A,B"),
             (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
             (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
             (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),

@@ -260,7 +260,7 @@ class Play(unittest.TestCase):
         alone = json.loads(self.play(self.overlap, "--json").stdout)
         self.assertEqual([played["result"] for played in both["played"]], [alone, alone])
         said = self.play(self.overlap, "--subject", "reference,reference").stdout.splitlines()
-        self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (1) beside reference (1)")
+        self.assertEqual(said[0], f"{self.folder}/scenario.json: 2 ranks, reference (1) against reference (1)")
         self.assertEqual([line.split()[1].rstrip(":") for line in said[1:]], 5 * ["alike"])
 
     def test_differences_of_two_subjects_are_listed_by_aspect(self):
@@ -299,7 +299,7 @@ class Play(unittest.TestCase):
 
     def test_wrong_arguments_for_two_subjects_are_refused(self):
         for arguments, expected in (
-            (("--subject", "reference,"), "two subjects are given as A,B"),
+            (("--subject", "reference,"), "name two subjects as A,B"),
             (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
             (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
             (("--subject", "reference,reference", "--fault", "one_stream"), "write A+one_stream in --subject"),
@@ -419,7 +419,7 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
         self.assertEqual(
             said.stderr,
-            f"shardproof: output unusable: {precious} is there already, and nothing is ever overwritten: "
+            f"shardproof: output unusable: {precious} already exists, and shardproof does not overwrite it: "
             "name a new file\n",
         )
         self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
