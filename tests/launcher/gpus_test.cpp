@@ -196,7 +196,7 @@ TEST_CASE("the launcher reports a worker that does not list its GPUs in one line
   CHECK_THAT(unknown_gpus("echo 'oh no' >&2; echo more >&2; exit 2"),
              ContainsSubstring("exit code 2 (standard error: oh no)"));
   CHECK_THAT(unknown_gpus("true"), ContainsSubstring("gave an empty answer"));
-  CHECK_THAT(unknown_gpus("echo hello"), ContainsSubstring("no JSON: 'hello'"));
+  CHECK_THAT(unknown_gpus("echo hello"), ContainsSubstring("not JSON: 'hello'"));
   CHECK_THAT(unknown_gpus("echo '{\"protocol\":1}'"),
              ContainsSubstring("malformed") && ContainsSubstring("\"backend\" is missing"));
   CHECK_THAT(unknown_gpus("head -c 300000000 /dev/zero"), ContainsSubstring("ended with"));

@@ -148,7 +148,7 @@ TEST_CASE("a subject that cannot be prepared ends the run with what it says, bef
   const std::pair<const char*, const char*> troubles[] = {
       {"fails", "subject warm of {} cannot be prepared: there is no ink\ninstall some\n(its output: "},
       {"throws", "subject warm of {} cannot be prepared: out of paper\n(its output: "},
-      {"dies", "of which ranks are copies, ended with exit code 7:\nthe printer is on fire\n(its output: "}};
+      {"dies", "which ranks are copied from, ended with exit code 7:\nthe printer is on fire\n(its output: "}};
   for (const auto& [trouble, text] : troubles) {
     const TemporaryDirectory directory;
     const Said said = run_on("warm", directory / "run", {"good"}, noting(directory, trouble));
@@ -205,8 +205,8 @@ TEST_CASE("a launcher that is killed takes with it the process that ranks are co
 TEST_CASE("malformed answers of the warm process end the run, and the launcher does not wait for valid ones") {
   const std::string ready = "printf '{\"process\":0}' >&3; head -c 1 <&3 >\"$PREPARED\"; ";
   const std::pair<std::string, const char*> answers[] = {
-      {"printf nonsense >&3; exec sleep 1000", "of which ranks are copies, is of no use: it gave a malformed answer"},
-      {"exec 3>&-; exec sleep 1000", "is of no use: it has closed its socket"},
+      {"printf nonsense >&3; exec sleep 1000", "which ranks are copied from, is unusable: it gave a malformed answer"},
+      {"exec 3>&-; exec sleep 1000", "is unusable: it has closed its socket"},
       {ready + "printf '{\"process\":1}' >&3; exec sleep 1000",
        "it names process 1 as a copy: process 1 is not a child of this process"},
       {ready + "printf '{\"process\":0}' >&3; exec sleep 1000", "it names process 0 as a copy"},
