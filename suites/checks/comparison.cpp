@@ -96,7 +96,7 @@ void check_dealt(Rank& rank, const scenario::Scenario& scenario,
   const Tensor all = rank.world().all_reduce(Tensor::of<std::int64_t>({std::ssize(mine)}, mine));
   auto counts = all.values<std::int64_t>();
   for (const scenario::CapturedParameter& held : parameters) {
-    INFO("parameter \"" << held.name << "\": how many ranks hold an element of it");
+    INFO("parameter \"" << held.name << "\": number of ranks that hold each element");
     const auto elements = static_cast<std::size_t>(numel(held.shape));
     const std::vector<std::int64_t> own(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(elements));
     CHECK(own == std::vector<std::int64_t>(elements, holders_of(rank.world().size(), scenario, held.name)));
@@ -160,7 +160,7 @@ class ParameterNotes {
 
 // `what` names the tensor of the parameter, which a reader cannot recognize by its values.
 bool check_close(const char* what, const Tensor& actual, const Tensor& expected, double tolerance, Zeros zeros) {
-  INFO("its " << what << ", and what one process computes");
+  INFO("its " << what << ", compared with one process");
   CHECK(actual.defined());
   if (!actual.defined()) return false;
   REQUIRE(actual.shape() == expected.shape());
@@ -185,7 +185,7 @@ bool check_second(const scenario::CapturedParameter& held, const Tensor& expecte
 
 bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, const Tolerance& tolerance) {
   if (!expected.defined()) {
-    INFO("its gradient, where one process computes none");
+    INFO("its gradient, although one process computes no gradient");
     CHECK_FALSE(held.gradient.defined());
     return !held.gradient.defined();
   }
@@ -198,9 +198,8 @@ void require_exact_sums(const std::vector<oracles::SerialIteration>& expected, s
   REQUIRE(captures > 0);
   REQUIRE(expected.size() >= captures);
   INFO(
-      "the case compares bits, and a library may compute a last bit otherwise on another processor. Choose smaller "
-      "integers, a rate that "
-      "is a power of two, or fewer iterations; or compare with a tolerance");
+      "the case compares bits, and a library may round the last bit differently on another processor. Choose smaller "
+      "integers, a rate that is a power of two, or fewer iterations; or compare with a tolerance");
   INFO(expected[captures - 1].order_shows);
   REQUIRE(expected[captures - 1].order_shows.empty());
 }
@@ -237,7 +236,8 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
     parameter = std::max(parameter, largest_difference(expected[i].seconds, others[i].seconds, world));
   }
   INFO(
-      "rounding alone comes near the tolerance: values of another processor may be beyond it. Choose smaller values or "
+      "rounding alone almost exceeds the tolerance, and another processor's values may exceed it. Choose smaller "
+      "values or "
       "fewer iterations");
   if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
   if (tolerance.gradient > 0) CHECK(room * gradient <= tolerance.gradient);

@@ -46,7 +46,7 @@ const Kind& kind_of(const scenario::Plan& plan) {
   const auto kind = std::ranges::find(kinds, plan.engine.kind(), &Entry::name);
   if (kind == kinds.end())
     throw std::invalid_argument(
-        fmt::format("checks: the plan is for the kind of engine \"{}\", which has no checks", plan.engine.kind()));
+        fmt::format("checks: no checks exist for the engine kind \"{}\" of the plan", plan.engine.kind()));
   return kind->checks();
 }
 

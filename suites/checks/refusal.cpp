@@ -39,7 +39,7 @@ scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
   try {
     return play(rank, with_last_module(rank, scenario));
   } catch (const scenario::SubjectError& error) {
-    FAIL("the engine must take this scenario: " << error.on_any_rank());
+    FAIL("the engine must accept this scenario, but it refuses: " << error.on_any_rank());
     throw;
   }
 }
@@ -52,14 +52,14 @@ void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const st
   try {
     refused = refusal(rank, scenario);
   } catch (const Mismatch& mismatch) {
-    FAIL("instead of a refusal, collectives that differ: " << mismatch.what());
+    FAIL("the engine must refuse this scenario, but ranks issue different collectives: " << mismatch.what());
   }
   REQUIRE(refused);
   CAPTURE(refused->reason());
   const std::string reason = said(*refused);
   CHECK(refused->call() == call);
   if (std::ranges::find(statuses, refused->status()) == statuses.end())
-    FAIL_CHECK("a refusal has another status than \"" << to_string(refused->status()) << "\"");
+    FAIL_CHECK("the engine must not refuse with the status \"" << to_string(refused->status()) << "\"");
   for (const std::string& culprit : culprits) CHECK_THAT(reason, Catch::Matchers::ContainsSubstring(culprit));
   check_said_by_all(rank, reason);
 }

@@ -102,9 +102,8 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   }
   for (const Count& count : counts(issued(kind, run), inside)) {
     const auto judged = judging_count(rank, kind, count);
-    check_said(count.done == count.asked,
-               fmt::format("{} {} come before, between or after the iterations, which issue {}",
-                           count.done - count.asked, count.what, count.asked));
+    check_said(count.done == count.asked, fmt::format("{} {} are outside the iterations, which issue {}",
+                                                      count.done - count.asked, count.what, count.asked));
   }
 }
 
@@ -120,9 +119,8 @@ void check_reductions(Rank& rank, const scenario::Run& run) {
 void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
   std::size_t inside = 0;
   for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
-  check_said(run.count(kind) == inside,
-             fmt::format("{} collectives of the kind {} come before, between or after the iterations",
-                         run.count(kind) - inside, to_string(kind)));
+  check_said(run.count(kind) == inside, fmt::format("{} collectives of the kind {} are outside the iterations",
+                                                    run.count(kind) - inside, to_string(kind)));
 }
 
 void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected) {

@@ -60,8 +60,8 @@ void check_time(const scenario::Iteration& iteration, std::string_view what, Tim
   }
   const std::string exposed = time.ns >= expected.ns ? exposed_collectives(iteration) : "";
   if (!exposed.empty()) UNSCOPED_INFO("no computation hides " << exposed);
-  FAIL_CHECK(fmt::format("iteration {}: {} takes {}, and {}{} is expected", iteration.index(), what, in_ms(time),
-                         words(limit), in_ms(expected)));
+  FAIL_CHECK(fmt::format("iteration {}: {} takes {}, but the expected time is {}{}", iteration.index(), what,
+                         in_ms(time), words(limit), in_ms(expected)));
 }
 
 std::string exposed_collectives(const scenario::Iteration& iteration) {

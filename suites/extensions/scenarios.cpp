@@ -51,7 +51,7 @@ std::int64_t rows_for(const std::string& how, int world) {
   if (how == "even") return 2 * world;
   if (how == "uneven") return 2 * world + 1;
   if (how == "few") return std::max(1, world - 1);
-  throw std::invalid_argument("rows are even, uneven or few, not " + how);
+  throw std::invalid_argument("rows must be even, uneven or few, not " + how);
 }
 
 Scenario blocks(const Blocks& how) {

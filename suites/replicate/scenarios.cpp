@@ -340,7 +340,7 @@ void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& lef
       return static_cast<std::size_t>(values.end() - at) >= gradient.values.size() &&
              std::equal(gradient.values.begin(), gradient.values.end(), at);
     });
-    INFO("at element " << at - values.begin() << " no gradient of this rank begins that no other bucket has");
+    INFO("at element " << at - values.begin() << ", every gradient of this rank that could begin is in another bucket");
     REQUIRE(found != left.end());
     at += std::ssize(found->values);
     left.erase(found);

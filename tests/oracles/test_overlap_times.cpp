@@ -379,7 +379,7 @@ TEST_CASE("a scenario that is no such stack is refused with the reason") {
   refused([](auto& s) { s.costs.labelled_work[{WorkKind::forward, "a"}] = 1; }, "work costs time by label");
   refused([](auto& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin()); }, "\"a\" is not wrapped");
   refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
-  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "no child of the root");
+  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "is not a child of the root");
   refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); },
           "no parameters");
 }

@@ -231,7 +231,7 @@ class Attribution(unittest.TestCase):
     def test_a_time_is_in_milliseconds_and_names_the_collectives_that_nothing_hides(self):
         cases, text = self.failed_cases("one_stream", "overlap/training_overlap[W=2]")
         self.assertEqual(self.named(cases[0]), {"OVL-1", "OVL-2"})
-        self.assertIn("iteration 0: forward takes 105 ms, and at most 87 ms is expected\n", text)
+        self.assertIn("iteration 0: forward takes 105 ms, but the expected time is at most 87 ms\n", text)
         self.assertIn(
             'no computation hides all_gather "0" (10 ms), all_gather "1" (10 ms), all_gather "2" (10 ms) and 6 more\n',
             text,
