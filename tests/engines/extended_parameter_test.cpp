@@ -473,7 +473,7 @@ TEST_CASE("every rank reports replicas on a mesh that would contribute unlike te
                                   .post = {}});
   setup.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const auto outcomes = train_on(4, setup, {forward, forward, backward});
-  check_errors(outcomes, {"fully_shard: parameter \"a.weight\": ranks would contribute unlike tensors to one "
+  check_errors(outcomes, {"fully_shard: parameter \"a.weight\": ranks would contribute different tensors to one "
                           "all-gather (ranks 0, 1: 1 tensor "
                           "of f32 x 8; ranks 2, 3: 1 tensor of f32 x 4)",
                           "", ""});

@@ -255,7 +255,7 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
   scenario = three_units();
   scenario.model.root.children[2].frozen = true;
   flat_shard(scenario.plan).wrap = {""};
-  check_refused(scenario, "unit \"\" has frozen and trainable parameters, \"c.weight\" among them");
+  check_refused(scenario, "unit \"\" has frozen and trainable parameters (for example \"c.weight\")");
   flat_shard(scenario.plan).use_orig_params = true;
   check_sound(scenario);
 
@@ -281,13 +281,13 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
   check_refused(hooked({"a"}, "b"), "flat_shard: \"b\" is not wrapped; roots: \"a\"");
   check_refused(hooked({"a", "b", ""}, "a"), "flat_shard: \"a\" is not a root: register the hook at \"\"");
   check_refused(hooked({"nothing", "b", ""}, "nothing", {.direct = true}),
-                "flat_shard: \"nothing\" is not a unit with parameters; such units: \"b\", \"\"");
+                "flat_shard: \"nothing\" is not a unit with parameters; choose from \"b\", \"\"");
   check_refused(hooked({"a", ""}, "", {.kind = scenario::HookKind::not_callable}),
                 "flat_shard: the gradient hook at \"\" has no function to call");
   Scenario scenario = hooked({"a", ""}, "");
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
                                                scenario.script.segments.front().body.front());
-  check_refused(scenario, "flat_shard: unit \"\" has a gradient hook already: register one hook for each root");
+  check_refused(scenario, "flat_shard: unit \"\" already has a gradient hook: register only one hook for each root");
 }
 
 TEST_CASE("an engine that lacks the point of a hook names the points that it has") {
@@ -305,9 +305,8 @@ TEST_CASE("an engine that lacks the point of a hook names the points that it has
       scenario::Hook{.kind = scenario::HookKind::not_callable, .point = scenario::HookPoint::after_reduction};
   check_refused(scenario, "fully_shard: the gradient hook at \"\" has no function to call");
   body.front().hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress};
-  check_refused(
-      scenario,
-      "fully_shard has no hook fp16_compress of its own; use a hook of the user at point \"after_reduction\"");
+  check_refused(scenario,
+                "fully_shard has no built-in hook fp16_compress; use a user's hook at point \"after_reduction\"");
 }
 
 TEST_CASE("one rank alone warns that it cannot shard") {

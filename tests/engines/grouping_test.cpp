@@ -65,9 +65,9 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
     std::function<void(Planned&)> spoil;
   };
   const std::vector<Wrong> all{
-      {"fully_shard: a mesh of 1 dimension (shard) or 2 (replicate, shard) is expected, not of 3",
+      {"fully_shard: the mesh needs 1 dimension (shard) or 2 (replicate, shard), not 3",
        [](Planned& p) { p.plan.mesh = {.shape = {1, 2, 2}, .names = {}}; }},
-      {"fully_shard: a mesh of 2 dimensions needs names for them: which one replicates, which shards?",
+      {"fully_shard: a mesh of 2 dimensions needs names: name the one that replicates and the one that shards",
        [](Planned& p) { p.plan.mesh = {.shape = {2, 2}, .names = {}}; }},
       {"fully_shard: a mesh of 2 x 3 has 6 ranks, the world has 4",
        [](Planned& p) { p.plan.mesh = {.shape = {2, 3}, .names = {"replicate", "shard"}}; }},
@@ -105,14 +105,10 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
          fully_shard(p.plan).shard_dims["head.weight"] = 1;
        }},
       {"fully_shard: parameter \"block.a.weight\" is in the group of \"block.a\", but as \"head.weight\" in the group "
-       "of \"\": modules "
-       "that share a "
-       "parameter belong into one group",
+       "of \"\": put modules that share a parameter into one group",
        [](Planned& p) { p.model.root.children[1] = linear("head", 4, 4, "block.a"); }},
       {"fully_shard: parameter \"head.weight\" is in no group, but as \"block.b.weight\" in the group of \"block\": "
-       "modules that share a "
-       "parameter "
-       "belong into one group",
+       "put modules that share a parameter into one group",
        [](Planned& p) {
          p.model.root.children[0].children[1] = linear("b", 4, 4, "head");
          fully_shard(p.plan).wrap.pop_back();
