@@ -77,7 +77,7 @@ static shardproof_span span(struct floats floats) {
 
 static void say(struct device *device, shardproof_span *spans, size_t *count, struct floats floats) {
   if (floats.buffer == NULL) return;
-  if (*count == most_spans) complain(device, "a work that touches more than %d pieces of memory", most_spans);
+  if (*count == most_spans) complain(device, "a piece of work touches more than %d pieces of memory", most_spans);
   else spans[(*count)++] = span(floats);
 }
 

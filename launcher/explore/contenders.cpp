@@ -45,7 +45,7 @@ void refuse_one_twice(const std::string& requested, const Contender& one, const 
   if (!is_one || one.requested == other.requested || one.plan.fault != other.plan.fault) return;
   throw CommandError(
       usage, fmt::format("--subject {0}: {1} and {2} are the same engine: name another engine, or write {1},{1} to see "
-                         "whether it does the same twice",
+                         "whether two runs of it differ",
                          requested, one.requested, other.requested));
 }
 

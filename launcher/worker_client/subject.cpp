@@ -161,7 +161,7 @@ std::string subject_name(const Listing& listing, const std::string& requested) {
   if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
   throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}there are {}, and shared objects by their paths{}", requested,
+                     fmt::format("unknown subject '{}'; {}there are {}, and paths of shared objects{}", requested,
                                  is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
                                  : near.empty() ? ""
                                                 : fmt::format("closest is '{}'; ", near),

@@ -58,7 +58,7 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
       process_(start(worker, subject, log, socket_)) {
   const auto refusal = [&](const std::string& why) {
     return CommandError(infrastructure,
-                        fmt::format("subject {} of {} cannot be prepared: {}", subject, worker.program.string(), why));
+                        fmt::format("cannot prepare subject {} of {}: {}", subject, worker.program.string(), why));
   };
   CopyAnswer answer;
   try {

@@ -191,8 +191,9 @@ Listing parse_listing(const std::string& text) {
     throw std::invalid_argument("its answer has no protocol version");
   }
   if (const int protocol = json["protocol"]; protocol != Listing::current_protocol) {
-    throw std::invalid_argument(fmt::format("it speaks protocol {}, this launcher {}: build both from one version",
-                                            protocol, Listing::current_protocol));
+    throw std::invalid_argument(
+        fmt::format("it speaks protocol {}, but this launcher speaks {}: build both from one version", protocol,
+                    Listing::current_protocol));
   }
   try {
     return json.get<Listing>();
@@ -317,8 +318,8 @@ namespace {
 std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& answer, const std::string& asked_with) {
   const std::string said = answer.complaint.empty() ? "it prints no error" : complaint_of(answer.complaint);
   const auto refusal = [&](const std::string& why) {
-    return CommandError(infrastructure, fmt::format("{} makes no scenarios: asked with {}, {}", worker.program.string(),
-                                                    asked_with, why));
+    return CommandError(infrastructure, fmt::format("{} cannot make scenarios: asked with {}, {}",
+                                                    worker.program.string(), asked_with, why));
   };
   if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
   if (!answer.end) throw refusal("it did not answer in time");

@@ -35,7 +35,7 @@ void check_alive(const Trace& trace, MemoryClass memory, std::string_view mark, 
   const std::uint64_t found = trace::at(trace, memory, mark).buffers;
   if (how == Alive::exactly ? found == expected : found <= expected) return check_said(true, "");
   INFO("alive: " << fmt::format("{}", fmt::join(alive(trace, memory, mark), ", ")));
-  check_said(false, fmt::format("at \"{}\", {} buffers of the class {} are alive, and {}{} may be", mark, found,
+  check_said(false, fmt::format("at \"{}\", {} buffers of the class {} are alive, but {}{} may be", mark, found,
                                 to_string(memory), how == Alive::at_most ? "at most " : "", expected));
 }
 

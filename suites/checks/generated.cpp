@@ -201,7 +201,7 @@ Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& d
   Scenario scenario = read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
     rank.skip(
-        fmt::format("{} is for the engine kind {}, and the case is for {}", document.string(), kind, subjects.kind));
+        fmt::format("{} is for the engine kind {}, but the case is for {}", document.string(), kind, subjects.kind));
   if (!is_playable(scenario))
     rank.skip(
         fmt::format("no engine can be judged on {}: one of its backwards reaches no trained parameter, or leaves work "
@@ -236,12 +236,12 @@ class Search {
         if (good != mine) found = draw(good);
         if (!found)
           throw std::logic_error(
-              fmt::format("rank {} finds no scenario in draw {}, and another rank does", index, good));
+              fmt::format("rank {} finds no scenario in draw {}, but another rank does", index, good));
         return *std::move(found);
       }
       give_up_a_trait();
     }
-    throw std::logic_error(fmt::format("seed {} draws no scenario for {} that is wanted", seed_, subjects_.kind));
+    throw std::logic_error(fmt::format("seed {} draws no wanted scenario for {}", seed_, subjects_.kind));
   }
 
  private:
@@ -321,7 +321,7 @@ Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
 
 scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
-    throw std::logic_error(fmt::format("this program has version {} of the generator", generator_version));
+    throw std::logic_error(fmt::format("this program has only version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
   const std::filesystem::path document = given_scenario(rank);
   const Drawn drawn = document.empty() ? Search(subjects, seed, rank.world().size(), &rank.world()).run()

@@ -52,7 +52,7 @@ ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count
 
 void check_equal(const Rank& rank, const Kind& kind, const scenario::Iteration& iteration, const Count& count) {
   const auto judged = judging_count(rank, kind, count);
-  check_said(count.done == count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for {}",
+  check_said(count.done == count.asked, fmt::format("iteration {} issues {} {}, but the plan asks for {}",
                                                     iteration.index(), count.done, count.what, count.asked));
 }
 
@@ -82,7 +82,7 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
       // The plan requires none of these collectives, so any number would pass.
       if (count.asked == 0) continue;
       const auto judged = judging_count(rank, kind, count);
-      check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, and the plan asks for at least {}",
+      check_said(count.done >= count.asked, fmt::format("iteration {} issues {} {}, but the plan asks for at least {}",
                                                         iteration.index(), count.done, count.what, count.asked));
     }
   }
@@ -154,7 +154,8 @@ void check_same_order(Rank& rank, const scenario::Run& run) {
   const Tensor all = rank.world().all_gather(mine);
   for (int other = 0; const std::int64_t digest_of_other : all.values<std::int64_t>()) {
     check_said(static_cast<std::uint64_t>(digest_of_other) == so_far,
-               fmt::format("rank {} issues other collectives than rank {}, or in another order", other, rank.index()));
+               fmt::format("ranks {} and {} issue different collectives, or issue them in different orders", other,
+                           rank.index()));
     ++other;
   }
 }

@@ -82,7 +82,7 @@ TEST_CASE("explore reports what a worker made instead of scenarios") {
        {"echo 'nothing'", "--make-scenario, its answer is malformed: "},
        {"true", "made 0 scenarios instead of 1"},
        {"kill -TERM $$",
-        "makes no scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it prints no error"}}));
+        "cannot make scenarios: asked with --make-scenario, it ended with signal 15 (SIGTERM): it prints no error"}}));
   const Said said = explore_three(directory, "test \"$1\" != --make-scenario || { " + answer + "; exit 0; }");
   CHECK(said.end == code(3));
   CHECK_THAT(said.err, ContainsSubstring(exploration));

@@ -58,7 +58,7 @@ TEST_CASE("a run is about the subject that it was asked for, and says so") {
 }
 
 TEST_CASE("every command answers an unknown subject with the known subjects, and runs nothing") {
-  const std::string known = "there are first, second, warm, misspelt, pytorch, and shared objects by their paths\n";
+  const std::string known = "there are first, second, warm, misspelt, pytorch, and paths of shared objects\n";
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"run"}, {"list"}, {"faults"}, {"play", "x.json"}}) {
     std::vector<std::string> arguments = command;
@@ -88,7 +88,7 @@ TEST_CASE("the name reference means the engine of this name, and no other engine
   CHECK(subject_name(shipped, "reference") == "reference");
   CHECK_THAT(refusal([&] { subject_name(shipped, "fully_shard"); }),
              StartsWith("unknown subject 'fully_shard'; it is called 'reference' now; there are other, reference, "
-                        "pytorch, and shared "));
+                        "pytorch, and paths of shared objects"));
 }
 
 TEST_CASE("explore refuses one engine under two names") {
@@ -101,10 +101,10 @@ TEST_CASE("explore refuses one engine under two names") {
   const auto asked = [&](const std::string& pair) {
     return call({"explore", "--worker", directory / "worker", "--subject", pair}).err;
   };
-  CHECK(asked(one + "," + again) == fmt::format("shardproof: --subject {0},{1}: {0} and {1} are the same engine: name "
-                                                "another engine, or write {0},{0} to see whether "
-                                                "it does the same twice\n",
-                                                one, again));
+  CHECK(asked(one + "," + again) ==
+        fmt::format("shardproof: --subject {0},{1}: {0} and {1} are the same engine: name "
+                    "another engine, or write {0},{0} to see whether two runs of it differ\n",
+                    one, again));
   CHECK_THAT(asked(one + "," + one), !ContainsSubstring("same engine"));
   CHECK_THAT(asked(one + "," + again + "+broken"), !ContainsSubstring("same engine"));
   std::filesystem::copy_file(directory / "engine.so", directory / "copy.so");

@@ -146,8 +146,8 @@ TEST_CASE("after the death of the warm process no world runs, and finished resul
 
 TEST_CASE("a subject that cannot be prepared ends the run with what it says, before anything runs") {
   const std::pair<const char*, const char*> troubles[] = {
-      {"fails", "subject warm of {} cannot be prepared: there is no ink\ninstall some\n(its output: "},
-      {"throws", "subject warm of {} cannot be prepared: out of paper\n(its output: "},
+      {"fails", "cannot prepare subject warm of {}: there is no ink\ninstall some\n(its output: "},
+      {"throws", "cannot prepare subject warm of {}: out of paper\n(its output: "},
       {"dies", "which ranks are copied from, ended with exit code 7:\nthe printer is on fire\n(its output: "}};
   for (const auto& [trouble, text] : troubles) {
     const TemporaryDirectory directory;

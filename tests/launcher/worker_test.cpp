@@ -117,7 +117,8 @@ TEST_CASE("a worker that crashes is said to have") {
 }
 
 TEST_CASE("an answer of another protocol says so before all else") {
-  CHECK_THAT(listing_error(R"({"protocol": 99})"), ContainsSubstring("it speaks protocol 99, this launcher 2"));
+  CHECK_THAT(listing_error(R"({"protocol": 99})"),
+             ContainsSubstring("it speaks protocol 99, but this launcher speaks 2"));
   CHECK_THAT(listing_error("[]"), ContainsSubstring("has no protocol version"));
   CHECK_THAT(listing_error(R"({"protocol": "2"})"), ContainsSubstring("has no protocol version"));
   CHECK_THAT(listing_error(R"({"protocol": 2})"), ContainsSubstring("malformed"));

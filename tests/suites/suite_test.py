@@ -244,7 +244,7 @@ class Attribution(unittest.TestCase):
         )
         _, text = self.failed_cases("reduce_inputs_kept", "overlap/accumulation")
         self.assertRegex(
-            text, r'at "iter \d+ backward end", \d+ buffers of the class reduce_input are alive, and 0 may be'
+            text, r'at "iter \d+ backward end", \d+ buffers of the class reduce_input are alive, but 0 may be'
         )
         self.assertRegex(text, r'alive: "')
 
