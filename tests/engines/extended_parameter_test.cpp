@@ -355,9 +355,9 @@ TEST_CASE("what a post hook has made and layers cannot read is refused, and the 
   };
   const std::vector<Wrong> all{
       {"the post hook has made a bf16, layers compute in f32", made_as(DType::bf16, {3, 4})},
-      {"the post hook has made [2, 4], the parameter is [3, 4]", made_as(DType::f32, {2, 4})},
-      {"the post hook has made [3, 5], the parameter is [3, 4]", made_as(DType::f32, {3, 5})},
-      {"the post hook has made [12], the parameter is [3, 4]", made_as(DType::f32, {12})},
+      {"the post hook has made [2, 4], but the parameter is [3, 4]", made_as(DType::f32, {2, 4})},
+      {"the post hook has made [3, 5], but the parameter is [3, 4]", made_as(DType::f32, {3, 5})},
+      {"the post hook has made [12], but the parameter is [3, 4]", made_as(DType::f32, {12})},
       {"the post hook was to make a whole parameter, and has made none",
        [](const PostCall& call) { call.made.value = {}; }},
   };
