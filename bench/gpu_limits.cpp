@@ -27,7 +27,7 @@
 namespace {
 
 using namespace shardproof;
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 using nlohmann::ordered_json;
 
 constexpr int failed = 1, no_backend = 3;
@@ -51,8 +51,10 @@ ordered_json spread(std::vector<double> values, std::string_view unit) {
 }
 
 GpuContext alone_on(int ordinal) {
-  return {
-      .rank = ordinal, .ordinal = ordinal, .check = [] {}, .give_up_at = [](Deadline now) { return now + time_limit; }};
+  return {.rank = ordinal,
+          .ordinal = ordinal,
+          .check = [] {},
+          .give_up_at = [](control::Deadline now) { return now + time_limit; }};
 }
 
 template <class Action>

@@ -36,9 +36,9 @@ std::filesystem::path Scratch::fresh() { return path_ / fmt::format("{}", given_
 Bench::Bench() : worker_(launcher::ask_worker(programs() / "bench-worker", signals_)) {}
 
 double Bench::world_ms(int size, const std::vector<std::string>& cases) {
-  WorldPlan plan{
+  protocol::WorldPlan plan{
       .size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};
-  const WorldDirectory directory{fresh()};
+  const protocol::WorldDirectory directory{fresh()};
   launcher::WorldOutcome outcome;
   const double ms = milliseconds([&] {
     outcome =
@@ -51,7 +51,7 @@ double Bench::world_ms(int size, const std::vector<std::string>& cases) {
 
 std::vector<std::string> Bench::cases(const std::string& prefix) const {
   std::vector<std::string> ids;
-  for (const CaseInfo& info : worker_.listing.cases) {
+  for (const protocol::CaseInfo& info : worker_.listing.cases) {
     if (info.id.starts_with(prefix)) ids.push_back(info.id);
   }
   return ids;
@@ -59,7 +59,7 @@ std::vector<std::string> Bench::cases(const std::string& prefix) const {
 
 void Bench::spawn(const std::filesystem::path& program, const std::vector<std::string>& arguments, int count,
                   const std::filesystem::path& output) {
-  const FileDescriptor file(::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const base::FileDescriptor file(::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!file) throw std::system_error(errno, std::generic_category(), "open " + output.string());
   const launcher::Command command{.program = program,
                                   .arguments = arguments,

@@ -12,15 +12,16 @@ extern "C" int shardproof_worker_main(int argc, char** argv, const shardproof_su
   shardproof::PlayProgram program = shardproof::worker_program();
   // The name of the program gives the subject's name, as in every program.
   const std::string_view path = argc > 0 ? argv[0] : "";
-  const bool is_pytorch = path.substr(path.rfind('/') + 1) == shardproof::pytorch_worker_program;
-  const std::string_view own_name = is_pytorch ? shardproof::pytorch_subject : std::string_view();
-  program.subjects = {
-      [=] { return shardproof::table_subject(subject, "the table given to shardproof_worker_main", own_name); }};
+  const bool is_pytorch = path.substr(path.rfind('/') + 1) == shardproof::protocol::pytorch_worker_program;
+  const std::string_view own_name = is_pytorch ? shardproof::protocol::pytorch_subject : std::string_view();
+  program.subjects = {[=] {
+    return shardproof::subject::table_subject(subject, "the table given to shardproof_worker_main", own_name);
+  }};
   return shardproof::play_main(argc, argv, program);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "shardproof_worker_main: %s\n", error.what());
-  return shardproof::rank_could_not_join;
+  return shardproof::protocol::rank_could_not_join;
 } catch (...) {
   std::fputs("shardproof_worker_main: an exception that is not a std::exception\n", stderr);
-  return shardproof::rank_could_not_join;
+  return shardproof::protocol::rank_could_not_join;
 }

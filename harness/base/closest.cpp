@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::base {
 namespace {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -53,4 +53,4 @@ std::string closest_or_all(const std::set<std::string>& candidates, std::string_
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// The candidate that differs least from `asked`. Empty if every candidate differs in more than half of `asked`.
 std::string closest(const std::set<std::string>& candidates, std::string_view asked);
@@ -14,4 +14,4 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
 /// `there are "head", "layer"`. Without any candidate: `there is none`.
 std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked);
 
-}  // namespace shardproof
+}  // namespace shardproof::base

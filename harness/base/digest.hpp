@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// A 64-bit digest of a text (FNV-1a). `so_far` is the digest of the text before it.
 constexpr std::uint64_t digest(std::string_view text, std::uint64_t so_far = 0xcbf29ce484222325U) {
@@ -12,4 +12,4 @@ constexpr std::uint64_t digest(std::string_view text, std::uint64_t so_far = 0xc
   return so_far;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

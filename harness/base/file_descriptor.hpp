@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::base {
 
 class FileDescriptor {
  public:
@@ -31,4 +31,4 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::base

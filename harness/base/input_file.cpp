@@ -17,7 +17,7 @@
 
 #include "harness/base/file_descriptor.hpp"
 
-namespace shardproof {
+namespace shardproof::base {
 namespace {
 
 std::string last_error() { return std::generic_category().message(errno); }
@@ -102,4 +102,4 @@ std::string read_input(const std::filesystem::path& file) {
   return std::move(text).str();
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// The reason why a file cannot be read: `cannot read /whole/path: No such file or directory`.
 class UnreadableFile : public std::runtime_error {
@@ -28,4 +28,4 @@ std::unique_ptr<std::istream> open_input(const std::filesystem::path& file);
 /// Reads the whole file. Throws UnreadableFile.
 std::string read_input(const std::filesystem::path& file);
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace shardproof {
+namespace shardproof::base {
 
 using nlohmann::ordered_json;
 
@@ -108,4 +108,4 @@ void refuse_enumerator(const Fields& fields, const char* name) {
   throw std::invalid_argument(fmt::format("{}: unknown value \"{}\"", fields.where(name), fields.text(name)));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -16,7 +16,7 @@
 
 #include "harness/base/json_text.hpp"
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// A short form of a value for error messages: at most 60 bytes and an ellipsis, always in valid UTF-8.
 std::string shown(const nlohmann::ordered_json& value);
@@ -104,4 +104,4 @@ Enum read_enum(const Fields& fields, const char* name, Enum last) {
   refuse_enumerator(fields, name);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

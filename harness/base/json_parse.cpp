@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::base {
 
 using nlohmann::ordered_json;
 
@@ -61,4 +61,4 @@ ordered_json parse_json(std::istream& in, const ordered_json::parser_callback_t&
   return ordered_json::parse(in, shallow(take));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::base {
 
 inline constexpr int deepest_json = 100;
 
@@ -21,4 +21,4 @@ nlohmann::ordered_json parse_json(std::istream& in);
 nlohmann::ordered_json parse_json(std::string_view text, const nlohmann::ordered_json::parser_callback_t& take);
 nlohmann::ordered_json parse_json(std::istream& in, const nlohmann::ordered_json::parser_callback_t& take);
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace shardproof {
+namespace shardproof::base {
 
 namespace {
 
@@ -16,4 +16,4 @@ std::string dump_document(const nlohmann::ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, replace_invalid);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

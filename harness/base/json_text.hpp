@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// Writes one line, without a newline at its end.
 std::string dump_line(const nlohmann::ordered_json& json);
@@ -13,4 +13,4 @@ std::string dump_line(const nlohmann::ordered_json& json);
 /// Writes several lines, without a newline at the end. Each level is indented by `indent` blanks.
 std::string dump_document(const nlohmann::ordered_json& json, int indent = 2);
 
-}  // namespace shardproof
+}  // namespace shardproof::base

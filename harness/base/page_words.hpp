@@ -14,7 +14,7 @@
 
 #include "harness/base/utf8.hpp"
 
-namespace shardproof::page {
+namespace shardproof::base::page {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "ranks share atomics through memory, without a lock that could die with its owner");
@@ -96,4 +96,4 @@ class Published {
   std::array<Bytes<sizeof(T)>, 2> copies_;
 };
 
-}  // namespace shardproof::page
+}  // namespace shardproof::base::page

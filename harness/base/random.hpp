@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// splitmix64: the next number of the sequence whose state is `state`. Neighbouring states give unlike numbers.
 constexpr std::uint64_t next_random(std::uint64_t& state) {
@@ -13,4 +13,4 @@ constexpr std::uint64_t next_random(std::uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace shardproof {
+namespace shardproof::base {
 
 std::string rank_list(const std::vector<int>& ranks) {
   constexpr std::size_t most_pieces = 8, shortest_run = 3;
@@ -22,4 +22,4 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

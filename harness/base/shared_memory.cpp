@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace shardproof {
+namespace shardproof::base {
 
 int take_room(int descriptor, std::size_t bytes) {
   int error = 0;
@@ -25,4 +25,4 @@ std::byte* map_shared(int descriptor, std::size_t bytes, std::string_view name) 
   return static_cast<std::byte*>(address);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

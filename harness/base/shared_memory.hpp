@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// Gives an empty file its size and allocates its memory now. So a full memory file system is an error here, and not a
 /// SIGBUS at a rank's first access. Returns an error number, 0 for success.
@@ -14,4 +14,4 @@ int take_room(int descriptor, std::size_t bytes);
 /// text begins with `name`.
 std::byte* map_shared(int descriptor, std::size_t bytes, std::string_view name);
 
-}  // namespace shardproof
+}  // namespace shardproof::base

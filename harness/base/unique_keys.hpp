@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// A callback for parse_json, for one document. It throws std::invalid_argument, whose text begins with `prefix`.
 class UniqueKeys {
@@ -32,4 +32,4 @@ class UniqueKeys {
   std::vector<std::set<std::string>> open_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::base

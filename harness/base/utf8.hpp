@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::base {
 
 /// The length of the longest beginning of `text` that has at most `most` bytes and ends between characters. Text that
 /// is not UTF-8 is cut at `most`, or up to three bytes before.
@@ -70,4 +70,4 @@ constexpr bool shows(char32_t character) {
   return true;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::base

@@ -17,7 +17,7 @@
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/world_plan.hpp"
 
-namespace shardproof {
+namespace shardproof::cases {
 
 namespace {
 
@@ -89,13 +89,13 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
   }
   if (declaration.ranks.empty()) return fmt::format("case \"{}\" has ranks() without a world size", declaration.name);
   for (const int size : sizes_of(declaration)) {
-    if (size < 1 || size > ControlPlane::max_world_size) {
+    if (size < 1 || size > control::ControlPlane::max_world_size) {
       return fmt::format("case \"{}\" asks for {} ranks; a world has 1 to {}", declaration.name, size,
-                         ControlPlane::max_world_size);
+                         control::ControlPlane::max_world_size);
     }
-    if (declaration.on_threads && size > max_threads)
+    if (declaration.on_threads && size > protocol::max_threads)
       return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name,
-                         size, max_threads);
+                         size, protocol::max_threads);
   }
   for (const int size : declaration.more_ranks) {
     if (std::ranges::find(declaration.ranks, size) != declaration.ranks.end())
@@ -202,11 +202,12 @@ std::vector<Setting> settings_of(const CaseDeclaration& declaration,
   return settings;
 }
 
-CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in, std::map<std::string, std::string> params) {
+protocol::CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in,
+                           std::map<std::string, std::string> params) {
   params["W"] = std::to_string(in.size);
   if (in.engine != in.suite_engine) params[engine_key] = in.engine;
-  CaseInfo info;
-  info.id = case_id(declaration.name, params);
+  protocol::CaseInfo info;
+  info.id = protocol::case_id(declaration.name, params);
   info.suite = suite_of(declaration);
   info.world_size = in.size;
   info.engine = in.engine;
@@ -299,10 +300,10 @@ std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<c
   for (const std::string& id : ids) {
     if (!known.insert(id).second) continue;
     for (const BoundCase* const like : that_draw) {
-      const auto number = drawn_number(like->info, id);
+      const auto number = protocol::drawn_number(like->info, id);
       if (!number) continue;
       BoundCase& made = drawn.emplace_back(*like);
-      made.info = drawn_case(like->info, *number);
+      made.info = protocol::drawn_case(like->info, *number);
       break;
     }
   }
@@ -366,11 +367,11 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
   return problems;
 }
 
-std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases) {
-  std::vector<SeedInfo> seeds;
+std::vector<protocol::SeedInfo> seeds_of(std::span<const BoundCase> cases) {
+  std::vector<protocol::SeedInfo> seeds;
   for (const BoundCase& bound : cases) {
     for (const std::string& test : bound.seeds) {
-      auto seed = std::ranges::find(seeds, test, &SeedInfo::seed);
+      auto seed = std::ranges::find(seeds, test, &protocol::SeedInfo::seed);
       if (seed == seeds.end()) seed = seeds.insert(seeds.end(), {.seed = test, .cases = {}});
       seed->cases.push_back(bound.info.id);
     }
@@ -378,4 +379,4 @@ std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases) {
   return seeds;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::cases

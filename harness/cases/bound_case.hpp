@@ -10,14 +10,16 @@
 #include "harness/protocol/case_info.hpp"
 
 namespace shardproof {
-
 struct CaseDeclaration;
 struct EngineClauses;
 struct SuiteEngine;
 class Rank;
+}  // namespace shardproof
+
+namespace shardproof::cases {
 
 struct BoundCase {
-  CaseInfo info;
+  protocol::CaseInfo info;
   std::function<void(Rank&)> body;
   std::vector<std::string> seeds;  ///< tests that it descends from
   const EngineClauses* engine_clauses = nullptr;  ///< of its kind of engine, where there are any
@@ -53,6 +55,6 @@ std::vector<std::string> problems_of_needs(std::span<const BoundCase> cases, std
                                            std::span<const KnownKind> kinds);
 
 /// Which cases descend from which seed test, in order of first mention.
-std::vector<SeedInfo> seeds_of(std::span<const BoundCase> cases);
+std::vector<protocol::SeedInfo> seeds_of(std::span<const BoundCase> cases);
 
-}  // namespace shardproof
+}  // namespace shardproof::cases

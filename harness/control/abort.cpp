@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::control {
 
 std::string_view to_string(AbortReason reason) {
   switch (reason) {
@@ -26,4 +26,4 @@ Released::Released(Abort abort)
                                      to_string(abort.reason), abort.text.empty() ? "" : ": ", abort.text)),
       abort_(std::move(abort)) {}
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::control {
 
 enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, deadlock, disagreed, interrupted };
 
@@ -37,4 +37,4 @@ class Deadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

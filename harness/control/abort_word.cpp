@@ -4,7 +4,7 @@
 
 #include "harness/control/control_plane.hpp"
 
-namespace shardproof::page {
+namespace shardproof::control::page {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::optional<Abort> AbortWord::of(std::uint32_t epoch) const {
   return Abort{culprit_in(word), reason_in(word), text(slot_in(word)).load()};
 }
 
-}  // namespace shardproof::page
+}  // namespace shardproof::control::page

@@ -13,9 +13,9 @@
 #include "harness/control/abort.hpp"
 #include "harness/protocol/failure_text.hpp"
 
-namespace shardproof::page {
+namespace shardproof::control::page {
 
-using AbortText = Text<abort_text_limit>;
+using AbortText = base::page::Text<protocol::abort_text_limit>;
 
 class AbortWord {
  public:
@@ -40,4 +40,4 @@ class AbortWord {
   std::span<AbortText> texts_;
 };
 
-}  // namespace shardproof::page
+}  // namespace shardproof::control::page

@@ -11,7 +11,7 @@
 #include "harness/control/page_mapping.hpp"
 #include "harness/protocol/flight_record.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 
 namespace {
 
@@ -137,7 +137,7 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
   vote.has_text.store(!mine.text.empty(), std::memory_order_relaxed);
   if (!mine.text.empty()) area.ballot_texts[round % 2].store(mine.text);
   // Before others can see the vote.
-  area.flight.enter(FlightEntry::What::agreement, round, std::chrono::steady_clock::now());
+  area.flight.enter(protocol::FlightEntry::What::agreement, round, std::chrono::steady_clock::now());
   area.rounds.store(round, std::memory_order_release);
 
   // The last rank to vote wakes all others, once. So no rank wakes in vain, however many ranks there are.
@@ -164,7 +164,7 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
     }
   }
 
-  area.flight.end(FlightEntry::State::left);
+  area.flight.end(protocol::FlightEntry::State::left);
 
   std::vector<Ballot> ballots(ranks);
   for (std::size_t other = 0; other < ranks; ++other) {
@@ -222,16 +222,16 @@ Progress ControlPage::progress(int rank) const {
 
 FlightRing& ControlPage::flight(int rank) const { return mapping_->area(rank).flight; }
 
-std::vector<FlightRecord> ControlPage::flight_records() const {
-  std::vector<FlightRecord> records;
+std::vector<protocol::FlightRecord> ControlPage::flight_records() const {
+  std::vector<protocol::FlightRecord> records;
   for (int rank = 0; rank < world_size(); ++rank) records.push_back(flight(rank).read());
   return records;
 }
 
 std::string ControlPage::last_call(int rank) const {
-  const FlightRecord record = flight(rank).read();
-  const FlightEntry* const call = record.last_call();
-  return call == nullptr ? std::string() : describe(*call, record);
+  const protocol::FlightRecord record = flight(rank).read();
+  const protocol::FlightEntry* const call = record.last_call();
+  return call == nullptr ? std::string() : protocol::describe(*call, record);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -8,7 +8,7 @@
 
 #include "harness/control/control_plane.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 
 class ControlPage final : public ControlPlane {
  public:
@@ -43,7 +43,7 @@ class ControlPage final : public ControlPlane {
   void report(int rank, const Progress& progress) override;
   Progress progress(int rank) const override;
   FlightRing& flight(int rank) const override;
-  std::vector<FlightRecord> flight_records() const override;
+  std::vector<protocol::FlightRecord> flight_records() const override;
   std::string last_call(int rank) const override;
 
  private:
@@ -54,4 +54,4 @@ class ControlPage final : public ControlPlane {
   std::shared_ptr<Waiting> waiting_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

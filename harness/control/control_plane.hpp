@@ -14,10 +14,13 @@
 #include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/control/waiting.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+struct FlightRecord;
+}
+
+namespace shardproof::control {
 
 class FlightRing;
-struct FlightRecord;
 
 /// One rank's report about itself. The launcher reads it. Only that rank writes it.
 struct Progress {
@@ -122,10 +125,10 @@ class ControlPlane {
   /// The ring into which this rank, and no other one, records what it does. It is in memory of this machine.
   virtual FlightRing& flight(int rank) const = 0;
   /// The flight records of all ranks, in rank order.
-  virtual std::vector<FlightRecord> flight_records() const = 0;
+  virtual std::vector<protocol::FlightRecord> flight_records() const = 0;
   /// Describes the rank's last call in its case, for messages that name a missing rank. Empty where the rank has made
   /// no call.
   virtual std::string last_call(int rank) const = 0;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -6,10 +6,10 @@
 #include "harness/control/abort.hpp"
 #include "harness/protocol/flight_record.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 
 /// The abort of a world in which every rank waits. The culprit is the first rank that waits in a call, not in an
 /// agreement. `records` are those of all ranks, in rank order.
-Abort deadlock_of(const std::vector<FlightRecord>& records);
+Abort deadlock_of(const std::vector<protocol::FlightRecord>& records);
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace shardproof {
+namespace shardproof::control {
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
                   sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
@@ -39,4 +39,4 @@ bool Doorbell::sleep(std::uint32_t heard, Deadline deadline) {
   throw std::system_error(errno, std::generic_category(), "futex wait on a doorbell of the world");
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -12,7 +12,7 @@
 
 #include <sched.h>
 
-namespace shardproof {
+namespace shardproof::control {
 
 /// An absolute, monotonic time.
 using Deadline = std::chrono::steady_clock::time_point;
@@ -152,4 +152,4 @@ class alignas(64) Doorbell {
   std::atomic<std::uint32_t> sleepers_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-namespace shardproof {
+namespace shardproof::control {
+
+using protocol::FlightEntry;
 
 namespace {
 
@@ -84,8 +86,8 @@ void FlightRing::wait(Deadline now) {
 
 // -- Reading ----------------------------------------------------------------------------------------------------------
 
-FlightRecord FlightRing::read() const {
-  FlightRecord record;
+protocol::FlightRecord FlightRing::read() const {
+  protocol::FlightRecord record;
   // Read before the entries: a case that begins in the meantime is among them.
   if (const std::uint64_t begun = case_begun_.load(std::memory_order_acquire); begun > 0) record.case_begun = begun - 1;
   record.begun = begun_.load(std::memory_order_acquire);
@@ -108,7 +110,7 @@ FlightRecord FlightRing::read() const {
     if (entry.number.load(std::memory_order_acquire) == number && is_known(read.call)) record.entries.push_back(read);
   }
   for (const Group& group : groups_) {
-    FlightGroup read;
+    protocol::FlightGroup read;
     read.id = group.id.load(std::memory_order_acquire);
     if (read.id == 0) continue;
     read.name = group.name.load();
@@ -118,8 +120,8 @@ FlightRecord FlightRing::read() const {
     }
     if (group.id.load(std::memory_order_acquire) == read.id) record.groups.push_back(std::move(read));
   }
-  std::ranges::sort(record.groups, {}, &FlightGroup::id);
+  std::ranges::sort(record.groups, {}, &protocol::FlightGroup::id);
   return record;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::control

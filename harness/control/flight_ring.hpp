@@ -16,7 +16,7 @@
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/flight_record.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 
 class FlightRing {
  public:
@@ -36,33 +36,35 @@ class FlightRing {
 
   /// Begins an entry. FlightEntry explains `what` and `place`.
   void enter_call(std::uint64_t group, std::uint32_t epoch, const Descriptor& call);
-  void enter(FlightEntry::What what, std::uint64_t place, Deadline now);
+  void enter(protocol::FlightEntry::What what, std::uint64_t place, Deadline now);
 
   // These three functions change the entry that was begun last.
   /// Call it before others can see that the rank has come.
   void meet() { newest().meetings.fetch_add(1, std::memory_order_release); }
   void wait(Deadline now);  ///< Other ranks are still missing. The first call of an entry counts.
-  void end(FlightEntry::State how) { newest().state.store(static_cast<std::uint64_t>(how), std::memory_order_release); }
+  void end(protocol::FlightEntry::State how) {
+    newest().state.store(static_cast<std::uint64_t>(how), std::memory_order_release);
+  }
 
   // -- Reading --------------------------------------------------------------------------------------------------------
 
-  FlightRecord read() const;
+  protocol::FlightRecord read() const;
 
  private:
   struct Entry {
     std::atomic<std::uint64_t> number;  ///< from 1; 0: being written
     std::atomic<std::uint64_t> what, state, group, place, meetings;
     std::atomic<std::int64_t> since_ns;
-    page::Bytes<sizeof(Descriptor)> call;
+    base::page::Bytes<sizeof(Descriptor)> call;
   };
   struct Group {
     std::atomic<std::uint64_t> id;  ///< 0: none, or being written
-    page::Text<40> name;
+    base::page::Text<40> name;
     std::array<std::atomic<std::uint64_t>, max_world_size / 64> members;
   };
 
   Entry& newest() { return entries_[written_.load(std::memory_order_relaxed) % entries_kept]; }
-  Entry& begin(FlightEntry::What what, std::uint64_t group, std::uint64_t place);
+  Entry& begin(protocol::FlightEntry::What what, std::uint64_t group, std::uint64_t place);
   void publish(Entry& entry);
 
   std::atomic<std::uint64_t> written_;  ///< number of the newest entry
@@ -74,4 +76,4 @@ class FlightRing {
   std::array<Group, groups_kept> groups_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

@@ -11,7 +11,7 @@
 #include "harness/control/doorbell.hpp"
 #include "harness/control/flight_ring.hpp"
 
-namespace shardproof::page {
+namespace shardproof::control::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
 inline constexpr std::uint32_t version = 6;
@@ -56,9 +56,9 @@ struct ProgressRecord {
 struct alignas(64) RankArea {
   Doorbell bell;
   std::atomic<std::uint64_t> rounds;  ///< agreements that the rank entered; it is the only writer
-  Published<ProgressRecord> progress;
+  base::page::Published<ProgressRecord> progress;
   FlightRing flight;
-  std::array<Text<256>, 2> ballot_texts;
+  std::array<base::page::Text<256>, 2> ballot_texts;
 };
 
 /// Offsets in a page for `world_size` ranks.
@@ -79,4 +79,4 @@ struct Layout {
   static constexpr std::size_t align(std::size_t offset) { return (offset + 63) / 64 * 64; }
 };
 
-}  // namespace shardproof::page
+}  // namespace shardproof::control::page

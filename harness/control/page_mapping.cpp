@@ -15,7 +15,9 @@
 #include "harness/base/shared_memory.hpp"
 #include "harness/control/control_plane.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
+
+using base::FileDescriptor;
 
 namespace {
 
@@ -29,7 +31,7 @@ FileDescriptor open_page(const std::filesystem::path& path, int flags) {
 }
 
 void* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view name) {
-  return map_shared(descriptor.get(), bytes, fmt::format("control page {}", name));
+  return base::map_shared(descriptor.get(), bytes, fmt::format("control page {}", name));
 }
 
 void check_world_size(int world_size) {
@@ -51,7 +53,7 @@ std::unique_ptr<PageMapping> PageMapping::create(const std::filesystem::path& fi
   const page::Layout layout(world_size);
   const FileDescriptor page = open_page(file, O_RDWR | O_CREAT | O_EXCL);
   try {
-    if (const int error = take_room(page.get(), layout.bytes); error != 0) {
+    if (const int error = base::take_room(page.get(), layout.bytes); error != 0) {
       throw std::system_error(error, std::generic_category(),
                               fmt::format("control page {}: {} bytes for {} ranks (is the file system full?)",
                                           file.native(), layout.bytes, world_size));
@@ -132,4 +134,4 @@ void PageMapping::fill_header(std::string_view nonce) const {
   header.magic.store(page::magic, std::memory_order_release);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::control

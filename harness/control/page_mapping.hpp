@@ -10,7 +10,7 @@
 
 #include "harness/control/page_layout.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 
 class PageMapping {
  public:
@@ -49,4 +49,4 @@ class PageMapping {
   std::byte* base_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

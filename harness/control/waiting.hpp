@@ -6,7 +6,7 @@
 
 #include "harness/control/doorbell.hpp"  // Deadline
 
-namespace shardproof {
+namespace shardproof::control {
 
 /// A reference to the caller's condition. The caller keeps the condition alive while it waits.
 class Condition {
@@ -35,4 +35,4 @@ class Waiting {
   virtual void pause() {}
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::control

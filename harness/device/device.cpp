@@ -24,7 +24,8 @@ void require_peers(int size, std::string_view where) {
 
 }  // namespace
 
-Tensor DeviceMemory::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label) {
+Tensor DeviceMemory::empty(device::Stream stream, DType dtype, const Shape& shape, MemoryClass memory,
+                           std::string_view label) {
   const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
   return Tensor(allocate(stream, bytes, memory, label), dtype, shape);
 }
@@ -65,7 +66,7 @@ void check(const Collective& collective, int rank, int size, std::string_view wh
                          to_string(out.dtype())));
     }
   }
-  if (const std::string why = objection(as_call(collective), rank, size); !why.empty()) refuse(why);
+  if (const std::string why = fabric::objection(as_call(collective), rank, size); !why.empty()) refuse(why);
 }
 
 void check_coalesced(std::span<const Collective> collectives, int rank, int size, std::string_view where) {
@@ -86,7 +87,7 @@ void check_coalesced(std::span<const Collective> collectives, int rank, int size
   }
 }
 
-void Communicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
+void Communicator::run_coalesced(device::Stream stream, std::span<const Collective> collectives) {
   for (const Collective& collective : collectives) run(stream, collective);
 }
 

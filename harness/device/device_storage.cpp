@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <variant>
 
-namespace shardproof {
+namespace shardproof::device {
 
 void DeviceStorage::describe(Trace& trace, MemoryClass memory, std::string_view label) {
   label_ = label;
@@ -30,4 +30,4 @@ DeviceStorage& live_storage(const std::shared_ptr<Storage>& storage, const void*
   return *memory;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::device

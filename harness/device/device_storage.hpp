@@ -12,7 +12,7 @@
 #include "harness/protocol/trace.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 class DeviceStorage : public Storage {
  public:
@@ -47,4 +47,4 @@ class DeviceStorage : public Storage {
 DeviceStorage& live_storage(const std::shared_ptr<Storage>& storage, const void* device, std::string_view operation,
                             int rank);
 
-}  // namespace shardproof
+}  // namespace shardproof::device

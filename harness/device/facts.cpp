@@ -7,7 +7,7 @@
 #include "harness/fabric/group.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 std::vector<ByteRange> ranges(const std::vector<Tensor>& tensors) {
   std::vector<ByteRange> found;
@@ -72,4 +72,4 @@ fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std
           .writes = ranges({collective.out})};
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::device

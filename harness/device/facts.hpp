@@ -12,8 +12,10 @@
 #include "harness/protocol/trace.hpp"
 
 namespace shardproof {
-
 class Group;
+}
+
+namespace shardproof::device {
 
 /// The collective's cost by the model.
 Nanoseconds cost_of(const CostModel& costs, const Collective& collective);
@@ -33,4 +35,4 @@ fact::Collective fact_of(const Collective& collective, std::uint32_t stream, std
 /// Names a call of a rank in error texts.
 std::string text_of_call(std::string_view kind, std::string_view tag, const Group& group, int rank);
 
-}  // namespace shardproof
+}  // namespace shardproof::device

@@ -8,7 +8,7 @@
 
 #include "harness/fabric/group.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 namespace {
 
@@ -98,4 +98,4 @@ std::string objection_to_imagined(const DeviceOptions& options, int size) {
   return fmt::format("ranks can be imagined (costs.imagined_ranks) in a world of one rank only; this one has {}", size);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::device

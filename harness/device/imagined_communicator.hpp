@@ -10,7 +10,7 @@
 #include "harness/device/device.hpp"
 #include "harness/device/device_options.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 class ImaginedCommunicator final : public Communicator {
  public:
@@ -46,4 +46,4 @@ std::unique_ptr<Communicator> communicator_of_world(Device& device, const Device
 /// Returns why a world of `size` ranks cannot have the imagined ranks that the options ask for; empty if it can.
 std::string objection_to_imagined(const DeviceOptions& options, int size);
 
-}  // namespace shardproof
+}  // namespace shardproof::device

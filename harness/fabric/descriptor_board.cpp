@@ -14,13 +14,13 @@
 #include "harness/base/page_words.hpp"
 #include "harness/control/doorbell.hpp"  // Deadline
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 namespace {
 
 struct Note {
   std::atomic<std::uint64_t> number;  // of the call, from 1; 0: being written
-  page::Bytes<sizeof(Descriptor)> asked;
+  base::page::Bytes<sizeof(Descriptor)> asked;
 };
 
 // The notes of one rank.
@@ -38,7 +38,7 @@ struct DescriptorBoard::Layout {
   enum Verdict : std::uint64_t { none, being_written, written };
 
   std::atomic<std::uint64_t> verdict;
-  page::Text<512> mismatch;
+  base::page::Text<512> mismatch;
 
   static std::size_t bytes(int size) { return sizeof(Layout) + static_cast<std::size_t>(size) * sizeof(Notes); }
   Notes& of(int rank) { return *std::launder(reinterpret_cast<Notes*>(this + 1) + rank); }
@@ -137,7 +137,7 @@ void DescriptorBoard::check(Look look) {
         layout_->verdict.store(Layout::written, std::memory_order_release);
       }
       // The first rank will soon have written its text. If it dies before, each other rank throws its own result.
-      const Deadline soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      const control::Deadline soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (layout_->verdict.load(std::memory_order_acquire) != Layout::written) {
         if (std::chrono::steady_clock::now() > soon) throw Mismatch(comparison.difference);
         std::this_thread::yield();
@@ -150,4 +150,4 @@ void DescriptorBoard::check(Look look) {
   if (layout_->verdict.load(std::memory_order_acquire) == Layout::written) throw Mismatch(layout_->mismatch.load());
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

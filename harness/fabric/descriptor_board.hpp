@@ -11,7 +11,7 @@
 #include "harness/fabric/group.hpp"
 #include "harness/fabric/shm/region.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 class DescriptorBoard {
  public:
@@ -56,4 +56,4 @@ class DescriptorBoard {
   std::uint64_t compared_ = 0;  // this rank has compared all ranks' calls before this number
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

@@ -11,18 +11,18 @@
 #include "harness/fabric/group.hpp"
 #include "harness/rendezvous/file_store.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 /// What a fabric needs from a rank's world. The control plane must outlive all groups; the store must outlive only the
 /// making of the fabric.
 struct FabricContext {
-  ControlPlane* control = nullptr;
-  FileStore* store = nullptr;  ///< Where ranks find each other.
+  control::ControlPlane* control = nullptr;
+  rendezvous::FileStore* store = nullptr;  ///< Where ranks find each other.
   std::filesystem::path directory;  ///< Private, on a memory file system where one exists.
   std::function<std::uint32_t()> epoch;  ///< Epoch of the running case; below 2^24.
   std::chrono::milliseconds timeout{30'000};  ///< For one wait; the fabric multiplies it by the ranks per core.
   /// The time at which a wait that begins now gives up. Empty: after `timeout`.
-  std::function<Deadline(Deadline now)> give_up_at;
+  std::function<control::Deadline(control::Deadline now)> give_up_at;
   int rank = 0;
   /// Report at once when every rank waits (see ControlPlane). Switch it off where a rank makes calls from several
   /// threads.
@@ -45,4 +45,4 @@ class Fabric {
 
 using FabricMaker = std::function<std::unique_ptr<Fabric>(const FabricContext&)>;
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

@@ -9,7 +9,7 @@
 
 #include "harness/tensor/elements.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 namespace {
 
@@ -18,7 +18,7 @@ bool reduces(CollectiveKind kind) {
 }
 
 std::string objection_to_factor(DType dtype, double factor) {
-  return elements::visit(dtype, [&](auto type) -> std::string {
+  return tensor::elements::visit(dtype, [&](auto type) -> std::string {
     using T = typename decltype(type)::type;
     if constexpr (std::is_integral_v<T>) {
       // As doubles, the limits of i64 round up to 2^63, which no longer fits: hence the half-open interval.
@@ -126,4 +126,4 @@ std::string objection(const Call& call, int rank, int size) {
   return why;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

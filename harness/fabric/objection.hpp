@@ -5,7 +5,7 @@
 
 #include "harness/fabric/group.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 /// The reason why a group of `size` ranks cannot run this call of its member `rank`, whatever the other ranks request.
 /// Empty when the group can run it.
@@ -16,4 +16,4 @@ namespace shardproof {
 /// - All-reduce, broadcast: input and output are the same bytes.
 std::string objection(const Call& call, int rank, int size);
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

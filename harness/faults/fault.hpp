@@ -14,7 +14,7 @@
 namespace shardproof {
 
 struct Fault {
-  FaultInfo info;
+  protocol::FaultInfo info;
   std::function<std::unique_ptr<Subject>(std::unique_ptr<Subject>)> apply;
 };
 

@@ -8,7 +8,10 @@
 
 namespace shardproof::nccl_tap {
 
-std::uint64_t key_of_unique_id(std::string_view bytes) { return std::max<std::uint64_t>(1, digest(bytes)); }
+using protocol::CallKind;
+using protocol::Communicator;
+
+std::uint64_t key_of_unique_id(std::string_view bytes) { return std::max<std::uint64_t>(1, base::digest(bytes)); }
 
 Communicator& Communicators::create(CallKind origin) {
   Communicator& made = all_.emplace_back().shown;
@@ -22,7 +25,7 @@ std::uint64_t Communicators::key_of_part(int parent, int color) {
   Entry& entry = all_[static_cast<std::size_t>(parent)];
   const std::uint64_t part = entry.parts++;
   if (entry.shown.key == 0) return 0;
-  return std::max<std::uint64_t>(1, digest(fmt::format("part {} color {}", part, color), entry.shown.key));
+  return std::max<std::uint64_t>(1, base::digest(fmt::format("part {} color {}", part, color), entry.shown.key));
 }
 
 void Communicators::bind(int id, std::uint64_t handle) {

@@ -22,7 +22,7 @@ std::uint64_t key_of_unique_id(std::string_view bytes);
 class Communicators {
  public:
   /// Adds a communicator for a call that has begun and will make it.
-  Communicator& create(CallKind origin);
+  protocol::Communicator& create(protocol::CallKind origin);
   /// The key of the communicator that a split or shrink of `parent` makes. Each call counts one more part of the
   /// parent. 0 where the parent's own key is not known.
   std::uint64_t key_of_part(int parent, int color);
@@ -30,25 +30,25 @@ class Communicators {
   void bind(int id, std::uint64_t handle);
   /// Finds the communicator at this address. Where no call has made one there, it existed before the tap, and `at` adds
   /// it. nullptr for the null communicator.
-  Communicator* at(std::uint64_t handle);
+  protocol::Communicator* at(std::uint64_t handle);
   /// The communicator has ended: its address may belong to another one from now on.
   void end(int id);
 
-  Communicator& operator[](int id) { return all_[static_cast<std::size_t>(id)].shown; }
+  protocol::Communicator& operator[](int id) { return all_[static_cast<std::size_t>(id)].shown; }
 
   /// The next number of a call of that kind on the communicator, from 0. Id -1 is the null communicator.
-  std::uint64_t next_of_kind(int id, CallKind kind);
+  std::uint64_t next_of_kind(int id, protocol::CallKind kind);
   /// The place (see Call) of a call that moves data and goes to NCCL now.
-  std::int64_t next_place(int id, CallKind kind, int peer);
+  std::int64_t next_place(int id, protocol::CallKind kind, int peer);
 
  private:
   struct Counts {
-    std::array<std::uint64_t, static_cast<std::size_t>(last_call_kind) + 1> of_kind{};
+    std::array<std::uint64_t, static_cast<std::size_t>(protocol::last_call_kind) + 1> of_kind{};
     std::int64_t collectives = 0;
     std::map<int, std::int64_t> sends, receives;  ///< by peer
   };
   struct Entry {
-    Communicator shown;
+    protocol::Communicator shown;
     Counts counts;
     std::uint64_t parts = 0;
   };

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace shardproof::nccl_tap;
+using namespace shardproof;
 
 constexpr char help[] =
     "Prints records of NCCL calls, and the first call in which their ranks differ.\n"
@@ -46,17 +46,17 @@ int main(int count, char** arguments) {
         stderr);
     return 2;
   }
-  std::vector<TapRecord> records;
+  std::vector<protocol::TapRecord> records;
   for (const std::string& file : given) {
     try {
-      const TapRecord& record = records.emplace_back(read_tap(file));
-      std::fputs(list(record).c_str(), stdout);
+      const protocol::TapRecord& record = records.emplace_back(protocol::read_tap(file));
+      std::fputs(trace::list(record).c_str(), stdout);
     } catch (const std::exception& error) {
       std::fflush(stdout);  // keeps the order of the files where standard output and standard error go to one place
       std::fprintf(stderr, "shardproof-nccl-tap: %s\n", error.what());
     }
   }
-  const auto difference = first_difference(records);
+  const auto difference = trace::first_difference(records);
   if (difference) std::printf("%s\n", difference->sentence.c_str());
   return records.size() < given.size() ? 2 : difference ? 1 : 0;
 }

@@ -7,6 +7,8 @@
 
 namespace shardproof::nccl_tap {
 
+using protocol::ElementType;
+
 namespace {
 
 template <class Number>

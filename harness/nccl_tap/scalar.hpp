@@ -6,6 +6,6 @@
 namespace shardproof::nccl_tap {
 
 /// Reads one element in host memory. Returns NaN for an unknown type and for 8-bit floating-point types.
-double scalar_value(const void* element, ElementType type);
+double scalar_value(const void* element, protocol::ElementType type);
 
 }  // namespace shardproof::nccl_tap

@@ -19,8 +19,16 @@
 
 namespace shardproof::nccl_tap {
 
-static_assert(static_cast<int>(ElementType::bf16) == ncclBfloat16 && static_cast<int>(ElementType::u64) == ncclUint64);
-static_assert(static_cast<int>(Reduction::avg) == ncclAvg && static_cast<int>(Reduction::first_made) == ncclNumOps);
+using protocol::CallFault;
+using protocol::CallKind;
+using protocol::Communicator;
+using protocol::Fate;
+using protocol::Result;
+
+static_assert(static_cast<int>(protocol::ElementType::bf16) == ncclBfloat16 &&
+              static_cast<int>(protocol::ElementType::u64) == ncclUint64);
+static_assert(static_cast<int>(protocol::Reduction::avg) == ncclAvg &&
+              static_cast<int>(protocol::Reduction::first_made) == ncclNumOps);
 static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError &&
               static_cast<int>(Result::in_progress) == ncclInProgress);
 
@@ -59,8 +67,8 @@ void say(const char* what, const char* why) {
 
 std::optional<int> rank_of_process() {
   try {
-    const std::optional<Identity> identity =
-        shardproof::identity([](const char* name) -> const char* { return std::getenv(name); });
+    const std::optional<protocol::Identity> identity =
+        shardproof::protocol::identity([](const char* name) -> const char* { return std::getenv(name); });
     if (identity) return identity->rank;
   } catch (const std::exception&) {
     return std::nullopt;  // the environment holds no valid rank; the record goes without one
@@ -110,24 +118,24 @@ Tap::Tap() {
 }
 
 void Tap::open_record() {
-  const char* const place = std::getenv(environment::nccl_tap);
-  const char* const faults = std::getenv(environment::nccl_faults);
+  const char* const place = std::getenv(protocol::environment::nccl_tap);
+  const char* const faults = std::getenv(protocol::environment::nccl_faults);
   if (place == nullptr || *place == '\0') {
     if (faults != nullptr && *faults != '\0')
-      say(environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
+      say(protocol::environment::nccl_faults, "faults need a record; set SHARDPROOF_NCCL_TAP as well");
     return;
   }
   process_ = {
       .pid = ::getpid(), .rank = rank_of_process(), .started_ns = now_ns(), .faults = faults == nullptr ? "" : faults};
   try {
-    faults_ = parse_faults(process_.faults);
+    faults_ = protocol::parse_faults(process_.faults);
   } catch (const std::exception& error) {
-    say(environment::nccl_faults, error.what());
+    say(protocol::environment::nccl_faults, error.what());
     return;
   }
   writer_.emplace(place, process_);
   if (const NcclLibrary* const library = nccl_library())
-    writer_->write(TapLibrary{.version = library->version, .path = library->path});
+    writer_->write(protocol::TapLibrary{.version = library->version, .path = library->path});
 }
 
 Tap::NcclScope::NcclScope() { ++of_thread.nccl_scopes; }
@@ -139,7 +147,7 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
   Begun begun;
   begun.comm = asked.comm;
   try {
-    Call& call = begun.call;
+    protocol::Call& call = begun.call;
     call.kind = asked.kind;
     call.count = asked.count;
     call.dtype = asked.dtype;
@@ -160,14 +168,14 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
         call.stream = address_of(*asked.stream);
         call.stream_index = stream_index(*asked.stream);
       }
-      if (asked.op >= Reduction::first_made) {
+      if (asked.op >= protocol::Reduction::first_made) {
         const auto factor = factors_.find({asked.comm, static_cast<int>(asked.op)});
         call.factor = factor == factors_.end() ? std::numeric_limits<double>::quiet_NaN() : factor->second;
       }
       decide_fate(begun, asked, communicator);
       const bool is_passed = begun.fate == Fate::untouched;
       if (making != nullptr) make_communicators(begun, *making);
-      if (is_passed && moves_data(asked.kind))
+      if (is_passed && protocol::moves_data(asked.kind))
         call.place = communicators_.next_place(call.comm, asked.kind, asked.root);
       if (is_passed && communicator != nullptr &&
           (asked.kind == CallKind::comm_destroy || asked.kind == CallKind::comm_abort)) {
@@ -191,15 +199,15 @@ Tap::Begun Tap::begin(const Asked& asked, const Making* making) noexcept {
 }
 
 void Tap::decide_fate(Begun& begun, const Asked& asked, const Communicator* communicator) {
-  Call& call = begun.call;
+  protocol::Call& call = begun.call;
   call.of_kind = of_kind_[static_cast<std::size_t>(asked.kind)]++;
-  CallPlace place{.kind = asked.kind,
-                  .of_kind = call.of_kind,
-                  .of_kind_on_comm = communicators_.next_of_kind(call.comm, asked.kind),
-                  .comm = call.comm,
-                  .rank = process_.rank};
+  protocol::CallPlace place{.kind = asked.kind,
+                            .of_kind = call.of_kind,
+                            .of_kind_on_comm = communicators_.next_of_kind(call.comm, asked.kind),
+                            .comm = call.comm,
+                            .rank = process_.rank};
   if (!place.rank && communicator != nullptr && communicator->rank >= 0) place.rank = communicator->rank;
-  const FaultDecision decision = decide(faults_, place);
+  const protocol::FaultDecision decision = protocol::decide(faults_, place);
   call.delay_ns = decision.delay.count();
   begun.stall = decision.stall;
   if (decision.fault == nullptr) return;
@@ -231,7 +239,8 @@ void Tap::finish(Begun& begun, ncclResult_t result) noexcept {
     writer_->update(begun.call);
     if (begun.made != 0) finish_making(begun, result);
     if (ends_group && of_thread.group_depth == 0) end_group(result);
-    if (moves_data(begun.call.kind) && begun.call.comm >= 0 && result == ncclSuccess && of_thread.group_depth == 0) {
+    if (protocol::moves_data(begun.call.kind) && begun.call.comm >= 0 && result == ncclSuccess &&
+        of_thread.group_depth == 0) {
       Communicator& communicator = communicators_[begun.call.comm];
       if (!communicator.origin && communicator.size < 0) learn_size(communicator, begun.comm);
     }
@@ -303,7 +312,7 @@ ncclResult_t Tap::issue_held_before(const Asked& asked) noexcept {
       return held.begun.call.thread == thread && held.begun.call.group_depth > 0;
     });
   }
-  if (moves_data(asked.kind) || asked.comm == nullptr) return ncclSuccess;
+  if (protocol::moves_data(asked.kind) || asked.comm == nullptr) return ncclSuccess;
   return issue_held([comm = asked.comm](const Held& held) { return held.begun.comm == comm; });
 }
 
@@ -449,7 +458,7 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
     }
     comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
     if (state == ncclSuccess || !reported_errors_.insert(id).second) return;
-    Call call;
+    protocol::Call call;
     call.kind = CallKind::comm_get_async_error;
     call.of_kind = of_kind_[static_cast<std::size_t>(call.kind)]++;
     call.comm = id;

@@ -27,10 +27,10 @@ namespace shardproof::nccl_tap {
 /// The arguments of the engine's call. The tap finds out the communicator's id, the stream's index and the place
 /// itself.
 struct Asked {
-  CallKind kind = CallKind::all_gather;
+  protocol::CallKind kind = protocol::CallKind::all_gather;
   std::uint64_t count = 0;
-  ElementType dtype = ElementType::none;
-  Reduction op = Reduction::none;
+  protocol::ElementType dtype = protocol::ElementType::none;
+  protocol::Reduction op = protocol::Reduction::none;
   int root = -1;  ///< see Call
   double factor = 0;
   ncclComm_t comm = nullptr;
@@ -58,11 +58,11 @@ class Tap {
     const ncclResult_t before = holds_.load(std::memory_order_acquire) == 0 ? ncclSuccess : issue_held_before(asked);
     Begun begun = begin(asked, making);
     ncclResult_t result = ncclSuccess;
-    if (begun.fate == Fate::held && hold(begun, issue)) return worse(before, ncclSuccess);
-    if (begun.fate == Fate::failed) result = begun.status;
-    if (begun.fate == Fate::untouched) result = within_nccl(issue);
+    if (begun.fate == protocol::Fate::held && hold(begun, issue)) return worse(before, ncclSuccess);
+    if (begun.fate == protocol::Fate::failed) result = begun.status;
+    if (begun.fate == protocol::Fate::untouched) result = within_nccl(issue);
     finish(begun, result);
-    const bool has_passed = begun.fate == Fate::untouched && moves_data(asked.kind);
+    const bool has_passed = begun.fate == protocol::Fate::untouched && protocol::moves_data(asked.kind);
     const ncclResult_t after =
         has_passed && holds_.load(std::memory_order_acquire) != 0 ? issue_held_after(asked.comm) : ncclSuccess;
     return worse(worse(before, result), after);
@@ -75,9 +75,9 @@ class Tap {
 
  private:
   struct Begun {
-    Call call;
+    protocol::Call call;
     bool is_recorded = false;
-    Fate fate = Fate::untouched;
+    protocol::Fate fate = protocol::Fate::untouched;
     ncclResult_t status = ncclSuccess;  ///< of a call that will fail
     std::chrono::nanoseconds stall{0};  ///< sleep that goes onto the stream before the call
     ncclComm_t comm = nullptr;
@@ -127,25 +127,25 @@ class Tap {
   ncclResult_t issue_held(Chosen chosen) noexcept;
 
   // The caller of these holds the mutex:
-  void decide_fate(Begun& begun, const Asked& asked, const Communicator* communicator);
+  void decide_fate(Begun& begun, const Asked& asked, const protocol::Communicator* communicator);
   void make_communicators(Begun& begun, const Making& making);
   void finish_making(const Begun& begun, ncclResult_t result);
   void end_group(ncclResult_t result);
   void arrive(const PendingCommunicator& pending, ncclComm_t comm);
-  void learn_size(Communicator& communicator, ncclComm_t handle);
+  void learn_size(protocol::Communicator& communicator, ncclComm_t handle);
   void fail(int id);
   void drop_pending(int id);
   int stream_index(cudaStream_t stream);
   bool is_held(ncclComm_t comm) const;
 
-  TapProcess process_;
-  std::vector<CallFault> faults_;
-  std::optional<TapWriter> writer_;
+  protocol::TapProcess process_;
+  std::vector<protocol::CallFault> faults_;
+  std::optional<protocol::TapWriter> writer_;
   std::atomic<int> holds_ = 0;
 
   std::mutex mutex_;
   Communicators communicators_;
-  std::array<std::uint64_t, static_cast<std::size_t>(last_call_kind) + 1> of_kind_{};
+  std::array<std::uint64_t, static_cast<std::size_t>(protocol::last_call_kind) + 1> of_kind_{};
   std::map<cudaStream_t, int> streams_;
   std::map<std::pair<ncclComm_t, int>, double> factors_;
   std::vector<Held> held_;

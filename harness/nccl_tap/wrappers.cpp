@@ -11,6 +11,8 @@
 
 namespace shardproof::nccl_tap {
 
+using protocol::CallKind;
+
 namespace {
 
 ncclResult_t without_nccl(const char* name) {
@@ -39,8 +41,8 @@ ncclResult_t pass_on(Function NcclFunctions::* which, const char* name, const As
 
 #define SHARDPROOF_NCCL_NAMED(name) &NcclFunctions::name, #name
 
-ElementType type_of(ncclDataType_t type) { return static_cast<ElementType>(type); }
-Reduction op_of(ncclRedOp_t op) { return static_cast<Reduction>(op); }
+protocol::ElementType type_of(ncclDataType_t type) { return static_cast<protocol::ElementType>(type); }
+protocol::Reduction op_of(ncclRedOp_t op) { return static_cast<protocol::Reduction>(op); }
 
 std::uint64_t key_of(const ncclUniqueId& id) { return key_of_unique_id({id.internal, sizeof id.internal}); }
 

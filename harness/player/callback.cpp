@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <variant>
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 namespace {
 
@@ -55,4 +55,4 @@ std::vector<std::string> names(std::span<const Callback> callbacks, const Callba
   return {sorted.begin(), sorted.end()};
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

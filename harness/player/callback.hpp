@@ -14,7 +14,7 @@
 #include "harness/subject/extension.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// The hook that the engine called, in the order of the details in `Callback`. A new kind needs an enumerator, a name
 /// in `to_string`, and a detail.
@@ -44,8 +44,8 @@ struct PostAllGather {
 
 /// Only a gradient hook has these.
 struct GradientHookCall {
-  HookKind hook = HookKind::plain;
-  HookPoint point = HookPoint::reduction;
+  scenario::HookKind hook = scenario::HookKind::plain;
+  scenario::HookPoint point = scenario::HookPoint::reduction;
   std::uint64_t state = 0;  ///< The state that the engine passed to it.
   /// The collective that the hook issued: its number among this rank's collectives, from 0.
   std::optional<std::size_t> collective;
@@ -84,4 +84,4 @@ std::size_t count(std::span<const Callback> callbacks, const CallbackFilter& fil
 /// The names in the selected callbacks, each once, sorted.
 std::vector<std::string> names(std::span<const Callback> callbacks, const CallbackFilter& filter);
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

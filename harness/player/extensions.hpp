@@ -7,25 +7,25 @@
 #include "harness/player/notebook.hpp"
 #include "harness/subject/extension.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof::player {
 
 /// The extensions of one play on one rank. An engine may hold and call a hook longer than the play: a hook whose
 /// notebook is closed fails.
 class Extensions {
  public:
   /// `model` must outlive this object, but not the hooks.
-  Extensions(const Model& model, std::shared_ptr<Notebook> notebook);
+  Extensions(const scenario::Model& model, std::shared_ptr<Notebook> notebook);
 
   /// A hook is empty if the script says that the extension lacks it.
-  AllGatherExtension make(const Extension& extension) const;
+  AllGatherExtension make(const scenario::Extension& extension) const;
 
  private:
   class Tickets;
   class Named;
 
-  const Model& model_;
+  const scenario::Model& model_;
   std::shared_ptr<Notebook> notebook_;
   std::shared_ptr<Tickets> tickets_;
 };
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

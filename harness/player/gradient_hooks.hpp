@@ -7,7 +7,7 @@
 #include "harness/player/notebook.hpp"
 #include "harness/subject/gradient_hook.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof::player {
 
 /// The hooks of one play on one rank. An engine may hold a hook longer than the play: a hook whose notebook is closed
 /// fails.
@@ -17,7 +17,7 @@ class GradientHooks {
   GradientHooks(Communicator& world, int rank, std::shared_ptr<Notebook> notebook);
 
   /// Makes an empty hook for a hook that the script declares not callable.
-  GradientHook make(const Hook& hook) const;
+  GradientHook make(const scenario::Hook& hook) const;
 
  private:
   Communicator& world_;
@@ -25,4 +25,4 @@ class GradientHooks {
   std::shared_ptr<Notebook> notebook_;
 };
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

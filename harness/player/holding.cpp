@@ -9,7 +9,10 @@
 
 #include "harness/device/wrappers.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof::player {
+
+using device::Event;
+using device::Stream;
 
 // Sees every piece as it is issued, on the device or a communicator. It knows which streams and events are ordered
 // after the held piece.
@@ -162,4 +165,4 @@ Communicator& HeldPlatform::world() { return *world_; }
 bool HeldPlatform::has_gate() const { return watch_->has_gate(); }
 std::optional<bool> HeldPlatform::has_passed() const { return watch_->has_passed(); }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

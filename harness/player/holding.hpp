@@ -11,7 +11,7 @@
 #include "harness/player/run.hpp"
 #include "harness/trace/pieces.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof::player {
 
 struct Hold {
   trace::Piece held, passes;
@@ -62,4 +62,4 @@ class HeldPlatform final : public Platform {
   std::unique_ptr<HeldCommunicator> world_;
 };
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

@@ -2,7 +2,9 @@
 
 #include <utility>
 
-namespace shardproof::scenario {
+namespace shardproof::player {
+
+using device::Stream;
 
 Tensor snapshot(Device& device, Stream stream, const Tensor& source) {
   if (!source.defined()) return {};
@@ -86,4 +88,4 @@ void Notebook::close() {
   device_ = nullptr;
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

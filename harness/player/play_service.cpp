@@ -25,7 +25,7 @@
 #include "harness/trace/memory.hpp"
 #include "harness/world/world.hpp"
 
-namespace shardproof {
+namespace shardproof::player {
 
 namespace {
 
@@ -40,14 +40,14 @@ std::string claimed_kinds(const Subject& subject) {
 void write_document(const nlohmann::ordered_json& json, const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path());
   std::ofstream out(file, std::ios::trunc);
-  out << dump_line(json) << '\n';
+  out << base::dump_line(json) << '\n';
   out.close();
   if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", file.string()));
 }
 
 // Without this check, the case would pass on another engine than its id says. An unknown kind passes here, because the
 // engine itself must refuse it.
-void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
+void require_kind_of_case(const protocol::CaseInfo& info, std::string_view kind) {
   if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
   throw std::logic_error(
       fmt::format("play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
@@ -55,18 +55,18 @@ void require_kind_of_case(const CaseInfo& info, std::string_view kind) {
                   info.id, info.engine, kind));
 }
 
-std::unique_ptr<Platforms> make_platforms(World& world) {
-  const WorldPlan& plan = world.plan();
-  if (plan.device == sim_device) return std::make_unique<SimPlatforms>(world.group(), world.rank());
-  return std::make_unique<cuda::CudaWorld>(
-      cuda::load_vendor(plan.backend),
-      cuda::GpuContext{.rank = world.rank(),
-                       .check = [&world] { world.check_case(); },
-                       .give_up_at = [&world](Deadline now) { return world.give_up_at(now); },
-                       .flight = &world.flight(),
-                       .epoch = [&world] { return world.epoch(); },
-                       .keeps_records = plan.times == cupti_times},
-      world.group(), shm::make_file_memory(plan.rendezvous, world.rank()));
+std::unique_ptr<Platforms> make_platforms(world::World& world) {
+  const protocol::WorldPlan& plan = world.plan();
+  if (plan.device == protocol::sim_device) return std::make_unique<device::SimPlatforms>(world.group(), world.rank());
+  return std::make_unique<device::cuda::CudaWorld>(
+      device::cuda::load_vendor(plan.backend),
+      device::cuda::GpuContext{.rank = world.rank(),
+                               .check = [&world] { world.check_case(); },
+                               .give_up_at = [&world](control::Deadline now) { return world.give_up_at(now); },
+                               .flight = &world.flight(),
+                               .epoch = [&world] { return world.epoch(); },
+                               .keeps_records = plan.times == protocol::cupti_times},
+      world.group(), fabric::shm::make_file_memory(plan.rendezvous, world.rank()));
 }
 
 }  // namespace
@@ -84,18 +84,18 @@ PlayService& PlayService::of(const Rank& rank) {
 }
 
 std::string PlayService::subject() const {
-  return subject_ ? fmt::format("{} {}", subject_->name(), subject_->version()) : CaseService::subject();
+  return subject_ ? fmt::format("{} {}", subject_->name(), subject_->version()) : world::CaseService::subject();
 }
 
-void PlayService::join(World& world) {
+void PlayService::join(world::World& world) {
   world_ = &world;
   platforms_ = make_platforms(world);
 }
 
-std::string PlayService::missing(const CaseInfo& info) const {
-  if (subject_ == nullptr || (info.engine.empty() && info.needs.empty())) return CaseService::missing(info);
+std::string PlayService::missing(const protocol::CaseInfo& info) const {
+  if (subject_ == nullptr || (info.engine.empty() && info.needs.empty())) return world::CaseService::missing(info);
   std::vector<std::string> needs = info.needs;
-  if (world_->plan().fabric == thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
+  if (world_->plan().fabric == protocol::thread_fabric) needs.emplace_back(Feature::thread_ranks.name());
   const std::string lacking = subject_->claims().lacking(info.engine, needs);
   if (lacking.empty()) return {};
   std::string reason = fmt::format("subject {} does not claim {}", subject_->name(), lacking);
@@ -110,8 +110,8 @@ void PlayService::begin_case() {
   live_buffers_.clear();
 }
 
-CaseLeftovers PlayService::take_leftovers() {
-  CaseLeftovers left;
+world::CaseLeftovers PlayService::take_leftovers() {
+  world::CaseLeftovers left;
   if (const Reply reply = subject_ ? subject_->take_teardown_failure() : Reply{}; !reply.ok())
     left.engine_failure = reply.error();
   if (live_bytes_ > 0)
@@ -125,14 +125,14 @@ std::string PlayService::defect() const { return platforms_->defect(); }
 
 void PlayService::write_trace(const Trace& trace) const {
   // Later plays of one case get their own documents: their streams and clocks begin anew.
-  const std::string name = case_file_name(world_->notes().info->id, static_cast<int>(played_.size()));
-  write_document(
-      trace, WorldDirectory{world_->plan().directory}.traces() / fmt::format("{}.rank-{}.json", name, world_->rank()));
+  const std::string name = protocol::case_file_name(world_->notes().info->id, static_cast<int>(played_.size()));
+  write_document(trace, protocol::WorldDirectory{world_->plan().directory}.traces() /
+                            fmt::format("{}.rank-{}.json", name, world_->rank()));
 }
 
 void PlayService::keep_evidence() {
   if (!world_->plan().scenarios.empty()) return;  // the user has the document already
-  const WorldDirectory directory{world_->plan().directory};
+  const protocol::WorldDirectory directory{world_->plan().directory};
   for (std::size_t i = 0; i < played_.size(); ++i) {
     if (i > 0 && played_[i] == played_[i - 1]) continue;  // played again
     const auto file = directory.scenario(world_->notes().info->id, static_cast<int>(i) + 1);
@@ -152,8 +152,8 @@ std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel
   return platforms_->make(costs, options);
 }
 
-scenario::Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario) {
-  scenario::Run run = scenario::play(scenario, *subject_, platform, world_->rank());
+Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario) {
+  Run run = player::play(scenario, *subject_, platform, world_->rank());
   live_bytes_ += run.left_alive();
   if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));
   if (world_->plan().trace) write_trace(run.recording().clocked());
@@ -167,17 +167,16 @@ std::unique_ptr<Platform> PlayService::stage(Rank& rank, const scenario::Scenari
   return make_platform(rank, scenario.costs, scenario.device);
 }
 
-scenario::Run PlayService::play(Rank& rank, const scenario::Scenario& scenario) {
+Run PlayService::play(Rank& rank, const scenario::Scenario& scenario) {
   return play_on(*stage(rank, scenario), scenario);
 }
 
-scenario::HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario,
-                                    const std::vector<scenario::Hold>& holds) {
+HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds) {
   // First play once without a gate. Work that is loaded or set up at its first use would otherwise wait for the held
   // piece, and block the piece that should pass.
-  scenario::HeldRun played{.run = play(rank, scenario), .passages = {}};
+  HeldRun played{.run = play(rank, scenario), .passages = {}};
   std::vector<std::int64_t> free;
-  for (const scenario::Hold& hold : holds) {
+  for (const Hold& hold : holds) {
     const bool is_free = trace::can_pass(played.run.trace(), hold.held, hold.passes, played.run.resource());
     played.passages.push_back({.is_free = is_free, .has_passed = {}});
     free.push_back(is_free ? 1 : 0);
@@ -189,7 +188,7 @@ scenario::HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenar
   for (std::size_t i = 0; i < holds.size(); ++i) {
     if (all.values<std::int64_t>()[i] == 0) continue;
     const std::unique_ptr<Platform> platform = stage(rank, scenario);
-    scenario::HeldPlatform held(*platform, holds[i]);
+    HeldPlatform held(*platform, holds[i]);
     if (!held.has_gate()) break;
     play_on(held, scenario);
     played.passages[i].has_passed = held.has_passed();
@@ -197,11 +196,9 @@ scenario::HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenar
   return played;
 }
 
-scenario::Run play(Rank& rank, const scenario::Scenario& scenario) {
-  return PlayService::of(rank).play(rank, scenario);
-}
+Run play(Rank& rank, const scenario::Scenario& scenario) { return PlayService::of(rank).play(rank, scenario); }
 
-scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds) {
+HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds) {
   return PlayService::of(rank).play(rank, scenario, holds);
 }
 
@@ -210,9 +207,9 @@ std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, cons
 }
 
 std::filesystem::path given_scenario(const Rank& rank) {
-  const World& world = rank.membership();
+  const world::World& world = rank.membership();
   const std::vector<std::filesystem::path>& given = world.plan().given;
   return given.empty() ? std::filesystem::path() : given.at(world.position());
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::player

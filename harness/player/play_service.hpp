@@ -16,9 +16,9 @@
 #include "harness/world/case_service.hpp"
 #include "harness/world/rank.hpp"
 
-namespace shardproof {
+namespace shardproof::player {
 
-class PlayService final : public CaseService {
+class PlayService final : public world::CaseService {
  public:
   /// nullptr: the program has no subject. Then cases can use devices, but play nothing.
   explicit PlayService(std::unique_ptr<Subject> subject);
@@ -28,25 +28,25 @@ class PlayService final : public CaseService {
   static PlayService& of(const Rank& rank);
 
   std::string subject() const override;
-  void join(World& world) override;
-  std::string missing(const CaseInfo& info) const override;
+  void join(world::World& world) override;
+  std::string missing(const protocol::CaseInfo& info) const override;
   void begin_case() override;
-  CaseLeftovers take_leftovers() override;
+  world::CaseLeftovers take_leftovers() override;
   std::string defect() const override;
   /// Writes the played scenarios.
   void keep_evidence() override;
 
   std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options);
-  scenario::Run play(Rank& rank, const scenario::Scenario& scenario);
-  scenario::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<scenario::Hold>& holds);
+  Run play(Rank& rank, const scenario::Scenario& scenario);
+  HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds);
 
  private:
   std::unique_ptr<Platform> stage(Rank& rank, const scenario::Scenario& scenario);
-  scenario::Run play_on(Platform& platform, const scenario::Scenario& scenario);
+  Run play_on(Platform& platform, const scenario::Scenario& scenario);
   void write_trace(const Trace& trace) const;
 
   std::unique_ptr<Subject> subject_;
-  World* world_ = nullptr;
+  world::World* world_ = nullptr;
   std::unique_ptr<Platforms> platforms_;
   // Of the current case:
   std::vector<scenario::Scenario> played_;
@@ -54,4 +54,4 @@ class PlayService final : public CaseService {
   std::vector<fact::Allocated> live_buffers_;  ///< The buffers of those bytes.
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::player

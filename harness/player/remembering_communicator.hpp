@@ -10,7 +10,7 @@
 #include "harness/device/device.hpp"
 #include "harness/player/notebook.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof::player {
 
 /// A subject may turn an exception of the group into an error text. The player needs the exception itself, to
 /// distinguish a released wait and a mismatch from the subject's own errors.
@@ -22,8 +22,8 @@ class RememberingCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   std::span<const int> members() const override { return inner_->members(); }
   const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
-  void run(Stream stream, const Collective& collective) override;
-  void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
+  void run(device::Stream stream, const Collective& collective) override;
+  void run_coalesced(device::Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
   /// The first exception that passed, here or in a split-off group.
   const std::exception_ptr& thrown() const { return *thrown_; }
@@ -31,7 +31,7 @@ class RememberingCommunicator final : public Communicator {
  private:
   RememberingCommunicator(std::shared_ptr<Communicator> inner, const RememberingCommunicator& whole);
 
-  Collective noted(Stream stream, const Collective& collective);
+  Collective noted(device::Stream stream, const Collective& collective);
   template <class Call> void remembering(Call&& call);
 
   std::shared_ptr<Communicator> inner_;
@@ -40,4 +40,4 @@ class RememberingCommunicator final : public Communicator {
   std::shared_ptr<std::exception_ptr> thrown_;  // shared by all groups of a play
 };
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::player

@@ -6,13 +6,13 @@
 
 #include "harness/trace/timeline.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 std::string to_string(const Warning& warning) {
   return fmt::format("iter {} {}: {}", warning.iteration, warning.call, warning.text);
 }
 
-Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
+Run::Run(scenario::Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
     : scenario_(std::move(scenario)),
       recording_(std::move(recording)),
       notes_(std::move(notes)),
@@ -35,4 +35,4 @@ std::size_t Run::count(CollectiveKind kind) const {
   }));
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -16,7 +16,7 @@
 #include "harness/trace/pieces.hpp"
 #include "harness/trace/races.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// A parameter's shard and its gradient on this rank when `capture` ran, in host memory.
 struct CapturedParameter {
@@ -74,15 +74,15 @@ class Run {
     std::vector<CompiledStep> compiled_steps;
   };
 
-  Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
+  Run(scenario::Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
 
-  const Scenario& scenario() const { return scenario_; }
+  const scenario::Scenario& scenario() const { return scenario_; }
   /// The facts at virtual times. All queries below use them.
   const Trace& trace() const { return recording_.trace; }
   /// The whole recording, with the times that a clock measured.
   const Recording& recording() const { return recording_; }
   /// All iterations of the script, in their order. The run must outlive them.
-  std::vector<Iteration> iterations() const& { return scenario::iterations(trace(), scenario_.script); }
+  std::vector<Iteration> iterations() const& { return shardproof::iterations(trace(), scenario_.script); }
   std::vector<Iteration> iterations() const&& = delete;
   const std::vector<Capture>& captures() const { return notes_.captures; }
   /// In the order in which the engine's host thread made them.
@@ -90,7 +90,7 @@ class Run {
   /// The run must outlive the result.
   std::vector<const Callback*> callbacks(const CallbackFilter& filter) const& { return select(callbacks(), filter); }
   std::vector<const Callback*> callbacks(const CallbackFilter& filter) const&& = delete;
-  std::size_t count_callbacks(const CallbackFilter& filter) const { return scenario::count(callbacks(), filter); }
+  std::size_t count_callbacks(const CallbackFilter& filter) const { return shardproof::count(callbacks(), filter); }
   std::vector<std::string> callback_names(const CallbackFilter& filter) const { return names(callbacks(), filter); }
   const std::vector<Operand>& operands() const { return notes_.operands; }
   const std::vector<Warning>& warnings() const { return notes_.warnings; }
@@ -111,10 +111,10 @@ class Run {
   std::size_t left_alive() const { return left_alive_; }
 
  private:
-  Scenario scenario_;
+  scenario::Scenario scenario_;
   Recording recording_;
   Notes notes_;
   std::size_t left_alive_;
 };
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 namespace {
 
@@ -72,4 +72,4 @@ std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const st
   return selected;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

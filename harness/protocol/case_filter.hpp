@@ -9,7 +9,7 @@
 
 #include "harness/protocol/case_info.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// Brackets in a filter are literal unless the whole filter is `[tag]`, because ids contain brackets.
 bool matches(const CaseInfo& info, std::string_view filter);
@@ -21,4 +21,4 @@ bool matches_id(std::string_view id, std::string_view pattern);
 /// names the first filter that matches nothing.
 std::vector<CaseInfo> select(std::span<const CaseInfo> cases, std::span<const std::string> filters);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -8,7 +8,10 @@
 #include "harness/base/json_fields.hpp"
 #include "harness/base/utf8.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::Fields;
+using base::refuse;
 
 using nlohmann::ordered_json;
 
@@ -25,7 +28,8 @@ void check_part(const std::string& name, std::string_view what, const std::strin
                     control ? std::string() : part, forbidden));
   }
   // A plan would repair text that is not UTF-8, and the repaired id would match no case.
-  if (!is_utf8(part)) throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is not UTF-8", name, what, part));
+  if (!base::is_utf8(part))
+    throw std::invalid_argument(fmt::format("case \"{}\": {} \"{}\" is not UTF-8", name, what, part));
 }
 
 }  // namespace
@@ -128,7 +132,7 @@ void from_json(const ordered_json& json, SubjectInfo& info) {
   info.warm = fields.has("warm") && fields.boolean("warm");
   if (!fields.has("claims")) return;
   for (const auto& [engine, features] : fields.object("claims").items())
-    info.claims.push_back({.engine = engine, .features = read_texts(features, fields.where("claims"))});
+    info.claims.push_back({.engine = engine, .features = base::read_texts(features, fields.where("claims"))});
 }
 
 void to_json(ordered_json& json, const FaultInfo& info) {
@@ -171,7 +175,8 @@ void from_json(const ordered_json& json, ProfileInfo& info) {
   info.text = fields.text("text");
   info.least_ranks = fields.integer<int>("least_ranks");
   const auto& most = fields.at("most_ranks", "an integer or null");
-  info.most_ranks = most.is_null() ? std::nullopt : std::optional(read_integer<int>(most, fields.where("most_ranks")));
+  info.most_ranks =
+      most.is_null() ? std::nullopt : std::optional(base::read_integer<int>(most, fields.where("most_ranks")));
   info.tags = fields.texts("tags");
   info.without_tags = fields.texts("without_tags");
   info.required_only = fields.boolean("required_only");
@@ -257,4 +262,4 @@ bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& list
          !(profile.required_only && std::ranges::any_of(info.clauses, is_reference));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 struct CaseInfo {
   std::string id;     ///< `suite/name[key=value,…]` with sorted keys, always with W.
@@ -152,4 +152,4 @@ void from_json(const nlohmann::ordered_json& json, Listing& listing);
 /// True when the case belongs to the profile. A clause that the listing does not describe counts as required.
 bool is_in(const ProfileInfo& profile, const CaseInfo& info, const Listing& listing);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -54,7 +54,7 @@ std::string_view to_string(ReduceOp op) {
 }
 
 void Descriptor::set_tag(std::string_view text) {
-  const std::size_t length = length_within(text, tag_capacity - 1);
+  const std::size_t length = base::length_within(text, tag_capacity - 1);
   std::fill(std::copy_n(text.begin(), length, tag), tag + tag_capacity, '\0');
 }
 

@@ -10,7 +10,7 @@
 
 #include "harness/base/json_fields.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 namespace {
 
@@ -54,14 +54,14 @@ void to_json(nlohmann::ordered_json& json, const Ending& ending) {
 }
 
 void from_json(const nlohmann::ordered_json& json, Ending& ending) {
-  const Fields fields(json, "ending");
+  const base::Fields fields(json, "ending");
   ending.rank = fields.integer<int>("rank");
   const auto& how = fields.text("how");
   const auto* found =
       std::find_if(way_names.begin(), way_names.end(), [&](const auto& entry) { return entry.second == how; });
   if (found == way_names.end())
-    refuse(fields.where("how"), "exited, signalled, overran, stopped, interrupted, not_started or foreign",
-           json["how"]);
+    base::refuse(fields.where("how"), "exited, signalled, overran, stopped, interrupted, not_started or foreign",
+                 json["how"]);
   ending.how = found->first;
   ending.code = fields.integer<int>("code");
   ending.position = fields.integer<std::int64_t>("position");
@@ -70,4 +70,4 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   if (fields.has("last_words")) ending.last_words = fields.text("last_words");
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

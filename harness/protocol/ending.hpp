@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 struct Ending {
   enum class How : std::uint8_t {
@@ -57,4 +57,4 @@ std::string_view to_string(Ending::How how);
 void to_json(nlohmann::ordered_json& json, const Ending& ending);
 void from_json(const nlohmann::ordered_json& json, Ending& ending);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 namespace {
 
@@ -70,4 +70,4 @@ std::string host_name() {
   return name.data();
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 namespace environment {
 /// A number, or `all` where the plan makes the ranks threads of one process.
@@ -37,4 +37,4 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
 /// The name of this machine.
 std::string host_name();
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

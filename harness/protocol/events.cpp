@@ -13,7 +13,9 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/utf8.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::Fields;
 
 using nlohmann::ordered_json;
 
@@ -35,7 +37,7 @@ bool is_own_word(Outcome outcome) {
 
 std::string cut(const std::string& text) {
   if (text.size() <= event::text_limit) return text;
-  const auto kept = beginning_within(text, event::text_limit);
+  const auto kept = base::beginning_within(text, event::text_limit);
   return fmt::format("{}… ({} bytes more)", kept, text.size() - kept.size());
 }
 
@@ -126,7 +128,7 @@ event::CaseEnded case_ended(const Fields& fields) {
   const auto& word = fields.text("outcome");
   const auto outcome = outcome_from_string(word);
   if (!outcome || !is_own_word(*outcome))
-    refuse(fields.where("outcome"), "passed, failed, error, released or skipped", word);
+    base::refuse(fields.where("outcome"), "passed, failed, error, released or skipped", word);
   return {.id = fields.text("id"),
           .position = fields.integer<std::uint64_t>("position"),
           .outcome = *outcome,
@@ -280,14 +282,14 @@ std::optional<Outcome> outcome_from_string(std::string_view text) {
 }
 
 std::string to_line(const RankEvent& event) {
-  return dump_line(std::visit([](const auto& e) { return json_of(e); }, event));
+  return base::dump_line(std::visit([](const auto& e) { return json_of(e); }, event));
 }
 
 RankEvent parse_line(std::string_view line) {
   if (auto event = WrittenForm(line).event()) return std::move(*event);
   ordered_json json;
   try {
-    json = parse_json(line);
+    json = base::parse_json(line);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("event line: no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {
@@ -302,8 +304,8 @@ RankEvent parse_line(std::string_view line) {
   if (name == "measured") return measured(fields);
   if (name == "case_ended") return case_ended(fields);
   if (name == "rank_ended") return rank_ended(fields);
-  refuse("event line: \"event\"", "rank_started, case_started, assertion_failed, measured, case_ended or rank_ended",
-         name);
+  base::refuse("event line: \"event\"",
+               "rank_started, case_started, assertion_failed, measured, case_ended or rank_ended", name);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// A rank's own view of how a case ended for it. A rank never reports `hung`, `crashed` or `missing` itself: a merge
 /// concludes them.
@@ -100,4 +100,4 @@ std::string to_line(const RankEvent& event);
 /// another type.
 RankEvent parse_line(std::string_view line);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// A rank that aborts the others gives them its reason. They receive at most this many bytes of it.
 inline constexpr std::size_t abort_text_limit = 512;
@@ -22,4 +22,4 @@ inline constexpr std::string_view missing_wait = "missing: ";
 /// The harness checks these in each case. A failure has their names in the place of a macro.
 inline constexpr std::string_view equal_collectives_check = "equal collectives", freed_memory_check = "freed memory";
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

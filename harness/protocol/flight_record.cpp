@@ -6,7 +6,10 @@
 
 #include "harness/base/json_fields.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::Fields;
+using base::read_enum;
 
 using What = FlightEntry::What;
 using State = FlightEntry::State;
@@ -179,7 +182,7 @@ FlightGroup read_group(const Json& json) {
   group.id = fields.integer<std::uint64_t>("id");
   group.name = fields.text("name");
   for (const Json& member : fields.array("members"))
-    group.members.push_back(read_integer<int>(member, fields.where("members")));
+    group.members.push_back(base::read_integer<int>(member, fields.where("members")));
   std::ranges::sort(group.members);
   return group;
 }
@@ -209,7 +212,7 @@ void from_json(const Json& json, FlightSnapshot& snapshot) {
   snapshot.begun_later.clear();
   if (fields.has("begun_later")) {
     for (const Json& begun : fields.array("begun_later"))
-      snapshot.begun_later.push_back(read_integer<std::uint64_t>(begun, fields.where("begun_later")));
+      snapshot.begun_later.push_back(base::read_integer<std::uint64_t>(begun, fields.where("begun_later")));
   }
   for (const Json& rank : fields.array("ranks")) {
     const Fields of_rank(rank, "flight record of a rank");
@@ -222,4 +225,4 @@ void from_json(const Json& json, FlightSnapshot& snapshot) {
   }
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

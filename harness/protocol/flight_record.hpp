@@ -11,7 +11,7 @@
 
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 struct FlightEntry {
   enum class What : std::uint8_t {
@@ -105,4 +105,4 @@ void to_json(nlohmann::ordered_json& json, const FlightSnapshot& snapshot);
 /// Throws std::invalid_argument, which names the field.
 void from_json(const nlohmann::ordered_json& json, FlightSnapshot& snapshot);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

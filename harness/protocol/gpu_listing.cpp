@@ -9,7 +9,10 @@
 
 #include "harness/base/json_fields.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::Fields;
+using base::refuse;
 
 namespace {
 
@@ -176,4 +179,4 @@ std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10'000, version % 10'000 / 100, version % 100);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// The relation of a GPU to another one. An absent value is unknown.
 struct GpuPeer {
@@ -74,4 +74,4 @@ std::string cuda_version_text(int version);
 /// `2.28.9` for 22809.
 std::string nccl_version_text(int version);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

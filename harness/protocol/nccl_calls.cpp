@@ -7,7 +7,7 @@
 
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 namespace {
 
@@ -202,4 +202,4 @@ std::string describe_outcome(const Call& call) {
   return text;
 }
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 enum class CallKind : std::uint8_t {
   // Calls that move data:
@@ -137,4 +137,4 @@ std::string describe(const Call& call);
 /// where there is nothing to add.
 std::string describe_outcome(const Call& call);
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 namespace {
 
@@ -210,4 +210,4 @@ FaultDecision decide(std::span<const CallFault> faults, const CallPlace& place) 
   return decision;
 }
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

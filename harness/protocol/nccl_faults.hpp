@@ -29,7 +29,7 @@
 
 #include "harness/protocol/nccl_calls.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 struct CallFault {
   enum class Action : std::uint8_t { delay, stall, drop, fail, swap };
@@ -61,4 +61,4 @@ struct FaultDecision {
 
 FaultDecision decide(std::span<const CallFault> faults, const CallPlace& place);
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

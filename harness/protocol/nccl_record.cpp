@@ -17,7 +17,9 @@
 #include "harness/base/shared_memory.hpp"
 #include "harness/base/utf8.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
+
+using base::FileDescriptor;
 
 namespace {
 
@@ -31,7 +33,7 @@ constexpr std::uint32_t most_slots = 1U << 20U;
 template <std::size_t Capacity>
 void set_text(std::array<char, Capacity>& to, std::string_view text) {
   to.fill('\0');
-  std::copy_n(text.begin(), length_within(text, Capacity - 1), to.begin());
+  std::copy_n(text.begin(), base::length_within(text, Capacity - 1), to.begin());
 }
 
 template <std::size_t Capacity>
@@ -147,8 +149,8 @@ FileDescriptor create_record(std::filesystem::path& where, std::int64_t pid) {
 std::byte* map_record(std::filesystem::path& where, std::int64_t pid, std::size_t bytes) {
   const FileDescriptor file = create_record(where, pid);
   try {
-    if (const int error = take_room(file.get(), bytes)) throw record_error(error, "taking room for", where);
-    return map_shared(file.get(), bytes, where.string());
+    if (const int error = base::take_room(file.get(), bytes)) throw record_error(error, "taking room for", where);
+    return base::map_shared(file.get(), bytes, where.string());
   } catch (...) {
     ::unlink(where.c_str());
     throw;
@@ -403,4 +405,4 @@ TapRecord read_tap(const std::filesystem::path& file) {
   }
 }
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

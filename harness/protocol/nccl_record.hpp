@@ -17,7 +17,7 @@
 #include "harness/protocol/nccl_calls.hpp"
 #include "harness/protocol/nccl_record_slot.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 /// A communicator of this process. Two ranks of one communicator in one process are two entries.
 struct Communicator {
@@ -114,4 +114,4 @@ class TapWriter {
   Mapping memory_;
 };
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

@@ -14,7 +14,7 @@
 
 #include "harness/base/page_words.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::protocol {
 
 enum class SlotState : std::uint8_t { empty, being_written, readable, damaged };
 
@@ -68,7 +68,7 @@ class Slot {
 
  private:
   struct Copy {
-    page::Bytes<sizeof(T)> bytes;
+    base::page::Bytes<sizeof(T)> bytes;
     std::atomic<std::uint64_t> digest;
   };
 
@@ -95,4 +95,4 @@ class Slot {
   std::array<Copy, 2> copies_;
 };
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::protocol

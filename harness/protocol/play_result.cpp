@@ -10,7 +10,9 @@
 #include "harness/protocol/step_graph_json.hpp"
 #include "harness/protocol/trace_json.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::Fields;
 
 namespace {
 
@@ -38,10 +40,10 @@ std::vector<PlayedTensor> read_tensors(const Fields& fields, const char* name) {
     PlayedTensor& read = tensors.emplace_back();
     read.name = tensor.text("name");
     for (const Json& extent : tensor.array("shape"))
-      read.shape.push_back(read_integer<std::int64_t>(extent, tensor.where("shape")));
+      read.shape.push_back(base::read_integer<std::int64_t>(extent, tensor.where("shape")));
     read.dim = tensor.integer<int>("dim");
     read.start = tensor.integer<std::int64_t>("start");
-    read.dtype = read_enum(tensor, "dtype", DType::u8);
+    read.dtype = base::read_enum(tensor, "dtype", DType::u8);
     read.bits = tensor.text("bits");
   }
   return tensors;
@@ -52,7 +54,7 @@ float read_float(const Fields& fields, const char* name) {
   std::uint32_t bits = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
   if (text.size() != 8 || error != std::errc() || end != text.data() + text.size())
-    refuse(fields.where(name), "the bits of an f32 in 8 hexadecimal digits", fields.at(name, "a text"));
+    base::refuse(fields.where(name), "the bits of an f32 in 8 hexadecimal digits", fields.at(name, "a text"));
   return std::bit_cast<float>(bits);
 }
 
@@ -103,7 +105,7 @@ PlayedHookCall read_hook_call(const Json& json) {
                       .state = fields.integer<std::uint64_t>("state"),
                       .label = fields.text("label"),
                       .count = fields.integer<std::int64_t>("count"),
-                      .dtype = read_enum(fields, "dtype", DType::u8)};
+                      .dtype = base::read_enum(fields, "dtype", DType::u8)};
   if (fields.has("collective")) read.collective = fields.integer<std::size_t>("collective");
   return read;
 }
@@ -114,7 +116,7 @@ PlayedStep read_step(const Json& json, std::size_t plans) {
                   .backward = fields.integer<int>("backward"),
                   .plan = fields.integer<std::size_t>("plan")};
   if (read.plan >= plans)
-    refuse(fields.where("plan"), fmt::format("one of {} plans", plans), fields.at("plan", "an integer"));
+    base::refuse(fields.where("plan"), fmt::format("one of {} plans", plans), fields.at("plan", "an integer"));
   return read;
 }
 
@@ -164,4 +166,4 @@ void from_json(const Json& json, PlayResult& result) {
   result = std::move(read);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

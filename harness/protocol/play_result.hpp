@@ -12,7 +12,7 @@
 #include "harness/protocol/step_graph.hpp"
 #include "harness/protocol/trace.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// One rank's part of a tensor. `bits` has 2 hexadecimal digits per byte. Elements are row-major, and each has its most
 /// significant digit first.
@@ -87,4 +87,4 @@ void to_json(nlohmann::ordered_json& json, const PlayResult& result);
 /// Throws std::invalid_argument, which names the field.
 void from_json(const nlohmann::ordered_json& json, PlayResult& result);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// A case's name in file names: its id, with dots for slashes. For the second scenario that the case plays, it ends in
 /// `.play-2`.
@@ -63,4 +63,4 @@ struct RunDirectory {
   WorldDirectory world(int index) const { return {worlds() / std::to_string(index)}; }
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -12,6 +12,9 @@
 
 namespace shardproof {
 
+using base::Fields;
+using base::read_enum;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -36,7 +39,8 @@ Json write(const StepNode& node) {
 template <class Integer>
 std::vector<Integer> read_integers(const Fields& fields, const char* name) {
   std::vector<Integer> integers;
-  for (const Json& element : fields.array(name)) integers.push_back(read_integer<Integer>(element, fields.where(name)));
+  for (const Json& element : fields.array(name))
+    integers.push_back(base::read_integer<Integer>(element, fields.where(name)));
   return integers;
 }
 
@@ -59,7 +63,7 @@ StepNode read_node(const Json& json, const std::string& place) {
   if (fields.has("operation")) node.operation = fields.text("operation");
   if (fields.has("divisor")) {
     node.divisor = fields.number("divisor");
-    if (std::isnan(node.divisor)) refuse(fields.where("divisor"), "a number", fields.at("divisor", "a number"));
+    if (std::isnan(node.divisor)) base::refuse(fields.where("divisor"), "a number", fields.at("divisor", "a number"));
   }
   if (fields.has("op")) node.op = read_enum(fields, "op", ReduceOp::min);
   if (fields.has("group")) node.group = read_integers<int>(fields, "group");
@@ -79,7 +83,7 @@ StepGraph read_graph(const Json& json, const std::string& place) {
 
 Json parsed(std::string_view text) {
   try {
-    return parse_json(text);
+    return base::parse_json(text);
   } catch (const Json::exception& error) {
     throw std::invalid_argument(fmt::format("compiled plan: not JSON: {}", error.what()));
   }
@@ -98,12 +102,12 @@ void from_json(const Json& json, StepGraph& graph) { graph = read_graph(json, "c
 std::string write_compiled_plan(const std::vector<StepGraph>& graphs) {
   Json json = Json::array();
   for (const StepGraph& graph : graphs) json.push_back(graph);
-  return dump_line(json);
+  return base::dump_line(json);
 }
 
 std::vector<StepGraph> read_compiled_plan(std::string_view text) {
   const Json json = parsed(text);
-  if (!json.is_array()) refuse("compiled plan", "an array of passes", json);
+  if (!json.is_array()) base::refuse("compiled plan", "an array of passes", json);
   std::vector<StepGraph> graphs;
   for (const Json& pass : json)
     graphs.push_back(read_graph(pass, fmt::format("compiled plan, pass {}", graphs.size())));

@@ -4,7 +4,7 @@
 
 #include "harness/base/utf8.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 std::string objection_to_subject_text(std::string_view text) {
   if (text.empty()) return "it is empty";
@@ -12,9 +12,9 @@ std::string objection_to_subject_text(std::string_view text) {
     return fmt::format("it has {} bytes, and may have {}", text.size(), longest_subject_text);
   if (text.front() == ' ' || text.back() == ' ') return "it begins or ends with a blank";
   while (!text.empty()) {
-    const auto character = take_character(text);
+    const auto character = base::take_character(text);
     if (!character) return "it is not UTF-8";
-    if (!shows(*character))
+    if (!base::shows(*character))
       return fmt::format("it has an invisible character, U+{:04X}", static_cast<std::uint32_t>(*character));
   }
   return {};
@@ -31,4 +31,4 @@ std::string objection_to_subject_name(std::string_view name, std::string_view ow
   return {};
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// True when the subject is the path of a shared object. Otherwise it is a name that the worker knows.
 constexpr bool is_shared_object(std::string_view subject) {
@@ -29,4 +29,4 @@ std::string objection_to_subject_text(std::string_view text);
 /// `own` is the name above that the subject rightly has, if any.
 std::string objection_to_subject_name(std::string_view name, std::string_view own);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -10,6 +10,10 @@
 
 namespace shardproof {
 
+using base::Fields;
+using base::read_enum;
+using base::read_integer;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -88,7 +92,7 @@ std::vector<ByteRange> read_ranges(const Fields& fields, const char* name) {
   const std::string where = fields.where(name);
   for (const Json& range : fields.array(name)) {
     if (!range.is_array() || range.size() != 3)
-      refuse(where, "ranges of three numbers, [buffer, offset, length]", range);
+      base::refuse(where, "ranges of three numbers, [buffer, offset, length]", range);
     ranges.push_back({read_integer<std::uint64_t>(range[0], where), read_integer<std::uint64_t>(range[1], where),
                       read_integer<std::uint64_t>(range[2], where)});
   }

@@ -15,7 +15,9 @@
 #include "harness/base/json_text.hpp"
 #include "harness/base/utf8.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::FileDescriptor;
 
 namespace {
 
@@ -168,38 +170,39 @@ std::optional<CopyAnswer> receive_answer(int socket) {
 }
 
 std::string to_text(const CopyAnswer& answer) {
-  const std::string_view error = beginning_within(answer.error ? *answer.error : std::string_view(), longest_text);
+  const std::string_view error =
+      base::beginning_within(answer.error ? *answer.error : std::string_view(), longest_text);
   nlohmann::ordered_json json{{"process", answer.process}};
   if (answer.error) json = {{"error", error}};
-  if (answer.warnings.empty()) return dump_line(json);
+  if (answer.warnings.empty()) return base::dump_line(json);
   std::size_t left = longest_text - error.size();
   std::vector<std::string> reported;
   for (const std::string& warning : answer.warnings) {
     if (reported.size() == most_warnings || left == 0) break;
-    const std::string_view part = beginning_within(warning, left);
+    const std::string_view part = base::beginning_within(warning, left);
     left -= part.size();
     reported.push_back(std::string(part) + (part.size() < warning.size() ? "…" : ""));
   }
   if (const std::size_t more = answer.warnings.size() - reported.size(); more > 0)
     reported.push_back(fmt::format("{} more", more));
   json["warnings"] = reported;
-  return dump_line(json);
+  return base::dump_line(json);
 }
 
 CopyAnswer read_answer(const std::string& text) {
   nlohmann::ordered_json json;
   try {
-    json = parse_json(text);
+    json = base::parse_json(text);
   } catch (const nlohmann::json::exception&) {
-    throw std::invalid_argument(fmt::format("no JSON: {}", shown(text)));
+    throw std::invalid_argument(fmt::format("no JSON: {}", base::shown(text)));
   }
-  const Fields fields(json, "answer");
+  const base::Fields fields(json, "answer");
   CopyAnswer answer;
   if (fields.has("error")) answer.error = fields.text("error");
   else answer.process = fields.integer<pid_t>("process");
   if (fields.has("warnings")) answer.warnings = fields.texts("warnings");
-  if (answer.process < 0) refuse(fields.where("process"), "a process id", json["process"]);
+  if (answer.process < 0) base::refuse(fields.where("process"), "a process id", json["process"]);
   return answer;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -13,19 +13,19 @@
 
 #include "harness/base/file_descriptor.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// The descriptor of its socket in a warm process.
 inline constexpr int warm_socket = 3;
 
 /// Both ends of a new socket. A message arrives whole. A program that is started inherits neither end. Throws
 /// std::system_error.
-std::pair<FileDescriptor, FileDescriptor> make_warm_sockets();
+std::pair<base::FileDescriptor, base::FileDescriptor> make_warm_sockets();
 
 /// The environment and the outputs with which a rank begins.
 struct CopyRequest {
   std::vector<std::string> environment;  ///< NAME=value, the complete environment
-  FileDescriptor standard_output, standard_error;
+  base::FileDescriptor standard_output, standard_error;
 };
 
 struct CopyAnswer {
@@ -51,4 +51,4 @@ std::optional<CopyAnswer> receive_answer(int socket);
 std::string to_text(const CopyAnswer& answer);
 CopyAnswer read_answer(const std::string& text);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -5,7 +5,9 @@
 #include "harness/base/json_fields.hpp"
 #include "harness/protocol/case_info.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+
+using base::refuse;
 
 std::string play_case_id(int world_size, std::optional<std::size_t> number) {
   std::map<std::string, std::string> params{{"W", std::to_string(world_size)}};
@@ -59,7 +61,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
 }
 
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
-  const Fields fields(json, "world plan");
+  const base::Fields fields(json, "world plan");
   plan.size = fields.integer<int>("size");
   if (plan.size < 1) refuse(fields.where("size"), "at least 1", json["size"]);
   plan.nonce = fields.text("nonce");
@@ -72,7 +74,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   plan.seed = fields.integer<std::uint64_t>("seed");
   plan.cases = fields.texts("cases");
   const auto read_time = [&](const nlohmann::ordered_json& time, const char* field) {
-    const auto milliseconds = read_integer<std::int64_t>(time, fields.where(field));
+    const auto milliseconds = base::read_integer<std::int64_t>(time, fields.where(field));
     if (milliseconds < 1) refuse(fields.where(field), "at least 1", time);
     return std::chrono::milliseconds(milliseconds);
   };
@@ -85,13 +87,13 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
   if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
   if (fields.has("continues")) {
-    const Fields continues(fields.object("continues"), "world plan: \"continues\"");
+    const base::Fields continues(fields.object("continues"), "world plan: \"continues\"");
     plan.continues = {.world = continues.integer<int>("world"), .from = continues.integer<std::uint64_t>("from")};
   }
   if (fields.has("attempt")) plan.attempt = fields.integer<int>("attempt");
   if (fields.has("environment")) {
     for (const auto& variables : fields.array("environment"))
-      plan.environment.push_back(read_text_map(variables, fields.where("environment")));
+      plan.environment.push_back(base::read_text_map(variables, fields.where("environment")));
   }
   if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("skipped")) plan.skipped = fields.text("skipped");
@@ -99,7 +101,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (fields.has("times")) plan.times = fields.text("times");
   if (plan.times != event_times && plan.times != cupti_times)
     refuse(fields.where("times"), fmt::format("{} or {}", event_times, cupti_times), json["times"]);
-  if (fields.has("scheduler")) plan.scheduler = read_enum(fields, "scheduler", Scheduler::free);
+  if (fields.has("scheduler")) plan.scheduler = base::read_enum(fields, "scheduler", Scheduler::free);
   if (fields.has("scenarios")) {
     for (const std::string& scenario : fields.texts("scenarios")) plan.scenarios.emplace_back(scenario);
   }
@@ -110,4 +112,4 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

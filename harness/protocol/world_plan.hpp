@@ -13,7 +13,7 @@
 
 #include "harness/protocol/subject_name.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
 
 /// The time limit for a rank to reach its first case. A world of many ranks on few cores takes its time.
 inline constexpr std::chrono::milliseconds joining_limit{30'000};
@@ -97,4 +97,4 @@ std::vector<std::string> play_case_ids(const WorldPlan& plan);
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan);
 void from_json(const nlohmann::ordered_json& json, WorldPlan& plan);
 
-}  // namespace shardproof
+}  // namespace shardproof::protocol

@@ -15,12 +15,12 @@ namespace shardproof::rendezvous {
 
 void DirectoryWatch::arm() {
   notify_ = false;  // try only once, even if it fails
-  FileDescriptor inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  base::FileDescriptor inotify(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (inotify && ::inotify_add_watch(inotify.get(), directory_.c_str(), IN_CREATE | IN_MOVED_TO) >= 0)
     inotify_ = std::move(inotify);
 }
 
-void DirectoryWatch::wait(Deadline deadline) {
+void DirectoryWatch::wait(control::Deadline deadline) {
   using namespace std::chrono;
   if (notify_ && pause_ == longest) return arm();  // the caller looks again and so sees earlier files
   const auto left = std::max(nanoseconds(0),

@@ -20,7 +20,7 @@ class DirectoryWatch {
 
   /// Waits until a file appears, a pause is over, or the deadline passes. The first pause takes 50 µs; each later one
   /// takes twice as long, up to 20 ms. May return early.
-  void wait(Deadline deadline);
+  void wait(control::Deadline deadline);
   /// The caller found a file: the pauses start short again.
   void reset() { pause_ = shortest; }
 
@@ -31,7 +31,7 @@ class DirectoryWatch {
 
   std::filesystem::path directory_;
   bool notify_;  ///< inotify is still to be tried
-  FileDescriptor inotify_;  ///< empty: only look at intervals
+  base::FileDescriptor inotify_;  ///< empty: only look at intervals
   std::chrono::microseconds pause_ = shortest;
 };
 

@@ -16,7 +16,7 @@
 #include "harness/rendezvous/directory_watch.hpp"
 #include "harness/rendezvous/value_file.hpp"
 
-namespace shardproof {
+namespace shardproof::rendezvous {
 
 namespace {
 
@@ -39,7 +39,7 @@ class TemporaryFile {
   explicit TemporaryFile(const std::filesystem::path& directory, int rank) {
     for (std::uint64_t counter = 0;; ++counter) {
       path_ = directory / fmt::format("{}-{}-{}", ::getpid(), rank, counter);
-      file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      file_ = base::FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (file_) return;
       if (errno != EEXIST) fail("create", path_);
     }
@@ -74,12 +74,12 @@ class TemporaryFile {
 
  private:
   std::filesystem::path path_;
-  FileDescriptor file_;
+  base::FileDescriptor file_;
 };
 
 /// Returns nullopt when there is no such file.
 std::optional<rendezvous::Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
-  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor) {
     if (errno == ENOENT) return std::nullopt;
     fail("open", file);
@@ -146,7 +146,7 @@ std::optional<std::string> FileStore::get(std::string_view key) const {
   return std::move(value->bytes);
 }
 
-std::vector<std::string> FileStore::wait(std::span<const std::string> keys, Deadline deadline) const {
+std::vector<std::string> FileStore::wait(std::span<const std::string> keys, control::Deadline deadline) const {
   rendezvous::DirectoryWatch watch(directory_ / values, keys.size() <= most_notified_keys);
   std::vector<std::string> found;
   while (true) {
@@ -171,11 +171,11 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, Dead
     if (++missing <= 8) fmt::format_to(std::back_inserter(names), " \"{}{}\"", prefix_, keys[i]);
   }
   if (missing > 8) fmt::format_to(std::back_inserter(names), " and {} more", missing - 8);
-  throw DeadlineExceeded(
+  throw control::DeadlineExceeded(
       fmt::format("rank {}: file store {}: no rank wrote{} before the deadline", rank_, directory_.native(), names));
 }
 
-std::string FileStore::wait(std::string_view key, Deadline deadline) const {
+std::string FileStore::wait(std::string_view key, control::Deadline deadline) const {
   const std::string name(key);
   return std::move(wait(std::span(&name, 1), deadline).front());
 }
@@ -190,4 +190,4 @@ void FileStore::throw_if_poisoned() const {
     throw StorePoisoned(poison->writer, poison->bytes);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::rendezvous

@@ -13,7 +13,7 @@
 
 #include "harness/control/doorbell.hpp"  // Deadline
 
-namespace shardproof {
+namespace shardproof::rendezvous {
 
 /// Every wait on a poisoned store throws it. It names the rank that poisoned the store, and the reason.
 class StorePoisoned : public std::runtime_error {
@@ -48,8 +48,8 @@ class FileStore {
   std::optional<std::string> get(std::string_view key) const;
   /// Waits for the values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when all
   /// values exist. Throws DeadlineExceeded, which names the missing keys.
-  std::vector<std::string> wait(std::span<const std::string> keys, Deadline deadline) const;
-  std::string wait(std::string_view key, Deadline deadline) const;
+  std::vector<std::string> wait(std::span<const std::string> keys, control::Deadline deadline) const;
+  std::string wait(std::string_view key, control::Deadline deadline) const;
   /// Makes every wait on this store throw, whatever its prefix. The first reason stays.
   void poison(std::string_view reason);
 
@@ -64,4 +64,4 @@ class FileStore {
   int rank_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::rendezvous

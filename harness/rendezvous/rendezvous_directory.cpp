@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::rendezvous {
 namespace {
 
 /// A generous bound of the memory that groups of ranks map, and of the values that they exchange as they join. A page
@@ -33,7 +33,7 @@ bool is_abandoned(const std::filesystem::path& directory) {
   const auto made = std::filesystem::last_write_time(lock_of(directory), error);
   if (error || std::filesystem::file_time_type::clock::now() - made < std::chrono::minutes(1)) return false;
   // Any user may put any file there. Only a plain file of this user counts, and a pipe must not block this process.
-  const FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const base::FileDescriptor lock(::open(lock_of(directory).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
   if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
     return false;
@@ -91,4 +91,4 @@ RendezvousDirectory::~RendezvousDirectory() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::rendezvous

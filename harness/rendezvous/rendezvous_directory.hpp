@@ -7,7 +7,7 @@
 
 #include "harness/base/file_descriptor.hpp"
 
-namespace shardproof {
+namespace shardproof::rendezvous {
 
 class RendezvousDirectory {
  public:
@@ -24,7 +24,8 @@ class RendezvousDirectory {
   explicit RendezvousDirectory(std::filesystem::path path);
 
   std::filesystem::path path_;
-  FileDescriptor lock_;  ///< held as long as the directory is in use; distinguishes a live owner from a killed one
+  base::FileDescriptor
+      lock_;  ///< held as long as the directory is in use; distinguishes a live owner from a killed one
 };
 
 /// Removes directories that killed owners left in `place`; nothing else would free their memory. It skips a directory
@@ -35,4 +36,4 @@ void remove_abandoned(const std::filesystem::path& place);
 /// True when `directory` is a memory file system that has `bytes` left.
 bool is_roomy_memory(const std::filesystem::path& directory, std::uint64_t bytes);
 
-}  // namespace shardproof
+}  // namespace shardproof::rendezvous

@@ -26,7 +26,7 @@ constexpr char magic[8] = {'s', 'h', 'r', 'p', 'v', 'a', 'l', '1'};
 
 /// The checksum of everything but its own field.
 std::uint64_t checksum(std::string_view content) {
-  return digest(content.substr(sizeof(Head)), digest(content.substr(0, offsetof(Head, checksum))));
+  return base::digest(content.substr(sizeof(Head)), base::digest(content.substr(0, offsetof(Head, checksum))));
 }
 
 }  // namespace

@@ -10,23 +10,23 @@
 #include "harness/runner/complaint.hpp"
 #include "harness/runner/listing.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 int answer_with_problems(const std::vector<std::string>& problems) {
-  fmt::print("{}\n", dump_line({{"protocol", Listing::current_protocol}, {"problems", problems}}));
+  fmt::print("{}\n", base::dump_line({{"protocol", protocol::Listing::current_protocol}, {"problems", problems}}));
   std::fflush(stdout);
-  return rank_usage;
+  return protocol::rank_usage;
 }
 
 int answer_with_cases(const Program& program, const ProgramExtension& extension, const std::filesystem::path& library,
-                      std::span<const BoundCase> cases) {
+                      std::span<const cases::BoundCase> cases) {
   try {
-    fmt::print("{}\n", dump_line(make_listing(program, extension, library, cases)));
+    fmt::print("{}\n", base::dump_line(make_listing(program, extension, library, cases)));
   } catch (const UsageError& refused) {
     complain(refused.what());
     return answer_with_problems({refused.what()});
   }
-  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
+  return std::fflush(stdout) == 0 ? protocol::rank_left : protocol::rank_usage;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

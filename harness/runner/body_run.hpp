@@ -7,25 +7,27 @@
 #include <functional>
 #include <string>
 
-namespace shardproof {
-
-namespace event {
+namespace shardproof::protocol::event {
 struct AssertionFailed;
 }
+
+namespace shardproof::runner {
+
+namespace event {}
 
 /// Receives the events of a body as they happen.
 class BodyListener {
  public:
   virtual ~BodyListener() = default;
   /// An assertion failed.
-  virtual void failed(event::AssertionFailed failure) = 0;
+  virtual void failed(protocol::event::AssertionFailed failure) = 0;
   /// A failed REQUIRE or FAIL has left the body. `failed` has reported the failure before.
   virtual void left_by_assertion() = 0;
   /// An exception has left the body. `text` is the text of Catch2's exception translators.
   virtual void left_by_exception(const std::exception_ptr& exception, const std::string& text) = 0;
   /// Catch2's facts about that exception: the messages in scope, and the file and line of the last assertion before it.
   /// Without such an assertion, the file is empty and the line is 0. `macro` is empty.
-  virtual void exception_reported(event::AssertionFailed failure) = 0;
+  virtual void exception_reported(protocol::event::AssertionFailed failure) = 0;
   /// A wait ended because of another rank (`Released`), or because all ranks waited for each other (`Deadlock`). The
   /// exception appeared inside an assertion or left the body.
   virtual void released() = 0;
@@ -44,4 +46,4 @@ class BodyRunner {
   virtual std::uint64_t run(const std::function<void()>& body, BodyListener& listener) = 0;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -15,7 +15,7 @@
 #include "harness/world/event_stream.hpp"
 #include "harness/world/world.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -28,23 +28,26 @@ bool is_released(const std::exception_ptr& exception) {
   if (!exception) return false;
   try {
     std::rethrow_exception(exception);
-  } catch (const Released&) {
+  } catch (const control::Released&) {
     return true;
-  } catch (const Deadlock&) {
+  } catch (const control::Deadlock&) {
     return true;
   } catch (...) {
     return false;
   }
 }
 
-event::AssertionFailed failure(const Catch::AssertionResult& result, const std::vector<Catch::MessageInfo>& messages) {
-  event::AssertionFailed event;
+protocol::event::AssertionFailed failure(const Catch::AssertionResult& result,
+                                         const std::vector<Catch::MessageInfo>& messages) {
+  protocol::event::AssertionFailed event;
   event.file = result.getSourceInfo().file;
   event.line = static_cast<int>(result.getSourceInfo().line);
   event.macro = text(result.getTestMacroName());
   event.expression = result.getExpression();
   switch (result.getResultType()) {
-    case Catch::ResultWas::ThrewException: event.expansion = unexpected_exception(text(result.getMessage())); break;
+    case Catch::ResultWas::ThrewException:
+      event.expansion = protocol::unexpected_exception(text(result.getMessage()));
+      break;
     case Catch::ResultWas::DidntThrowException: event.expansion = "no exception was thrown"; break;
     default:
       event.expansion = result.hasExpandedExpression() ? result.getExpandedExpression() : text(result.getMessage());
@@ -52,7 +55,7 @@ event::AssertionFailed failure(const Catch::AssertionResult& result, const std::
   for (const Catch::MessageInfo& message : messages) {
     if (message.type == Catch::ResultWas::Info) event.messages.push_back(message.message);
   }
-  event.monotonic_ns = monotonic_ns();
+  event.monotonic_ns = world::monotonic_ns();
   return event;
 }
 
@@ -67,11 +70,11 @@ void warn(const Catch::AssertionResult& result) {
 void CaseBodyRunner::run(const std::function<void()>& body) {
   try {
     body();
-  } catch (const Released&) {
+  } catch (const control::Released&) {
     listener_.released();
-  } catch (const Deadlock&) {
+  } catch (const control::Deadlock&) {
     listener_.released();
-  } catch (const CaseSkipped&) {
+  } catch (const world::CaseSkipped&) {
   } catch (const Catch::TestSkipException&) {
   } catch (const SectionRefused&) {
   } catch (const Catch::TestFailureException&) {
@@ -95,7 +98,7 @@ void CaseBodyRunner::assertion_ended(const Catch::AssertionResult& result,
     listener_.released();
     return;
   }
-  event::AssertionFailed event = failure(result, messages);
+  protocol::event::AssertionFailed event = failure(result, messages);
   if (!left_by_exception_) {
     listener_.failed(std::move(event));
     return;
@@ -112,4 +115,4 @@ void CaseBodyRunner::refuse_section(std::string_view name, const Catch::SourceLi
   throw SectionRefused{};
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

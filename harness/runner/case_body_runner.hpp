@@ -11,7 +11,7 @@
 
 #include "harness/runner/body_run.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 class CaseBodyRunner {
  public:
@@ -35,4 +35,4 @@ class CaseBodyRunner {
   std::optional<Catch::SourceLineInfo> last_assertion_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

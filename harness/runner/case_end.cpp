@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using protocol::Outcome;
 
 namespace {
 
@@ -29,13 +31,13 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 
 }  // namespace
 
-Ballot to_ballot(const BodyEnd& end) {
+control::Ballot to_ballot(const BodyEnd& end) {
   const std::uint64_t flag = end.defect.empty() ? 0 : defective;
   return {.value = end.world_calls << (outcome_bits + 1) | flag | static_cast<std::uint64_t>(end.own),
           .text = end.defect.empty() ? end.reason : end.defect};
 }
 
-BodyEnd from_ballot(const Ballot& ballot) {
+BodyEnd from_ballot(const control::Ballot& ballot) {
   return {.own = static_cast<Outcome>(ballot.value & ((1U << outcome_bits) - 1)),
           .reason = ballot.text,
           .world_calls = ballot.value >> (outcome_bits + 1),
@@ -45,7 +47,7 @@ BodyEnd from_ballot(const Ballot& ballot) {
 namespace {
 
 CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
-                       const std::optional<Abort>& aborted) {
+                       const std::optional<control::Abort>& aborted) {
   if (went_wrong(mine)) return {.outcome = mine.own, .reason = mine.reason};
 
   const int wrong = first(all, went_wrong);
@@ -54,7 +56,7 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
     const std::string& reason = asker == rank ? mine.reason : all[static_cast<std::size_t>(asker)].reason;
     return {.outcome = Outcome::skipped, .reason = reason, .culprit = asker};
   }
-  if (asker >= 0 || (aborted && aborted->reason == AbortReason::skipped)) {
+  if (asker >= 0 || (aborted && aborted->reason == control::AbortReason::skipped)) {
     // The rank that asked may itself have gone wrong. Then its ballot shows the failure instead of the skip.
     return {.outcome = Outcome::released,
             .reason = fmt::format("rank {} asked to skip the case, but rank {} went wrong",
@@ -63,7 +65,8 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
   }
 
   const std::string unequal = unequal_calls(all);
-  if (aborted && aborted->reason != AbortReason::deadlock && aborted->reason != AbortReason::disagreed) {
+  if (aborted && aborted->reason != control::AbortReason::deadlock &&
+      aborted->reason != control::AbortReason::disagreed) {
     return {.outcome = Outcome::released, .reason = aborted->text, .culprit = aborted->culprit};
   }
   // No rank caused this alone. Ranks that do not fit together are every rank's error, whichever rank noticed it first.
@@ -78,7 +81,7 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
 }  // namespace
 
 CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
-                 const std::optional<Abort>& aborted) {
+                 const std::optional<control::Abort>& aborted) {
   CaseEnd end = without_defect(rank, mine, assertions, all, aborted);
   if (mine.defect.empty()) return end;
   if (end.outcome == Outcome::passed || end.outcome == Outcome::skipped) end = {.outcome = Outcome::error};
@@ -92,4 +95,4 @@ std::string reason_to_end_world(std::span<const BodyEnd> all) {
                   : fmt::format("rank {} cannot go on: {}", rank, all[static_cast<std::size_t>(rank)].defect);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -10,24 +10,24 @@
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/events.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 /// The end of a rank's body, as the rank reports it to the other ranks.
 struct BodyEnd {
   /// The rank's own outcome: passed, failed, error, or skipped (this rank asked to skip). It leaves out what a release
   /// caused: a rank that was released and did nothing wrong before reports passed.
-  Outcome own = Outcome::passed;
+  protocol::Outcome own = protocol::Outcome::passed;
   std::string reason;  ///< of an error or a skip
   std::uint64_t world_calls = 0;  ///< calls on the world group in this case
   std::string defect = {};  ///< Why this process can run no further case. Empty: it can.
 };
 
 /// An end with a defect has the defect as the ballot's text: no rank goes on after it.
-Ballot to_ballot(const BodyEnd& end);
-BodyEnd from_ballot(const Ballot& ballot);
+control::Ballot to_ballot(const BodyEnd& end);
+BodyEnd from_ballot(const control::Ballot& ballot);
 
 struct CaseEnd {
-  Outcome outcome = Outcome::passed;
+  protocol::Outcome outcome = protocol::Outcome::passed;
   std::string reason;
   int culprit = -1;
 };
@@ -46,10 +46,10 @@ struct CaseEnd {
 ///
 /// A rank whose process can run no further case says so in its reason, and does not pass.
 CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
-                 const std::optional<Abort>& aborted);
+                 const std::optional<control::Abort>& aborted);
 
 /// Why the world ends with this case: the defect of the first rank whose process can run no further case. Empty: the
 /// world goes on.
 std::string reason_to_end_world(std::span<const BodyEnd> all);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

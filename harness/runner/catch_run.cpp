@@ -17,7 +17,7 @@
 
 #include "harness/runner/case_body_runner.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -166,4 +166,4 @@ std::string CatchRun::plain_test_case() {
   return {};
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

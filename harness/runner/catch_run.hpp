@@ -12,7 +12,7 @@
 
 #include "harness/runner/body_run.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 class CatchRun final : public BodyRunner {
  public:
@@ -31,4 +31,4 @@ class CatchRun final : public BodyRunner {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -8,7 +8,7 @@
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/subject_name.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -50,8 +50,9 @@ std::vector<int> ranks_of(std::string_view text) {
   std::vector<int> ranks;
   for (const std::string& part : listed(text)) {
     const std::uint64_t number = number_of("--ranks", part, "how many ranks play a scenario");
-    if (number < 1 || number > ControlPlane::max_world_size)
-      throw UsageError(fmt::format("--ranks {}: a world has 1 to {} ranks", part, ControlPlane::max_world_size));
+    if (number < 1 || number > control::ControlPlane::max_world_size)
+      throw UsageError(
+          fmt::format("--ranks {}: a world has 1 to {} ranks", part, control::ControlPlane::max_world_size));
     ranks.push_back(static_cast<int>(number));
   }
   return ranks;
@@ -139,7 +140,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
       line.seed = seed_of("--seed", *seed);
       only_foreign = "--seed";
     } else if (const auto subject = value_of("--subject", arguments, at)) {
-      if (is_shared_object(*subject)) line.subject_library = std::filesystem::absolute(*subject);
+      if (protocol::is_shared_object(*subject)) line.subject_library = std::filesystem::absolute(*subject);
       else line.subject = *subject;
       has_subject = true;
     } else if (argument.starts_with("-")) {
@@ -194,4 +195,4 @@ std::string usage(std::string_view program) {
       program);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardproof {
+namespace shardproof::runner {
 
 class UsageError : public std::runtime_error {
  public:
@@ -62,4 +62,4 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
 /// The help text: the program's purpose and its arguments.
 std::string usage(std::string_view program);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

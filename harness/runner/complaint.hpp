@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-namespace shardproof {
+namespace shardproof::runner {
 
 /// If standard error is lost, too, the program has no way left to report the error.
 inline void complain(const std::string& text) {
@@ -12,4 +12,4 @@ inline void complain(const std::string& text) {
   std::fflush(stderr);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -11,7 +11,7 @@
 
 #include "harness/protocol/environment.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -28,7 +28,7 @@ bool is_traced() {
 }  // namespace
 
 void wait_for_debugger_if_asked() {
-  if (std::getenv(environment::debug) == nullptr) return;
+  if (std::getenv(protocol::environment::debug) == nullptr) return;
   // Yama may allow only a parent to trace a process. This call allows any debugger of the user.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   // The kernel does not notify a process that a debugger attached, so poll.
@@ -36,4 +36,4 @@ void wait_for_debugger_if_asked() {
   ::raise(SIGTRAP);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

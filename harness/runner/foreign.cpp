@@ -19,13 +19,15 @@
 #include "harness/protocol/run_directory.hpp"
 #include "harness/rendezvous/file_store.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using protocol::CaseInfo;
 
 namespace {
 
 // Ranks find the plan here before they know a world. It is not inside `worlds/0`, because rank 0 creates that directory
 // exclusively.
-std::filesystem::path meeting_place(const RunDirectory& run) { return run.root / "meeting"; }
+std::filesystem::path meeting_place(const protocol::RunDirectory& run) { return run.root / "meeting"; }
 
 std::string random_nonce() {
   std::random_device device;
@@ -40,7 +42,7 @@ std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int wo
   if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
   std::vector<std::string> ids;
   try {
-    for (CaseInfo& info : select(of_size, filters)) ids.push_back(std::move(info.id));
+    for (CaseInfo& info : protocol::select(of_size, filters)) ids.push_back(std::move(info.id));
   } catch (const std::invalid_argument& error) {
     throw UsageError(fmt::format("of the cases for {} ranks: {}", world_size, error.what()));
   }
@@ -56,28 +58,30 @@ void write_whole(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing) {
+ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine& line,
+                           const protocol::Listing& listing) {
   // Ranks may start in different directories.
-  const RunDirectory run{std::filesystem::absolute(line.run_directory)};
+  const protocol::RunDirectory run{std::filesystem::absolute(line.run_directory)};
   plan_.size = identity.world_size;
   plan_.directory = run.world(0).root;
   plan_.seed = line.seed;
   // This comes before anything is made or waited for, so that every rank reports by itself that it was started wrongly.
   plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
-  FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size), identity.rank);
+  rendezvous::FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size),
+                                identity.rank);
   if (identity.rank == 0) {
     try {
       make(line, listing);
-      meeting.put("host", host_name());
-      meeting.put("plan", dump_line(plan_));
+      meeting.put("host", protocol::host_name());
+      meeting.put("plan", base::dump_line(plan_));
     } catch (const std::exception& error) {
       meeting.poison(error.what());  // the others wait for the plan
       throw;
     }
     return;
   }
-  const auto deadline = std::chrono::steady_clock::now() + 2 * joining_limit;
-  plan_ = parse_json(meeting.wait("plan", deadline)).get<WorldPlan>();
+  const auto deadline = std::chrono::steady_clock::now() + 2 * protocol::joining_limit;
+  plan_ = base::parse_json(meeting.wait("plan", deadline)).get<protocol::WorldPlan>();
   if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
     throw std::runtime_error(
         fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
@@ -87,11 +91,12 @@ ForeignWorld::ForeignWorld(const Identity& identity, const CommandLine& line, co
     throw std::runtime_error(fmt::format(
         "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' needs all ranks on one machine; or {} "
         "holds an earlier run",
-        identity.rank, host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric, run.root.string()));
+        identity.rank, protocol::host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric,
+        run.root.string()));
   }
 }
 
-void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
+void ForeignWorld::make(const CommandLine& line, const protocol::Listing& listing) {
   plan_.subject_library = line.subject_library;
   plan_.subject = !line.subject.empty() || listing.subjects.empty() ? line.subject : listing.subjects.front().name;
   plan_.nonce = random_nonce();
@@ -99,11 +104,11 @@ void ForeignWorld::make(const CommandLine& line, const Listing& listing) {
   if (!std::filesystem::create_directory(plan_.directory)) {
     throw std::runtime_error(fmt::format("{} exists: give every run a fresh --run-dir", plan_.directory.string()));
   }
-  rendezvous_.emplace(RendezvousDirectory::make(plan_.size));
+  rendezvous_.emplace(rendezvous::RendezvousDirectory::make(plan_.size));
   plan_.rendezvous = rendezvous_->path();
-  ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
-  write_whole(RunDirectory{line.run_directory}.root / "listing.json", dump_line(listing));
-  write_whole(WorldDirectory{plan_.directory}.plan(), dump_document(plan_));
+  control::ControlPage::create(plan_.rendezvous / "control", plan_.size, plan_.nonce);
+  write_whole(protocol::RunDirectory{line.run_directory}.root / "listing.json", base::dump_line(listing));
+  write_whole(protocol::WorldDirectory{plan_.directory}.plan(), base::dump_document(plan_));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

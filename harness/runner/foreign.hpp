@@ -10,7 +10,7 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "harness/runner/command_line.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 class ForeignWorld {
  public:
@@ -21,16 +21,16 @@ class ForeignWorld {
   /// - the run directory has been used before,
   /// - rank 0 does not come, or
   /// - rank 0 could not make the world. Then the text has its reason.
-  ForeignWorld(const Identity& identity, const CommandLine& line, const Listing& listing);
+  ForeignWorld(const protocol::Identity& identity, const CommandLine& line, const protocol::Listing& listing);
 
-  const WorldPlan& plan() const { return plan_; }
+  const protocol::WorldPlan& plan() const { return plan_; }
 
  private:
-  void make(const CommandLine& line, const Listing& listing);
+  void make(const CommandLine& line, const protocol::Listing& listing);
 
-  WorldPlan plan_;
+  protocol::WorldPlan plan_;
   /// On rank 0 only. When it is destroyed, all ranks have mapped the files in it.
-  std::optional<RendezvousDirectory> rendezvous_;
+  std::optional<rendezvous::RendezvousDirectory> rendezvous_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -16,7 +16,10 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/runner/thread_runs.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using protocol::ClauseInfo;
+using protocol::ProfileInfo;
 
 namespace {
 
@@ -78,13 +81,13 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   if (text.empty()) return profiles;
   nlohmann::ordered_json json;
   try {
-    json = parse_json(text);
+    json = base::parse_json(text);
   } catch (const nlohmann::ordered_json::exception& error) {
     throw std::invalid_argument(fmt::format("profiles: {}", error.what()));
   }
-  if (!json.is_array()) refuse("profiles", "an array of profiles", json);
+  if (!json.is_array()) base::refuse("profiles", "an array of profiles", json);
   for (const auto& element : json) {
-    Fields(element, "profile")
+    base::Fields(element, "profile")
         .expect_only({"name", "text", "least_ranks", "most_ranks", "tags", "without_tags", "needs", "without_needs",
                       "required_only"});
     auto profile = element.get<ProfileInfo>();
@@ -137,16 +140,16 @@ std::string build_id() {
   if (!id.empty()) return id;
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  return fmt::format("file-{:016x}", digest(bytes));
+  return fmt::format("file-{:016x}", base::digest(bytes));
 }
 
-Listing make_listing(const Program& program, const ProgramExtension& extension, const std::filesystem::path& library,
-                     std::span<const BoundCase> cases) {
-  Listing listing;
+protocol::Listing make_listing(const Program& program, const ProgramExtension& extension,
+                               const std::filesystem::path& library, std::span<const cases::BoundCase> cases) {
+  protocol::Listing listing;
   listing.suite_version = program.suite_version;
   listing.build = build_id();
   extension.add_to(listing, library);
-  for (const BoundCase& bound : cases) listing.cases.push_back(bound.info);
+  for (const cases::BoundCase& bound : cases) listing.cases.push_back(bound.info);
   for (const std::string_view table : program.clause_tables) {
     for (ClauseInfo& clause : parse_clauses(table)) {
       if (std::ranges::find(listing.clauses, clause.id, &ClauseInfo::id) != listing.clauses.end()) {
@@ -155,10 +158,10 @@ Listing make_listing(const Program& program, const ProgramExtension& extension, 
       listing.clauses.push_back(std::move(clause));
     }
   }
-  listing.seeds = seeds_of(cases);
+  listing.seeds = cases::seeds_of(cases);
   listing.profiles = parse_profiles(program.profiles);
   listing.why_no_threads = ThreadRuns::why_none();
   return listing;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

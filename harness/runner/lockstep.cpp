@@ -19,7 +19,12 @@
 #include "harness/runner/case_end.hpp"
 #include "harness/world/event_stream.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using cases::BoundCase;
+using control::AbortReason;
+using protocol::Outcome;
+using world::World;
 
 namespace {
 
@@ -30,7 +35,7 @@ class Observer final : public BodyListener {
  public:
   Observer(World& world, const BoundCase& bound) : world_(world), bound_(bound) {}
 
-  void failed(event::AssertionFailed failure) override {
+  void failed(protocol::event::AssertionFailed failure) override {
     stay_the_rank();
     if (was_released()) return;
     ++failures_;
@@ -59,16 +64,17 @@ class Observer final : public BodyListener {
     world_.abort(reason, error_);
   }
 
-  void exception_reported(event::AssertionFailed failure) override {
+  void exception_reported(protocol::event::AssertionFailed failure) override {
     if (was_released()) return;
     // The ranks' collectives differ. The harness found this, and no assertion of the body reports it.
     if (mismatch_)
-      return write(of_harness(equal_collectives_check, *mismatch_, std::move(failure.messages)), equal_collectives());
+      return write(of_harness(protocol::equal_collectives_check, *mismatch_, std::move(failure.messages)),
+                   equal_collectives());
     if (failure.file.empty()) {
       failure.file = bound_.info.file;
       failure.line = bound_.info.line;
     }
-    write(std::move(failure), clauses_outside_scopes(bound_));
+    write(std::move(failure), cases::clauses_outside_scopes(bound_));
   }
 
   void released() override { world_.notes().calls.released = true; }
@@ -99,20 +105,20 @@ class Observer final : public BodyListener {
   std::uint64_t failures() const { return failures_; }
 
   BodyEnd end() {
-    const CaseNotes& notes = world_.notes();
+    const world::CaseNotes& notes = world_.notes();
     BodyEnd end{.own = Outcome::passed,
                 .reason = {},
                 .world_calls = notes.calls.world_calls,
                 .defect = world_.service().defect()};
     // Take them in any case, so that the next case does not get them.
-    const CaseLeftovers left = world_.service().take_leftovers();
+    const world::CaseLeftovers left = world_.service().take_leftovers();
     const auto went_well = [&] { return error_.empty() && failures_ == 0; };
     // A failed call of the subject is reported before the memory that it left.
     if (went_well() && !was_released() && !left.engine_failure.empty())
       set_error("not quiet at its end: the subject's " + left.engine_failure);
     if (went_well() && !left.live_memory.empty()) {
       ++failures_;
-      write(of_harness(freed_memory_check, "not quiet at its end: " + left.live_memory), freed_memory());
+      write(of_harness(protocol::freed_memory_check, "not quiet at its end: " + left.live_memory), freed_memory());
     }
     if (went_well() && !was_released() && !left.device_failure.empty())
       set_error("not quiet at its end: " + left.device_failure);
@@ -141,7 +147,7 @@ class Observer final : public BodyListener {
     for (const std::vector<std::string>& scope : world_.notes().scopes | std::views::reverse) {
       if (!scope.empty()) return scope;
     }
-    return clauses_outside_scopes(bound_);
+    return cases::clauses_outside_scopes(bound_);
   }
   std::vector<std::string> equal_collectives() const {
     return bound_.engine_clauses != nullptr ? std::vector{bound_.engine_clauses->equal_collectives}
@@ -152,8 +158,8 @@ class Observer final : public BodyListener {
   }
 
   /// A failure that the harness has found in the case.
-  event::AssertionFailed of_harness(std::string_view check, std::string text,
-                                    std::vector<std::string> messages = {}) const {
+  protocol::event::AssertionFailed of_harness(std::string_view check, std::string text,
+                                              std::vector<std::string> messages = {}) const {
     return {.file = bound_.info.file,
             .line = bound_.info.line,
             .macro = std::string(check),
@@ -161,10 +167,10 @@ class Observer final : public BodyListener {
             .expansion = std::move(text),
             .messages = std::move(messages),
             .clauses = {},
-            .monotonic_ns = monotonic_ns()};
+            .monotonic_ns = world::monotonic_ns()};
   }
 
-  void write(event::AssertionFailed failure, std::vector<std::string> clauses) {
+  void write(protocol::event::AssertionFailed failure, std::vector<std::string> clauses) {
     failure.clauses = std::move(clauses);
     if (world_.notes().seed_used) failure.messages.push_back(fmt::format("rank.seed() = {}", world_.notes().seed));
     world_.stream().write(failure);
@@ -175,7 +181,7 @@ class Observer final : public BodyListener {
       std::rethrow_exception(exception);
     } catch (const Mismatch&) {
       return AbortReason::disagreed;
-    } catch (const DeadlineExceeded&) {
+    } catch (const control::DeadlineExceeded&) {
       return AbortReason::deadline;
     } catch (...) {
       return AbortReason::error;
@@ -211,8 +217,8 @@ class Lockstep {
     const std::string skip = agree_to_start(bound.info, position);
     world_.begin(bound.info, position);
     world_.stream().write(
-        event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = monotonic_ns()});
-    event::CaseEnded ended{.id = bound.info.id, .position = position};
+        protocol::event::CaseStarted{.id = bound.info.id, .position = position, .monotonic_ns = world::monotonic_ns()});
+    protocol::event::CaseEnded ended{.id = bound.info.id, .position = position};
     const auto started = std::chrono::steady_clock::now();
     const auto write_end = [&](const CaseEnd& end) {
       ended.outcome = end.outcome;
@@ -235,7 +241,7 @@ class Lockstep {
         world_.service().keep_evidence();
         world_.case_failed();
       }
-    } catch (const Released& released) {
+    } catch (const control::Released& released) {
       // An agreement throws Released only when the world ends.
       write_end({.outcome = Outcome::released, .reason = released.abort().text, .culprit = released.abort().culprit});
       throw;
@@ -243,14 +249,15 @@ class Lockstep {
   }
 
   // Why the case is not run. Empty: run it.
-  std::string agree_to_start(const CaseInfo& info, std::uint64_t position) {
-    const Ballot mine{.value = digest(info.id) + position, .text = world_.missing(info)};
+  std::string agree_to_start(const protocol::CaseInfo& info, std::uint64_t position) {
+    const control::Ballot mine{.value = base::digest(info.id) + position, .text = world_.missing(info)};
     const auto ballots = world_.agree(mine);
     std::string skip;
     for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
       if (ballots[rank].value != mine.value) {
-        throw WorldMismatch(fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another",
-                                        world_.rank(), info.id, position, rank));
+        throw world::WorldMismatch(
+            fmt::format("rank {} is about to start {} as case {}; rank {} is about to start another", world_.rank(),
+                        info.id, position, rank));
       }
       if (skip.empty()) skip = ballots[rank].text;
     }
@@ -282,4 +289,4 @@ std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, Body
   return Lockstep(world, cases, runner).run();
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -9,7 +9,7 @@
 #include "harness/runner/body_run.hpp"
 #include "harness/world/world.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 /// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results
 /// to its own stream.
@@ -21,6 +21,6 @@ namespace shardproof {
 /// - Released if the world is doomed. A running case is then already written as released.
 /// - WorldMismatch if the ranks do not agree on the next case.
 /// - std::system_error if an event cannot be written.
-std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner);
+std::string run_in_lockstep(world::World& world, std::span<const cases::BoundCase> cases, BodyRunner& runner);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -7,24 +7,26 @@ namespace shardproof {
 namespace {
 
 [[noreturn]] void refuse(std::string_view what) {
-  throw UsageError(
+  throw runner::UsageError(
       fmt::format("this program {}: link it to shardproof::play, and call play_main if it has its own main", what));
 }
 
 }  // namespace
 
-int ProgramExtension::answer(const CommandLine& line) const {
-  refuse(line.mode == CommandLine::Mode::list_gpus ? "uses no GPUs" : "plays no scenarios");
+int ProgramExtension::answer(const runner::CommandLine& line) const {
+  refuse(line.mode == runner::CommandLine::Mode::list_gpus ? "uses no GPUs" : "plays no scenarios");
 }
 
-std::vector<BoundCase> ProgramExtension::play_cases(const WorldPlan& /*plan*/) const { refuse("plays no scenarios"); }
+std::vector<cases::BoundCase> ProgramExtension::play_cases(const protocol::WorldPlan& /*plan*/) const {
+  refuse("plays no scenarios");
+}
 
-ProgramExtension::ServiceMaker ProgramExtension::services(const WorldPlan& plan) const {
+ProgramExtension::ServiceMaker ProgramExtension::services(const protocol::WorldPlan& plan) const {
   if (!plan.subject.empty() || !plan.subject_library.empty()) refuse(fmt::format("has no subject '{}'", plan.subject));
   if (!plan.fault.empty()) refuse(fmt::format("has no fault '{}'", plan.fault));
-  return [] { return std::make_unique<CaseService>(); };
+  return [] { return std::make_unique<world::CaseService>(); };
 }
 
-std::optional<int> ProgramExtension::stay_warm(const CommandLine& /*line*/) const { refuse("has no subject"); }
+std::optional<int> ProgramExtension::stay_warm(const runner::CommandLine& /*line*/) const { refuse("has no subject"); }
 
 }  // namespace shardproof

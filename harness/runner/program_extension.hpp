@@ -20,7 +20,7 @@ namespace shardproof {
 
 class ProgramExtension {
  public:
-  using ServiceMaker = std::function<std::unique_ptr<CaseService>()>;
+  using ServiceMaker = std::function<std::unique_ptr<world::CaseService>()>;
 
   virtual ~ProgramExtension() = default;
 
@@ -28,18 +28,18 @@ class ProgramExtension {
 
   /// Adds the subjects, the faults, and the engine kinds that it knows. `library`: the shared object that has the
   /// subject. Empty: the program's own subjects.
-  virtual void add_to(Listing& /*listing*/, const std::filesystem::path& /*library*/) const {}
+  virtual void add_to(protocol::Listing& /*listing*/, const std::filesystem::path& /*library*/) const {}
   /// Mistakes in what the program declares; each begins with `file:line: `.
-  virtual std::vector<std::string> problems(std::span<const BoundCase> /*cases*/) const { return {}; }
+  virtual std::vector<std::string> problems(std::span<const cases::BoundCase> /*cases*/) const { return {}; }
   /// Prints the answer about scenarios or GPUs, and returns the exit code of the process.
-  virtual int answer(const CommandLine& line) const;
+  virtual int answer(const runner::CommandLine& line) const;
   /// The cases of a plan with scenarios.
-  virtual std::vector<BoundCase> play_cases(const WorldPlan& plan) const;
+  virtual std::vector<cases::BoundCase> play_cases(const protocol::WorldPlan& plan) const;
   /// Returns a function that makes the service of one rank.
-  virtual ServiceMaker services(const WorldPlan& plan) const;
+  virtual ServiceMaker services(const protocol::WorldPlan& plan) const;
   /// Makes ranks from copies of this process until the launcher is gone, and returns the exit code. Returns nullopt in
   /// a copy, which must now run as a rank.
-  virtual std::optional<int> stay_warm(const CommandLine& line) const;
+  virtual std::optional<int> stay_warm(const runner::CommandLine& line) const;
 };
 
 }  // namespace shardproof

@@ -37,6 +37,13 @@
 
 namespace shardproof {
 
+using cases::BoundCase;
+using protocol::rank_left;
+using protocol::WorldPlan;
+using runner::CommandLine;
+using runner::complain;
+using runner::UsageError;
+
 namespace {
 
 /// The world ended for a rank that had begun a case. The rank was not refused: it had joined the world.
@@ -45,13 +52,13 @@ class CouldNotGoOn : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-Membership membership(const Program& program, std::span<const BoundCase> cases,
-                      const ProgramExtension::ServiceMaker& make_service) {
+world::Membership membership(const Program& program, std::span<const BoundCase> cases,
+                             const ProgramExtension::ServiceMaker& make_service) {
   std::string ids;
   for (const BoundCase& bound : cases) ids += bound.info.id + '\n';
   return {.suite_version = program.suite_version,
-          .build = build_id(),
-          .cases = fmt::format("{} ({:016x})", cases.size(), digest(ids)),
+          .build = runner::build_id(),
+          .cases = fmt::format("{} ({:016x})", cases.size(), base::digest(ids)),
           .service = make_service()};
 }
 
@@ -71,16 +78,16 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
 }
 
 /// Returns why no case could follow the last case that ran. Empty: all cases ran.
-std::string run_to_the_end(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+std::string run_to_the_end(world::World& world, std::span<const BoundCase> cases, runner::BodyRunner& runner) {
   try {
-    std::string cut_short = run_in_lockstep(world, cases, runner);
+    std::string cut_short = runner::run_in_lockstep(world, cases, runner);
     world.leave(cut_short);
     return cut_short;
-  } catch (const Released&) {
+  } catch (const control::Released&) {
     throw;
   } catch (const std::exception& error) {
     // Without this, the other ranks would wait for this rank at the next case.
-    world.doom(AbortReason::error, error.what());
+    world.doom(control::AbortReason::error, error.what());
     if (world.has_begun()) throw CouldNotGoOn(error.what());
     throw;
   }
@@ -90,9 +97,9 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
                const ProgramExtension::ServiceMaker& make_service) {
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
   check_plan(plan, cases);
-  World world(plan, rank, membership(program, cases, make_service), connect_process);
-  wait_for_debugger_if_asked();
-  CatchRun runner(catch_seed(plan));
+  world::World world(plan, rank, membership(program, cases, make_service), world::connect_process);
+  runner::wait_for_debugger_if_asked();
+  runner::CatchRun runner(catch_seed(plan));
   const std::string cut_short = run_to_the_end(world, cases, runner);
   if (cut_short.empty()) return;
   complain(fmt::format("rank {} leaves its world: {}", rank, cut_short));
@@ -104,58 +111,59 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
 
 void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases,
                      const ProgramExtension::ServiceMaker& make_service) {
-  if (plan.size > max_threads)
-    throw UsageError(fmt::format("{} ranks in one process are too many: it may have {}", plan.size, max_threads));
+  if (plan.size > protocol::max_threads)
+    throw UsageError(
+        fmt::format("{} ranks in one process are too many: it may have {}", plan.size, protocol::max_threads));
   check_plan(plan, cases);
   // Make all members in this thread: a program's factories do not have to be thread-safe.
-  std::vector<Membership> members;
+  std::vector<world::Membership> members;
   for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, cases, make_service));
-  const Connection shared = connect_threads(plan);
-  wait_for_debugger_if_asked();
-  ThreadRuns runs(catch_seed(plan));
-  run_rank_threads(plan, shared, [&](int rank) {
+  const world::Connection shared = world::connect_threads(plan);
+  runner::wait_for_debugger_if_asked();
+  runner::ThreadRuns runs(catch_seed(plan));
+  runner::run_rank_threads(plan, shared, [&](int rank) {
     const auto runner = runs.for_rank();
-    World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]),
-                [&](const WorldPlan&) { return shared; });
+    world::World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]),
+                       [&](const WorldPlan&) { return shared; });
     run_to_the_end(world, cases, *runner);
   });
 }
 
 // Only our own launcher sets this variable.
 void tie_life_to_launcher() {
-  const char* const text = std::getenv(environment::parent);
+  const char* const text = std::getenv(protocol::environment::parent);
   if (text == nullptr) return;
   const std::string_view digits = text;
   std::int64_t parent = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
   if (error != std::errc() || end != digits.data() + digits.size())
-    throw UsageError(fmt::format("{}={} is not a process id", environment::parent, text));
-  tie_life_to(parent);
+    throw UsageError(fmt::format("{}={} is not a process id", protocol::environment::parent, text));
+  world::tie_life_to(parent);
 }
 
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
                       std::span<const BoundCase> cases) {
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
-  const auto plan = parse_json(file).get<WorldPlan>();
+  const auto plan = base::parse_json(file).get<WorldPlan>();
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   std::vector<BoundCase> played;
   if (!plan.scenarios.empty()) {
     played = extension.play_cases(plan);
     cases = played;
-  } else if (std::vector<BoundCase> drawn = drawn_cases(cases, plan.cases); !drawn.empty()) {
+  } else if (std::vector<BoundCase> drawn = cases::drawn_cases(cases, plan.cases); !drawn.empty()) {
     played.assign(cases.begin(), cases.end());
     std::ranges::move(drawn, std::back_inserter(played));
     cases = played;
   }
-  if (plan.fabric == thread_fabric) {
+  if (plan.fabric == protocol::thread_fabric) {
     take_every_part(plan, program, cases, make_service);
     return rank_left;
   }
-  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = shardproof::protocol::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
-    throw UsageError(
-        fmt::format("{} is set but {} is not: a launcher sets both", environment::plan, environment::rank));
+    throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", protocol::environment::plan,
+                                 protocol::environment::rank));
   }
   take_part(plan, identity->rank, program, cases, make_service);
   return rank_left;
@@ -163,13 +171,14 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
 
 int run_as_rank_of_others(const CommandLine& line, const Program& program, const ProgramExtension& extension,
                           std::span<const BoundCase> cases) {
-  const auto identity = shardproof::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = shardproof::protocol::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
         "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
   }
-  const ForeignWorld world(*identity, line, make_listing(program, extension, line.subject_library, cases));
+  const runner::ForeignWorld world(*identity, line,
+                                   runner::make_listing(program, extension, line.subject_library, cases));
   take_part(world.plan(), identity->rank, program, cases, extension.services(world.plan()));
   return rank_left;
 }
@@ -178,29 +187,29 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)),
                                                 argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
-  const CommandLine line = parse_command_line(arguments, name);
+  const CommandLine line = runner::parse_command_line(arguments, name);
   if (line.mode == CommandLine::Mode::help) {
-    fmt::print("{}", usage(name));
+    fmt::print("{}", runner::usage(name));
     return rank_left;
   }
   if (line.mode != CommandLine::Mode::foreign) tie_life_to_launcher();
   using Mode = CommandLine::Mode;
   if (line.mode == Mode::list_gpus || line.mode == Mode::make_scenario || line.mode == Mode::shrink_scenario)
     return extension.answer(line);
-  BoundCases bound = bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
+  cases::BoundCases bound = cases::bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
   std::ranges::move(extension.problems(bound.cases), std::back_inserter(bound.problems));
-  if (const std::string plain = CatchRun::plain_test_case(); !plain.empty()) {
+  if (const std::string plain = runner::CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(
         plain +
         ": a plain TEST_CASE would never run in a program of ranked cases; make it a RANKED_TEST_CASE with ranks(1)");
   }
   if (!bound.problems.empty()) {
     for (const std::string& problem : bound.problems) complain(problem);
-    return line.mode == Mode::list ? answer_with_problems(bound.problems) : rank_usage;
+    return line.mode == Mode::list ? runner::answer_with_problems(bound.problems) : protocol::rank_usage;
   }
   switch (line.mode) {
     case Mode::check_scenario: return extension.answer(line);
-    case Mode::list: return answer_with_cases(program, extension, line.subject_library, bound.cases);
+    case Mode::list: return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
     case Mode::warm:
       if (const auto code = extension.stay_warm(line)) return *code;
       tie_life_to_launcher();  // the launcher of the rank that this process has become
@@ -208,10 +217,10 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
     case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
     default: break;
   }
-  if (const char* plan = std::getenv(environment::plan))
+  if (const char* plan = std::getenv(protocol::environment::plan))
     return run_ranks_of_ours(plan, program, extension, bound.cases);
-  fmt::print(stderr, "{}", usage(name));
-  return rank_usage;
+  fmt::print(stderr, "{}", runner::usage(name));
+  return protocol::rank_usage;
 }
 
 }  // namespace
@@ -222,19 +231,19 @@ int rank_main(int argc, char** argv, const Program& program, const ProgramExtens
     return run({argv, static_cast<std::size_t>(argc)}, program, extension);
   } catch (const UsageError& error) {
     complain(fmt::format("{}: {}", name, error.what()));
-    return rank_usage;
-  } catch (const Released& released) {
+    return protocol::rank_usage;
+  } catch (const control::Released& released) {
     complain(fmt::format("{}: {}", name, released.what()));
-    return rank_released;
+    return protocol::rank_released;
   } catch (const CouldNotGoOn& error) {
     complain(fmt::format("{}: {}", name, error.what()));
-    return rank_could_not_go_on;
+    return protocol::rank_could_not_go_on;
   } catch (const std::exception& error) {
     complain(fmt::format("{}: {}", name, error.what()));
-    return rank_could_not_join;
+    return protocol::rank_could_not_join;
   } catch (...) {
     complain(fmt::format("{}: an exception that is not a std::exception", name));
-    return rank_could_not_join;
+    return protocol::rank_could_not_join;
   }
 }
 

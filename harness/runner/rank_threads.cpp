@@ -14,14 +14,14 @@
 #include "harness/protocol/ending.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
 // The time between a rank's first turn and its last turn, if ranks take turns.
 class Turns {
  public:
-  Turns(SeededScheduler* scheduler, int rank) : scheduler_(scheduler) {
+  Turns(world::SeededScheduler* scheduler, int rank) : scheduler_(scheduler) {
     if (scheduler_ != nullptr) scheduler_->enter(rank);
   }
   ~Turns() {
@@ -31,7 +31,7 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
  private:
-  SeededScheduler* scheduler_;
+  world::SeededScheduler* scheduler_;
 };
 
 struct Ends {
@@ -47,7 +47,7 @@ void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
 
 }  // namespace
 
-void run_rank_threads(const WorldPlan& plan, const Connection& connection,
+void run_rank_threads(const protocol::WorldPlan& plan, const world::Connection& connection,
                       const std::function<void(int rank)>& take_part) {
   Ends ends(plan.size);
   {
@@ -61,11 +61,11 @@ void run_rank_threads(const WorldPlan& plan, const Connection& connection,
         const Turns turns(connection.scheduler.get(), rank);
         try {
           take_part(rank);
-        } catch (const Released&) {
+        } catch (const control::Released&) {
           ends.releases[index] = std::current_exception();
         } catch (const std::exception& error) {
           // No other part reports this to the other ranks: the process lives on with them.
-          connection.control->doom({.culprit = rank, .reason = AbortReason::error, .text = error.what()});
+          connection.control->doom({.culprit = rank, .reason = control::AbortReason::error, .text = error.what()});
           ends.errors[index] = std::current_exception();
         }
       };
@@ -74,7 +74,7 @@ void run_rank_threads(const WorldPlan& plan, const Connection& connection,
       } catch (const std::system_error& error) {
         // The threads that have started wait for this thread.
         fmt::print(stderr, "shardproof: cannot start the thread of rank {} of {}: {}\n", rank, plan.size, error.what());
-        std::_Exit(rank_could_not_join);
+        std::_Exit(protocol::rank_could_not_join);
       }
     }
   }
@@ -82,4 +82,4 @@ void run_rank_threads(const WorldPlan& plan, const Connection& connection,
   rethrow_first(ends.releases);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -23,7 +23,7 @@
 
 #include "harness/runner/case_body_runner.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -251,13 +251,13 @@ ThreadRuns::~ThreadRuns() = default;
 
 std::unique_ptr<BodyRunner> ThreadRuns::for_rank() { return std::make_unique<ThreadRun>(); }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner
 
 #else
 
 #include <stdexcept>
 
-namespace shardproof {
+namespace shardproof::runner {
 
 struct ThreadRuns::State {};
 
@@ -270,6 +270,6 @@ ThreadRuns::~ThreadRuns() = default;
 
 std::unique_ptr<BodyRunner> ThreadRuns::for_rank() { return nullptr; }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner
 
 #endif

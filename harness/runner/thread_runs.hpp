@@ -10,7 +10,7 @@
 
 #include "harness/runner/body_run.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 class ThreadRuns {
  public:
@@ -31,4 +31,4 @@ class ThreadRuns {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -35,7 +35,7 @@ std::optional<std::int64_t> whole(const nlohmann::ordered_json& value) {
 }  // namespace
 
 void Node::fail(std::string_view expected) const {
-  refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_);
+  base::refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_);
 }
 
 std::string Node::place_of(std::string_view key) const { return member_place(place_, key); }

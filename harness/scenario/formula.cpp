@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace shardproof::formula {
+namespace shardproof::scenario::formula {
 
 namespace {
 
@@ -42,4 +42,4 @@ Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count) {
   return result;
 }
 
-}  // namespace shardproof::formula
+}  // namespace shardproof::scenario::formula

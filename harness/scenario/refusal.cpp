@@ -19,7 +19,7 @@ std::string shown_key(std::string_view key) {
   const auto is_plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
-  return !key.empty() && std::ranges::all_of(key, is_plain) ? std::string(key) : shown(std::string(key));
+  return !key.empty() && std::ranges::all_of(key, is_plain) ? std::string(key) : base::shown(std::string(key));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::string place_of(const Model& model, const std::string& path) {
 
 std::string no_such_module(const Model& model, const std::string& path) {
   const std::vector<std::string> all = paths(model);
-  return fmt::format("the model has no module \"{}\"; {}", path, closest_or_all({all.begin(), all.end()}, path));
+  return fmt::format("the model has no module \"{}\"; {}", path, base::closest_or_all({all.begin(), all.end()}, path));
 }
 
 void require_module(const Model& model, const std::string& path, const std::string& place) {
@@ -64,7 +64,7 @@ void require_parameter(const std::vector<ParameterShape>& all, const std::string
       fail(place, fmt::format("\"{}\" is tied to \"{}\": name that", name, parameter.name));
     names.insert(parameter.name);
   }
-  fail(place, fmt::format("the model has no parameter \"{}\"; {}", name, closest_or_all(names, name)));
+  fail(place, fmt::format("the model has no parameter \"{}\"; {}", name, base::closest_or_all(names, name)));
 }
 
 void refuse_imagined(const std::string& what) {

@@ -197,7 +197,7 @@ const Module* find(const Model& model, std::string_view path) {
 std::string no_such_child(const Module& choice, const std::string& path, const std::string& child) {
   std::set<std::string> names;
   for (const Module& each : choice.children) names.insert(each.name);
-  return fmt::format("the choice \"{}\" has no child \"{}\"; {}", path, child, closest_or_all(names, child));
+  return fmt::format("the choice \"{}\" has no child \"{}\"; {}", path, child, base::closest_or_all(names, child));
 }
 
 const Module& chosen_child(const Module& choice, const std::string& path,

@@ -47,7 +47,7 @@ void from_json(const Json& json, Scenario& scenario) {
 
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
-    Scenario read = read_parts(parse_json(text, UniqueKeys("scenario: ")));
+    Scenario read = read_parts(base::parse_json(text, base::UniqueKeys("scenario: ")));
     if (world_size) require_ranks_in_world(read.script, *world_size);
     validate(read);
     return read;

@@ -148,15 +148,15 @@ void validate_plan(const Scenario& scenario) {
   validate_mixed_precision(plan.mixed_precision);
   validate_optimizer(plan.optimizer);
   if (plan.engine.get() == nullptr)
-    fail("plan", "it has no engine section; " + closest_or_all(names_of_engine_kinds(), ""));
+    fail("plan", "it has no engine section; " + base::closest_or_all(names_of_engine_kinds(), ""));
   plan.engine.get()->validate(scenario);
 }
 
 void require_group(const Scenario& scenario, const std::string& name, const std::string& place) {
   const std::vector<std::string> groups = scenario.plan.engine.get()->groups(scenario.model);
   if (std::ranges::find(groups, name) != groups.end()) return;
-  fail(place,
-       fmt::format("the plan has no group \"{}\"; {}", name, closest_or_all({groups.begin(), groups.end()}, name)));
+  fail(place, fmt::format("the plan has no group \"{}\"; {}", name,
+                          base::closest_or_all({groups.begin(), groups.end()}, name)));
 }
 
 void validate_label(const Scenario& scenario, WorkKind kind, const std::string& label) {
@@ -192,7 +192,7 @@ void validate_cost_names(const Scenario& scenario) {
     const auto& [kind, tag] = which;
     if (tags.contains(tag)) continue;
     fail(member_place(fmt::format("costs.collectives.{}.tagged", to_string(kind)), tag),
-         fmt::format("no collective has the tag \"{}\"; {}", tag, closest_or_all(tags, tag)));
+         fmt::format("no collective has the tag \"{}\"; {}", tag, base::closest_or_all(tags, tag)));
   }
   for (const auto& [which, cost] : scenario.costs.labelled_work) validate_label(scenario, which.first, which.second);
 }

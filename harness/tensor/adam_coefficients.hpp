@@ -7,7 +7,7 @@
 
 #include "harness/tensor/kernels.hpp"
 
-namespace shardproof {
+namespace shardproof::tensor {
 
 template <class T> struct AdamCoefficients {
   explicit AdamCoefficients(const Kernels::Adam& how)
@@ -30,4 +30,4 @@ template <class T> struct AdamCoefficients {
   T step;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::tensor

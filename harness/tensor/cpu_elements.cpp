@@ -4,7 +4,7 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
 namespace {
 
 using elements::convert;
@@ -85,7 +85,7 @@ void CpuKernels::accumulate(NativeStream, const Tensor& out, const Tensor& in) c
 void CpuKernels::relu(NativeStream, const Tensor& out, const Tensor& in) const {
   operands::relu(out, in);
   const Tensor source = widened(in), result = widened(out);
-  visit_real(out.dtype(), [&](auto type) {
+  operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     // NaN is not <= 0 and passes through, as in PyTorch.
     std::ranges::transform(source.values<T>(), result.values<T>().begin(), [](T x) { return x <= T{0} ? T{0} : x; });
@@ -96,7 +96,7 @@ void CpuKernels::relu(NativeStream, const Tensor& out, const Tensor& in) const {
 void CpuKernels::relu_backward(NativeStream, const Tensor& grad_in, const Tensor& grad_out, const Tensor& out) const {
   operands::relu_backward(grad_in, grad_out, out);
   const Tensor above = widened(grad_out), activation = widened(out), below = widened(grad_in);
-  visit_real(grad_in.dtype(), [&](auto type) {
+  operands::visit_real(grad_in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto target = below.values<T>(), incoming = above.values<T>(), result = activation.values<T>();
     for (std::size_t i = 0; i < target.size(); ++i) target[i] = result[i] <= T{0} ? T{0} : incoming[i];
@@ -107,7 +107,7 @@ void CpuKernels::relu_backward(NativeStream, const Tensor& grad_in, const Tensor
 void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
   operands::scale_by(out, in, factor);
   const Tensor source = widened(in), scalar = widened(factor), result = widened(out);
-  visit_real(out.dtype(), [&](auto type) {
+  operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T by = scalar.values<T>()[0];
     std::ranges::transform(source.values<T>(), result.values<T>().begin(), [by](T x) { return x * by; });
@@ -115,4 +115,4 @@ void CpuKernels::scale_by(NativeStream, const Tensor& out, const Tensor& in, con
   round_to(out, result);
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

@@ -3,7 +3,7 @@
 
 #include "harness/tensor/kernels.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
 
 class CpuKernels final : public Kernels {
  public:
@@ -11,4 +11,4 @@ class CpuKernels final : public Kernels {
 #include "harness/tensor/kernel_list.inc"
 };
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

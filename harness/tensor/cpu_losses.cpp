@@ -4,7 +4,9 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
+
+using operands::visit_real;
 namespace {
 
 template <class Term> void reduce(const char* kernel, const Tensor& out, const Tensor& in, Term term) {
@@ -37,7 +39,7 @@ void CpuKernels::sum_of_squares(NativeStream, const Tensor& out, const Tensor& i
 }
 
 void CpuKernels::dot_rows(NativeStream, const Tensor& out, const Tensor& in, const Tensor& row) const {
-  const Rows shape = operands::dot_rows(out, in, row);
+  const operands::Rows shape = operands::dot_rows(out, in, row);
   const Tensor matrix = widened(in), weights = widened(row);
   visit_real(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -97,4 +99,4 @@ void CpuKernels::cross_entropy_backward(NativeStream, const Tensor& grad_logits,
   round_to(grad_logits, result);
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

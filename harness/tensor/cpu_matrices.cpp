@@ -6,12 +6,12 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
 
 void CpuKernels::matmul(NativeStream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const {
   const auto [shape, left, right, inner] = operands::matmul(out, a, b, how);
   const Tensor first = widened(a), second = widened(b), result = widened(out);
-  visit_real(out.dtype(), [&](auto type) {
+  operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* const x = first.values<T>().data();
     const T* const y = second.values<T>().data();
@@ -42,9 +42,9 @@ void CpuKernels::matmul(NativeStream, const Tensor& out, const Tensor& a, const 
 }
 
 void CpuKernels::add_row(NativeStream, const Tensor& out, const Tensor& row) const {
-  const Rows shape = operands::add_row(out, row);
+  const operands::Rows shape = operands::add_row(out, row);
   const Tensor added = widened(row), result = widened(out);
-  visit_real(out.dtype(), [&](auto type) {
+  operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto target = result.values<T>(), addend = added.values<T>();
     for (std::size_t i = 0; i < target.size(); ++i) target[i] += addend[i % shape.length];
@@ -53,9 +53,9 @@ void CpuKernels::add_row(NativeStream, const Tensor& out, const Tensor& row) con
 }
 
 void CpuKernels::sum_rows(NativeStream, const Tensor& out, const Tensor& in, bool add) const {
-  const Rows shape = operands::sum_rows(out, in);
+  const operands::Rows shape = operands::sum_rows(out, in);
   const Tensor matrix = widened(in), result = widened(out);
-  visit_real(out.dtype(), [&](auto type) {
+  operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto target = result.values<T>(), source = matrix.values<T>();
     for (std::size_t j = 0; j < shape.length; ++j) {
@@ -67,4 +67,4 @@ void CpuKernels::sum_rows(NativeStream, const Tensor& out, const Tensor& in, boo
   round_to(out, result);
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

@@ -4,7 +4,9 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
+
+using operands::visit_real;
 namespace {
 
 /// The mean that layer norm subtracts from a row, and the factor that it applies.
@@ -42,7 +44,7 @@ template <class T> T root_of(T sum, double power) {
 
 void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, const Tensor& weight,
                             const Tensor& bias) const {
-  const Rows shape = operands::layer_norm(out, in, weight, bias);
+  const operands::Rows shape = operands::layer_norm(out, in, weight, bias);
   const Tensor matrix = widened(in), factors = widened(weight), offsets = widened(bias), result = widened(out);
   visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -59,7 +61,7 @@ void CpuKernels::layer_norm(NativeStream, const Tensor& out, const Tensor& in, c
 
 void CpuKernels::layer_norm_backward(NativeStream, const LayerNormGradients& gradients, const Tensor& grad_out,
                                      const Tensor& in, const Tensor& weight) const {
-  const Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
+  const operands::Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
   const bool by_in = gradients.in.out.defined();
   const Tensor above = widened(grad_out), matrix = widened(in), factors = widened(weight);
   visit_real(grad_out.dtype(), [&](auto type) {
@@ -130,4 +132,4 @@ void CpuKernels::clip(NativeStream, const Tensor& gradient, const Tensor& total_
   });
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

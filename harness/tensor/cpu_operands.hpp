@@ -11,7 +11,7 @@
 #include "harness/tensor/operands.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
 
 using operands::Rows;
 using operands::visit_real;
@@ -52,4 +52,4 @@ template <class T> void deliver(const Kernels::Gradient& gradient, const std::ve
   round_to(gradient.out, result);
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

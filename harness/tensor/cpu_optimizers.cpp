@@ -5,7 +5,7 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
 namespace {
 
 /// torch.lerp: starts from the nearer end, so that a weight of one gives `end` exactly.
@@ -21,7 +21,7 @@ enum class Decay : std::uint8_t { into_gradient, off_parameter };
 void update(const char* kernel, Decay decay, const Tensor& parameter, const Tensor& gradient, const Tensor& moment1,
             const Tensor& moment2, const Kernels::Adam& how) {
   operands::adam(kernel, parameter, gradient, moment1, moment2, how);
-  visit_real(parameter.dtype(), [&](auto type) {
+  operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto value = parameter.values<T>(), slopes = gradient.values<T>(), first = moment1.values<T>(),
                second = moment2.values<T>();
@@ -43,7 +43,7 @@ void update(const char* kernel, Decay decay, const Tensor& parameter, const Tens
 
 void CpuKernels::sgd(NativeStream, const Tensor& parameter, const Tensor& gradient, double rate) const {
   operands::sgd(parameter, gradient);
-  visit_real(parameter.dtype(), [&](auto type) {
+  operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const auto value = parameter.values<T>(), slope = gradient.values<T>();
     const T step = static_cast<T>(-rate);
@@ -61,4 +61,4 @@ void CpuKernels::adamw(NativeStream, const Tensor& parameter, const Tensor& grad
   update("adamw", Decay::off_parameter, parameter, gradient, moment1, moment2, how);
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

@@ -4,7 +4,9 @@
 #include "harness/tensor/cpu_kernels.hpp"
 #include "harness/tensor/cpu_operands.hpp"
 
-namespace shardproof::cpu {
+namespace shardproof::tensor::cpu {
+
+using operands::visit_real;
 namespace {
 
 template <class T> T inner_product(const T* a, const T* b, std::size_t count) {
@@ -144,4 +146,4 @@ void CpuKernels::attention_backward(NativeStream, const AttentionGradients& grad
   });
 }
 
-}  // namespace shardproof::cpu
+}  // namespace shardproof::tensor::cpu

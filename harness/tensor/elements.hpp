@@ -13,7 +13,7 @@
 
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof::elements {
+namespace shardproof::tensor::elements {
 
 template <class T> struct Type {
   using type = T;
@@ -85,4 +85,4 @@ template <class To, class From> To convert(From value) {
   }
 }
 
-}  // namespace shardproof::elements
+}  // namespace shardproof::tensor::elements

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace shardproof::operands {
+namespace shardproof::tensor::operands {
 namespace {
 
 std::string described(const Tensor& tensor) {
@@ -286,4 +286,4 @@ void adam(const char* kernel, const Tensor& parameter, const Tensor& gradient, c
   require_real(kernel, parameter, gradient, moment1, moment2);
 }
 
-}  // namespace shardproof::operands
+}  // namespace shardproof::tensor::operands

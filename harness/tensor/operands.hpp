@@ -11,7 +11,7 @@
 #include "harness/tensor/kernels.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::operands {
+namespace shardproof::tensor::operands {
 
 /// A matrix [count, length].
 struct Rows {
@@ -81,4 +81,4 @@ template <class Body> void visit_real(DType dtype, Body&& body) {
   else body(elements::Type<float>{});
 }
 
-}  // namespace shardproof::operands
+}  // namespace shardproof::tensor::operands

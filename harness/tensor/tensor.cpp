@@ -39,14 +39,14 @@ template <class T> std::string spelled(T value) {
     std::memcpy(&bits, &value, sizeof bits);
     std::memcpy(&usual_nan, &nan, sizeof usual_nan);
     if (value != value && bits != usual_nan) return fmt::format("nan:{:#x}", bits);
-    if constexpr (elements::low_precision<T>) return fmt::format("{}", static_cast<float>(value));
+    if constexpr (tensor::elements::low_precision<T>) return fmt::format("{}", static_cast<float>(value));
     else return fmt::format("{}", value);
   }
 }
 
 std::string element(const Tensor& tensor, std::size_t index) {
-  return elements::visit(tensor.dtype(),
-                         [&](auto type) { return spelled(tensor.values<typename decltype(type)::type>()[index]); });
+  return tensor::elements::visit(
+      tensor.dtype(), [&](auto type) { return spelled(tensor.values<typename decltype(type)::type>()[index]); });
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ Tensor Tensor::host(DType dtype, Shape shape) {
 }
 
 template <class T> Tensor Tensor::of(Shape shape, std::span<const T> values) {
-  Tensor tensor = host(elements::dtype_of<T>(), std::move(shape));
+  Tensor tensor = host(tensor::elements::dtype_of<T>(), std::move(shape));
   if (static_cast<std::size_t>(tensor.numel()) != values.size()) {
     throw std::invalid_argument(
         fmt::format("{} values given for a tensor {}", values.size(), describe(tensor.dtype_, tensor.shape_)));
@@ -116,20 +116,20 @@ template <class T> std::span<T> Tensor::values() const {
   if constexpr (std::is_same_v<T, std::byte>) {
     return {data(), bytes()};
   } else {
-    if (dtype_ != elements::dtype_of<T>()) {
+    if (dtype_ != tensor::elements::dtype_of<T>()) {
       throw std::invalid_argument(fmt::format("elements of a tensor {} cannot be read as {}", describe(dtype_, shape_),
-                                              to_string(elements::dtype_of<T>())));
+                                              to_string(tensor::elements::dtype_of<T>())));
     }
     return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(numel())};
   }
 }
 
 std::vector<double> Tensor::to_doubles() const {
-  return elements::visit(dtype_, [&](auto type) {
+  return tensor::elements::visit(dtype_, [&](auto type) {
     using T = typename decltype(type)::type;
     std::vector<double> widened;
     widened.reserve(static_cast<std::size_t>(numel()));
-    for (const T value : values<T>()) widened.push_back(elements::convert<double>(value));
+    for (const T value : values<T>()) widened.push_back(tensor::elements::convert<double>(value));
     return widened;
   });
 }
@@ -192,7 +192,7 @@ std::string to_string(const Tensor& tensor) {
   if (count > most_shown) {
     const auto bytes = tensor.values<std::byte>();
     const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    text += fmt::format(", … {} more, digest {:016x}", count - most_shown, digest(all));
+    text += fmt::format(", … {} more, digest {:016x}", count - most_shown, base::digest(all));
   }
   return text + "}";
 }

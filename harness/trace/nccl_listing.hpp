@@ -5,12 +5,12 @@
 
 #include "harness/protocol/nccl_record.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::trace {
 
 /// `rank 0`, or `process 4711` if its rank is unknown.
-std::string name_of(const TapProcess& process);
+std::string name_of(const protocol::TapProcess& process);
 
 /// The process and its NCCL, its communicators, and its calls; ends with a line break.
-std::string list(const TapRecord& record);
+std::string list(const protocol::TapRecord& record);
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::trace

@@ -12,7 +12,12 @@
 
 #include "harness/trace/nccl_listing.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::trace {
+
+using protocol::Call;
+using protocol::CallKind;
+using protocol::Communicator;
+using protocol::describe;
 
 namespace {
 
@@ -27,7 +32,7 @@ struct Row {
 /// One rank of a communicator.
 struct Member {
   std::size_t record = 0;
-  const TapRecord* of = nullptr;
+  const protocol::TapRecord* of = nullptr;
   const Communicator* communicator = nullptr;
 
   std::string name() const { return name_of(of->process); }
@@ -49,7 +54,7 @@ struct Member {
 
 /// The members of each communicator. Communicators with a key come first, then those without one; each group is in the
 /// order of first appearance in the records.
-std::vector<std::vector<Member>> communicators_of(std::span<const TapRecord> ranks) {
+std::vector<std::vector<Member>> communicators_of(std::span<const protocol::TapRecord> ranks) {
   std::vector<std::vector<Member>> all;
   std::map<std::uint64_t, std::size_t> by_key;
   std::map<std::pair<int, int>, std::size_t> by_order_and_size;
@@ -77,7 +82,7 @@ std::vector<std::vector<Member>> communicators_of(std::span<const TapRecord> ran
 }
 
 bool same_operation(const Call& a, const Call& b) {
-  if (a.op >= Reduction::first_made && b.op >= Reduction::first_made) {
+  if (a.op >= protocol::Reduction::first_made && b.op >= protocol::Reduction::first_made) {
     // operators that a rank has made have the rank's own numbers
     return std::bit_cast<std::uint64_t>(a.factor) == std::bit_cast<std::uint64_t>(b.factor);
   }
@@ -102,12 +107,12 @@ std::string name_of(const Communicator& communicator) {
 /// A clause that names the last call that a fault kept from NCCL there; or empty.
 std::string kept_from_nccl(const Member& member) {
   const auto kept = std::ranges::find_if(member.of->calls.rbegin(), member.of->calls.rend(), [&](const Call& call) {
-    return call.comm == member.communicator->id && moves_data(call.kind) && call.place < 0 &&
-           call.fate != Fate::untouched;
+    return call.comm == member.communicator->id && protocol::moves_data(call.kind) && call.place < 0 &&
+           call.fate != protocol::Fate::untouched;
   });
   if (kept == member.of->calls.rend()) return {};
   return fmt::format("; by a fault its {} was {}", describe(*kept),
-                     kept->fate == Fate::failed ? "made to fail" : to_string(kept->fate));
+                     kept->fate == protocol::Fate::failed ? "made to fail" : protocol::to_string(kept->fate));
 }
 
 /// The pairs of a sender and a receiver.
@@ -128,7 +133,7 @@ std::set<std::pair<const Member*, const Member*>> pairs_of(const std::vector<Mem
   return pairs;
 }
 
-class Search {
+class MatchSearch {
  public:
   void compare(const Member& first, const Row& of_first, const Member& second, const Row& of_second,
                bool (*same)(const Call&, const Call&), std::string_view what) {
@@ -179,10 +184,10 @@ class Search {
 
 }  // namespace
 
-std::optional<OrderDifference> first_difference(std::span<const TapRecord> ranks) {
-  Search search;
+std::optional<OrderDifference> first_difference(std::span<const protocol::TapRecord> ranks) {
+  MatchSearch search;
   for (const std::vector<Member>& members : communicators_of(ranks)) {
-    const auto collective = [](const Call& call) { return is_collective(call.kind); };
+    const auto collective = [](const Call& call) { return protocol::is_collective(call.kind); };
     const Member& first = members.front();
     const Row of_first = first.row(collective);
     for (std::size_t other = 1; other < members.size(); ++other) {
@@ -201,4 +206,4 @@ std::optional<OrderDifference> first_difference(std::span<const TapRecord> ranks
   return std::move(search).result();
 }
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::trace

@@ -8,7 +8,7 @@
 
 #include "harness/protocol/nccl_record.hpp"
 
-namespace shardproof::nccl_tap {
+namespace shardproof::trace {
 
 struct OrderDifference {
   enum class What : std::uint8_t {
@@ -30,6 +30,6 @@ struct OrderDifference {
 ///
 /// The communicators of two ranks are the same if their keys are equal. If one has no key, they are the same if they
 /// have the same size and the same place in the order of creation.
-std::optional<OrderDifference> first_difference(std::span<const TapRecord> ranks);
+std::optional<OrderDifference> first_difference(std::span<const protocol::TapRecord> ranks);
 
-}  // namespace shardproof::nccl_tap
+}  // namespace shardproof::trace

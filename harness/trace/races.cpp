@@ -178,7 +178,7 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit) { return Sea
 std::string describe(const Race& race) {
   const Sentence words = sentence(race);
   return fmt::format("{} {} {}\n  then    {} {}\n  {}{}", race.first.what, words.first, place(race), race.second.what,
-                     words.second, missing_wait, words.missing);
+                     words.second, protocol::missing_wait, words.missing);
 }
 
 std::string describe(const Race& race, int rank) { return fmt::format("  rank {}: {}", rank, describe(race)); }

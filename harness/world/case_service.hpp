@@ -6,7 +6,7 @@
 
 #include "harness/protocol/case_info.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 class World;
 
@@ -26,7 +26,7 @@ class CaseService {
   /// Called once, after all ranks have joined. Collective over the world, which outlives the service.
   virtual void join(World& /*world*/) {}
   /// Why the case cannot run, because its engine kind or a feature that it needs is missing. Empty: it can run.
-  virtual std::string missing(const CaseInfo& info) const;
+  virtual std::string missing(const protocol::CaseInfo& info) const;
   virtual void begin_case() {}
   /// Returns the leftovers of the case, once.
   virtual CaseLeftovers take_leftovers() { return {}; }
@@ -36,4 +36,4 @@ class CaseService {
   virtual void keep_evidence() {}
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::world

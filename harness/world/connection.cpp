@@ -10,29 +10,32 @@
 #include "harness/world/seeded_scheduler.hpp"
 #include "harness/world/turn_record.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 namespace {
 
-Connection connect(const WorldPlan& plan, std::shared_ptr<shm::SharedMemory> memory) {
-  return {
-      .control = std::make_shared<ControlPage>(ControlPage::open(plan.rendezvous / "control", plan.nonce)),
-      .make_fabric = [memory](const FabricContext& context) { return std::make_unique<ShmFabric>(context, memory); },
-      .has_thread_ranks = memory != nullptr};
+Connection connect(const protocol::WorldPlan& plan, std::shared_ptr<fabric::shm::SharedMemory> memory) {
+  return {.control = std::make_shared<control::ControlPage>(
+              control::ControlPage::open(plan.rendezvous / "control", plan.nonce)),
+          .make_fabric =
+              [memory](const fabric::FabricContext& context) {
+                return std::make_unique<fabric::ShmFabric>(context, memory);
+              },
+          .has_thread_ranks = memory != nullptr};
 }
 
 }  // namespace
 
-Connection connect_process(const WorldPlan& plan) { return connect(plan, nullptr); }
+Connection connect_process(const protocol::WorldPlan& plan) { return connect(plan, nullptr); }
 
-Connection connect_threads(const WorldPlan& plan) {
-  Connection shared = connect(plan, shm::make_thread_memory());
-  if (plan.scheduler == Scheduler::seeded) {
-    shared.turns = std::make_shared<TurnRecord>(WorldDirectory{plan.directory}.turns(), shared.control);
+Connection connect_threads(const protocol::WorldPlan& plan) {
+  Connection shared = connect(plan, fabric::shm::make_thread_memory());
+  if (plan.scheduler == protocol::Scheduler::seeded) {
+    shared.turns = std::make_shared<TurnRecord>(protocol::WorldDirectory{plan.directory}.turns(), shared.control);
     shared.scheduler = std::make_shared<SeededScheduler>(plan.size, plan.seed, *shared.turns);
     shared.control->wait_by(shared.scheduler);
   }
   return shared;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

@@ -7,15 +7,18 @@
 #include "harness/control/control_plane.hpp"
 #include "harness/fabric/fabric.hpp"
 
-namespace shardproof {
+namespace shardproof::protocol {
+struct WorldPlan;
+}
+
+namespace shardproof::world {
 
 class SeededScheduler;
 class TurnRecord;
-struct WorldPlan;
 
 struct Connection {
-  std::shared_ptr<ControlPlane> control;
-  FabricMaker make_fabric;
+  std::shared_ptr<control::ControlPlane> control;
+  fabric::FabricMaker make_fabric;
   bool has_thread_ranks = false;  ///< The ranks of the world are threads of one process.
   std::shared_ptr<TurnRecord> turns = nullptr;           ///< nullptr: ranks do not take turns
   std::shared_ptr<SeededScheduler> scheduler = nullptr;  ///< nullptr: ranks do not take turns
@@ -24,9 +27,9 @@ struct Connection {
 // Both throw std::system_error or std::runtime_error with the name of the file that cannot be opened or made.
 
 /// For a rank that is a process: it maps the files of its launcher and its peers.
-Connection connect_process(const WorldPlan& plan);
+Connection connect_process(const protocol::WorldPlan& plan);
 /// For ranks that are threads of one process, in a plan whose fabric is `thread`. All ranks share the connection: one
 /// mapping of all shared memory, at the same addresses.
-Connection connect_threads(const WorldPlan& plan);
+Connection connect_threads(const protocol::WorldPlan& plan);
 
-}  // namespace shardproof
+}  // namespace shardproof::world

@@ -10,17 +10,17 @@
 #include <system_error>
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::world {
 
 EventStream::EventStream(std::filesystem::path file) : file_(std::move(file)) {
   std::filesystem::create_directories(file_.parent_path());
-  descriptor_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  descriptor_ = base::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
   if (!descriptor_)
     throw std::system_error(errno, std::generic_category(), fmt::format("event stream: open {}", file_.string()));
 }
 
-void EventStream::write(const RankEvent& event) {
-  const std::string line = to_line(event) + '\n';
+void EventStream::write(const protocol::RankEvent& event) {
+  const std::string line = protocol::to_line(event) + '\n';
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(descriptor_.get(), rest.data(), rest.size());
@@ -37,4 +37,4 @@ std::int64_t monotonic_ns() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

@@ -7,7 +7,7 @@
 #include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/events.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 class EventStream {
  public:
@@ -17,14 +17,14 @@ class EventStream {
 
   /// Throws std::system_error with the file's name if the line cannot be written completely: a report must not miss it
   /// silently.
-  void write(const RankEvent& event);
+  void write(const protocol::RankEvent& event);
 
  private:
   std::filesystem::path file_;
-  FileDescriptor descriptor_;
+  base::FileDescriptor descriptor_;
 };
 
 /// CLOCK_MONOTONIC in nanoseconds. Ranks on one machine can compare these times.
 std::int64_t monotonic_ns();
 
-}  // namespace shardproof
+}  // namespace shardproof::world

@@ -13,7 +13,7 @@
 
 #include "harness/world/process_end.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 namespace {
 
@@ -22,7 +22,7 @@ namespace {
       "cannot find the launcher, process {}: it has ended, or this rank runs in another PID namespace", launcher));
 }
 
-void watch(FileDescriptor launcher) {
+void watch(base::FileDescriptor launcher) {
   // The thread must not receive signals: they are for the threads that run cases.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -46,9 +46,9 @@ void tie_life_to(std::int64_t launcher) {
     if (::getppid() != launcher) refuse(launcher);
     return;
   }
-  FileDescriptor process = open_process(static_cast<pid_t>(launcher));
+  base::FileDescriptor process = open_process(static_cast<pid_t>(launcher));
   if (!process || has_ended(process, 0)) refuse(launcher);
   watch(std::move(process));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

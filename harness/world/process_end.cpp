@@ -8,16 +8,16 @@
 #include <cerrno>
 #include <system_error>
 
-namespace shardproof {
+namespace shardproof::world {
 
-FileDescriptor open_process(pid_t process) {
-  FileDescriptor opened(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+base::FileDescriptor open_process(pid_t process) {
+  base::FileDescriptor opened(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   if (!opened && errno != ESRCH)
     throw std::system_error(errno, std::generic_category(), fmt::format("pidfd_open of process {}", process));
   return opened;
 }
 
-bool has_ended(const FileDescriptor& process, int timeout_ms) {
+bool has_ended(const base::FileDescriptor& process, int timeout_ms) {
   pollfd watched{process.get(), POLLIN, 0};
   int ready = 0;
   do {
@@ -26,4 +26,4 @@ bool has_ended(const FileDescriptor& process, int timeout_ms) {
   return ready > 0;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

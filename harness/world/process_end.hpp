@@ -5,12 +5,12 @@
 
 #include "harness/base/file_descriptor.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 /// Empty if no process with this id exists. Throws std::system_error for all other errors.
-FileDescriptor open_process(pid_t process);
+base::FileDescriptor open_process(pid_t process);
 
 /// Returns whether the process has ended. Waits at most `timeout_ms`; a negative timeout waits until the end.
-bool has_ended(const FileDescriptor& process, int timeout_ms);
+bool has_ended(const base::FileDescriptor& process, int timeout_ms);
 
-}  // namespace shardproof
+}  // namespace shardproof::world

@@ -26,7 +26,7 @@ T number(std::string_view name, const std::string& text, std::string_view kind) 
 
 }  // namespace
 
-ClauseScope::ClauseScope(World& world, std::vector<std::string> clauses) : world_(&world) {
+ClauseScope::ClauseScope(world::World& world, std::vector<std::string> clauses) : world_(&world) {
   world_->notes().scopes.push_back(std::move(clauses));
 }
 
@@ -41,7 +41,7 @@ int Rank::index() const { return world_->rank(); }
 Group& Rank::world() { return *world_->group(); }
 
 const std::string* Rank::find_param(std::string_view name) const {
-  const CaseInfo& info = *world_->notes().info;
+  const protocol::CaseInfo& info = *world_->notes().info;
   const auto found = info.params.find(std::string(name));
   return found == info.params.end() ? nullptr : &found->second;
 }
@@ -54,7 +54,7 @@ const std::string& Rank::param(std::string_view name) const {
 }
 
 const std::string& Rank::engine() const {
-  const CaseInfo& info = *world_->notes().info;
+  const protocol::CaseInfo& info = *world_->notes().info;
   if (info.engine.empty())
     throw std::logic_error(fmt::format(
         "case {} names no engine kind: give the suite one by SUITE_ENGINE, or the case by on_engines(…)", info.id));
@@ -85,21 +85,22 @@ double Rank::param<double>(std::string_view name) const {
 }
 
 void Rank::measure(std::string_view name, double value, std::string_view unit) {
-  world_->stream().write(event::Measured{.name = std::string(name), .value = value, .unit = std::string(unit)});
+  world_->stream().write(
+      protocol::event::Measured{.name = std::string(name), .value = value, .unit = std::string(unit)});
 }
 
 void Rank::combines(std::vector<std::string> features) { world_->notes().combined = std::move(features); }
 
 std::string Rank::lacking(std::span<const Feature> needs) const {
-  CaseInfo needing = *world_->notes().info;
+  protocol::CaseInfo needing = *world_->notes().info;
   for (const Feature feature : needs) needing.needs.emplace_back(feature.name());
   return world_->missing(needing);
 }
 
 void Rank::skip(std::string_view reason) {
   world_->notes().skip = std::string(reason);
-  world_->abort(AbortReason::skipped, reason);
-  throw CaseSkipped{};
+  world_->abort(control::AbortReason::skipped, reason);
+  throw world::CaseSkipped{};
 }
 
 std::uint64_t Rank::seed() const {

@@ -12,9 +12,11 @@
 #include "harness/protocol/feature.hpp"
 #include "harness/protocol/trace.hpp"
 
-namespace shardproof {
-
+namespace shardproof::world {
 class World;
+}
+
+namespace shardproof {
 
 /// A scope of clauses. While it lives, a failed assertion of its rank names these clauses instead of the case's
 /// clauses. Scopes nest, and the innermost one counts. An exception that leaves the body has left all scopes, so it
@@ -27,8 +29,8 @@ class [[nodiscard]] ClauseScope {
 
  private:
   friend class Rank;
-  ClauseScope(World& world, std::vector<std::string> clauses);
-  World* world_;
+  ClauseScope(world::World& world, std::vector<std::string> clauses);
+  world::World* world_;
 };
 
 class Rank {
@@ -75,12 +77,12 @@ class Rank {
   std::uint64_t seed() const;
 
   /// For functions that use what the program added to the rank, such as `play`.
-  World& membership() const { return *world_; }
+  world::World& membership() const { return *world_; }
 
  private:
-  friend class World;
-  explicit Rank(World& world) : world_(&world) {}
-  World* world_;
+  friend class world::World;
+  explicit Rank(world::World& world) : world_(&world) {}
+  world::World* world_;
 };
 
 template <> std::string Rank::param<std::string>(std::string_view name) const;

@@ -5,7 +5,7 @@
 
 #include "harness/base/random.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 namespace {
 
@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::hours longest_wait{24 * 365};
 
 /// A condition that throws is over, too: its owner must receive the exception.
-bool is_over(const Condition& done) {
+bool is_over(const control::Condition& done) {
   try {
     return done();
   } catch (...) {
@@ -54,7 +54,7 @@ void SeededScheduler::begin(std::uint64_t number, std::string_view name, std::ui
   sit_until_called(lock, mine);
 }
 
-bool SeededScheduler::wait(Doorbell& bell, Deadline deadline, Condition done) {
+bool SeededScheduler::wait(control::Doorbell& bell, control::Deadline deadline, control::Condition done) {
   if (done()) return true;
   std::unique_lock lock(mutex_);
   const int mine = *turn_;  // only one rank runs, and it is the caller
@@ -83,7 +83,7 @@ void SeededScheduler::pause() {
 /// The rank that has the turn calls this. The same rank may be drawn again.
 void SeededScheduler::pass_on() {
   const std::vector<int> able = runnable();
-  give(able.empty() ? wait_for_runnable() : able[next_random(random_) % able.size()]);
+  give(able.empty() ? wait_for_runnable() : able[base::next_random(random_) % able.size()]);
 }
 
 std::vector<int> SeededScheduler::runnable() const {
@@ -106,7 +106,7 @@ std::optional<int> SeededScheduler::wait_for_runnable() {
   if (next == nullptr) return std::nullopt;
   const auto any_runnable = [this] { return !runnable().empty(); };
   give(std::nullopt);
-  SpinBudget none(false);
+  control::SpinBudget none(false);
   if (next->bell->wait(none, Clock::now() + next->time_left, any_runnable)) return runnable().front();
   next->late = true;
   return static_cast<int>(next - slots_.data());
@@ -122,4 +122,4 @@ void SeededScheduler::sit_until_called(std::unique_lock<std::mutex>& lock, int r
   slot(rank).called.wait(lock, [&] { return turn_ == rank; });
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

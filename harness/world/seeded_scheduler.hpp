@@ -17,7 +17,7 @@
 
 #include "harness/control/waiting.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 /// Receives each turn as the scheduler gives it, one call at a time.
 class TurnObserver {
@@ -27,7 +27,7 @@ class TurnObserver {
   virtual void given(std::optional<int> rank) = 0;  ///< nullopt: no rank can go on
 };
 
-class SeededScheduler final : public Waiting {
+class SeededScheduler final : public control::Waiting {
  public:
   /// `observer` must outlive the scheduler.
   SeededScheduler(int ranks, std::uint64_t seed, TurnObserver& observer);
@@ -45,14 +45,14 @@ class SeededScheduler final : public Waiting {
 
   /// Time passes for a waiting rank only while no rank can go on. A long computation of another rank makes no rank
   /// late.
-  bool wait(Doorbell& bell, Deadline deadline, Condition done) override;
+  bool wait(control::Doorbell& bell, control::Deadline deadline, control::Condition done) override;
   void pause() override;
 
  private:
   struct Slot {
     bool left = false;
-    const Condition* done = nullptr;  ///< set while the rank waits
-    Doorbell* bell = nullptr;
+    const control::Condition* done = nullptr;  ///< set while the rank waits
+    control::Doorbell* bell = nullptr;
     std::chrono::steady_clock::duration time_left{};
     bool late = false;
     std::condition_variable called;
@@ -73,4 +73,4 @@ class SeededScheduler final : public Waiting {
   std::optional<int> turn_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::world

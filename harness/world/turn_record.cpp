@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::world {
 
-TurnRecord::TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPlane> control)
+TurnRecord::TurnRecord(const std::filesystem::path& file, std::shared_ptr<control::ControlPlane> control)
     : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)),
       control_(std::move(control)) {
   if (!file_)
@@ -30,4 +30,4 @@ void TurnRecord::write(std::string_view text) const {
   [[maybe_unused]] const auto written = ::write(file_.get(), text.data(), text.size());
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

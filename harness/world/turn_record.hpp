@@ -11,13 +11,13 @@
 #include "harness/control/control_plane.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 class TurnRecord final : public TurnObserver {
  public:
   /// Makes the file (WorldDirectory::turns). Its first line has the turns before the first case; each case adds a line.
   /// Throws std::system_error with the file's name if it cannot be made or exists already.
-  TurnRecord(const std::filesystem::path& file, std::shared_ptr<ControlPlane> control);
+  TurnRecord(const std::filesystem::path& file, std::shared_ptr<control::ControlPlane> control);
 
   void began(std::string_view name) override;
   void given(std::optional<int> rank) override;
@@ -26,8 +26,8 @@ class TurnRecord final : public TurnObserver {
   // On a full disk, turns are lost without an error: a rank that hands over could not handle one.
   void write(std::string_view text) const;
 
-  FileDescriptor file_;
-  std::shared_ptr<ControlPlane> control_;
+  base::FileDescriptor file_;
+  std::shared_ptr<control::ControlPlane> control_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::world

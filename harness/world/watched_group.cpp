@@ -4,7 +4,7 @@
 
 #include "harness/control/control_plane.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 namespace {
 
@@ -43,10 +43,10 @@ class WatchedGroup final : public Group {
     if (is_world_) ++watch_.world_calls;
     try {
       call();
-    } catch (const Released&) {
+    } catch (const control::Released&) {
       watch_.released = true;
       throw;
-    } catch (const Deadlock&) {
+    } catch (const control::Deadlock&) {
       watch_.released = true;
       throw;
     }
@@ -63,4 +63,4 @@ std::shared_ptr<Group> watch_world(std::shared_ptr<Group> world, GroupWatch& wat
   return std::make_shared<WatchedGroup>(std::move(world), watch, true);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

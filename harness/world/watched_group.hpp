@@ -8,7 +8,7 @@
 
 #include "harness/fabric/group.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
 
 struct GroupWatch {
   std::uint64_t world_calls = 0;  ///< includes splits
@@ -19,4 +19,4 @@ struct GroupWatch {
 /// `watch` must outlive the group and every group that is split from it.
 std::shared_ptr<Group> watch_world(std::shared_ptr<Group> world, GroupWatch& watch);
 
-}  // namespace shardproof
+}  // namespace shardproof::world

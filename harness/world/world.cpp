@@ -22,22 +22,25 @@
 #include "harness/world/event_stream.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
-namespace shardproof {
+namespace shardproof::world {
+
+using control::AbortReason;
+using control::Deadline;
 
 namespace {
 
 using nlohmann::ordered_json;
 
 // Write this before the rank meets other ranks. A stream that ends after it shows where its rank was lost.
-void begin_stream(EventStream& stream, const WorldPlan& plan, int rank, const Membership& membership) {
-  stream.write(event::RankStarted{.rank = rank,
-                                  .world_size = plan.size,
-                                  .pid = ::getpid(),
-                                  .host = host_name(),
-                                  .nonce = plan.nonce,
-                                  .suite_version = membership.suite_version,
-                                  .build = membership.build,
-                                  .protocol = Listing::current_protocol});
+void begin_stream(EventStream& stream, const protocol::WorldPlan& plan, int rank, const Membership& membership) {
+  stream.write(protocol::event::RankStarted{.rank = rank,
+                                            .world_size = plan.size,
+                                            .pid = ::getpid(),
+                                            .host = protocol::host_name(),
+                                            .nonce = plan.nonce,
+                                            .suite_version = membership.suite_version,
+                                            .build = membership.build,
+                                            .protocol = protocol::Listing::current_protocol});
 }
 
 /// The time that a launcher may need to examine hanging ranks, with a reserve.
@@ -50,38 +53,41 @@ std::string differences(const ordered_json& first, const ordered_json& other, in
   for (const auto& [name, value] : first.items()) {
     const ordered_json there = other.value(name, ordered_json());
     if (value == there) continue;
-    text += fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, dump_line(value),
-                        other_rank, dump_line(there));
+    text += fmt::format("{}{}: rank 0 has {}, rank {} has {}", text.empty() ? "" : "; ", name, base::dump_line(value),
+                        other_rank, base::dump_line(there));
   }
   return text;
 }
 
-void check_kind(const WorldPlan& plan, int rank, bool are_threads) {
+void check_kind(const protocol::WorldPlan& plan, int rank, bool are_threads) {
   const auto refuse = [&](const std::string& why) { throw WorldMismatch(fmt::format("rank {}: {}", rank, why)); };
-  const bool is_on_gpus = plan.device == cuda_device;
-  if (!is_on_gpus && plan.device != sim_device) {
-    refuse(fmt::format("there is no device '{}'; there are: {}, {}", plan.device, sim_device, cuda_device));
+  const bool is_on_gpus = plan.device == protocol::cuda_device;
+  if (!is_on_gpus && plan.device != protocol::sim_device) {
+    refuse(fmt::format("there is no device '{}'; there are: {}, {}", plan.device, protocol::sim_device,
+                       protocol::cuda_device));
   }
-  const std::string_view fabric = are_threads ? thread_fabric : is_on_gpus ? nccl_fabric : shm_fabric;
+  const std::string_view fabric = are_threads  ? protocol::thread_fabric
+                                  : is_on_gpus ? protocol::nccl_fabric
+                                               : protocol::shm_fabric;
   if (plan.fabric != fabric) {
     refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; use {}", plan.fabric,
                        are_threads ? "threads" : "processes", plan.device, fabric));
   }
 }
 
-std::uint64_t seed_of(std::uint64_t seed_of_run, const CaseInfo& info) {
-  std::uint64_t state = seed_of_run ^ digest(info.id);
-  return next_random(state);
+std::uint64_t seed_of(std::uint64_t seed_of_run, const protocol::CaseInfo& info) {
+  std::uint64_t state = seed_of_run ^ base::digest(info.id);
+  return base::next_random(state);
 }
 
 }  // namespace
 
-World::World(WorldPlan plan, int rank, Membership membership, const Connector& connect,
+World::World(protocol::WorldPlan plan, int rank, Membership membership, const Connector& connect,
              std::chrono::milliseconds for_others_to_come)
     : plan_(std::move(plan)),
       rank_(rank),
       membership_(std::move(membership)),
-      stream_(std::make_unique<EventStream>(WorldDirectory{plan_.directory}.rank_stream(rank))),
+      stream_(std::make_unique<EventStream>(protocol::WorldDirectory{plan_.directory}.rank_stream(rank))),
       connection_((begin_stream(*stream_, plan_, rank, membership_), connect(plan_))),
       control_(*connection_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
@@ -108,18 +114,18 @@ World::World(WorldPlan plan, int rank, Membership membership, const Connector& c
 World::~World() = default;
 
 void World::meet(std::chrono::milliseconds for_others_to_come) {
-  const std::string mine = dump_line({{"suite version", membership_.suite_version},
-                                      {"build", membership_.build},
-                                      {"cases", membership_.cases},
-                                      {"seed", plan_.seed},
-                                      {"subject", service_->subject()},
-                                      {"fault", plan_.fault},
-                                      {"fabric", plan_.fabric},
-                                      {"device", plan_.device}});
+  const std::string mine = base::dump_line({{"suite version", membership_.suite_version},
+                                            {"build", membership_.build},
+                                            {"cases", membership_.cases},
+                                            {"seed", plan_.seed},
+                                            {"subject", service_->subject()},
+                                            {"fault", plan_.fault},
+                                            {"fabric", plan_.fabric},
+                                            {"device", plan_.device}});
   store_.put(key_of(rank_), mine);
   // The ballots are digests. While they are equal, no rank needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
-  const auto ballots = control_.agree(rank_, {.value = digest(mine), .text = {}}, deadline);
+  const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = {}}, deadline);
   const auto differs =
       std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
   if (differs == ballots.end()) return;
@@ -127,15 +133,15 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);
   throw WorldMismatch(fmt::format("the ranks of this world disagree: {}",
-                                  differences(parse_json(values[0]), parse_json(values[1]), other)));
+                                  differences(base::parse_json(values[0]), base::parse_json(values[1]), other)));
 }
 
-std::string World::missing(const CaseInfo& info) const {
+std::string World::missing(const protocol::CaseInfo& info) const {
   if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
   return service_->missing(info);
 }
 
-std::vector<Ballot> World::agree(const Ballot& mine) {
+std::vector<control::Ballot> World::agree(const control::Ballot& mine) {
   // Other ranks may still be in their bodies, and use up the case's time there. Then their launcher needs time to
   // examine them.
   const Deadline deadline = std::chrono::steady_clock::now() + 2 * plan_.time_for(position()) + for_evidence;
@@ -143,21 +149,21 @@ std::vector<Ballot> World::agree(const Ballot& mine) {
     auto ballots = control_.agree(rank_, mine, deadline);
     making_.reset();  // a rank that agrees has joined
     return ballots;
-  } catch (const DeadlineExceeded& exceeded) {
-    const Abort abort{.culprit = -1, .reason = AbortReason::deadline, .text = exceeded.what()};
+  } catch (const control::DeadlineExceeded& exceeded) {
+    const control::Abort abort{.culprit = -1, .reason = AbortReason::deadline, .text = exceeded.what()};
     control_.doom(abort);
-    throw Released(control_.doomed().value_or(abort));
+    throw control::Released(control_.doomed().value_or(abort));
   }
 }
 
-void World::begin(const CaseInfo& info, std::uint64_t position) {
+void World::begin(const protocol::CaseInfo& info, std::uint64_t position) {
   notes_ = {.info = &info, .seed = seed_of(plan_.seed, info)};
   service_->begin_case();
   epoch_ = static_cast<std::uint32_t>(position + 1);
   if (connection_.scheduler) connection_.scheduler->begin(epoch_, info.id, notes_.seed);
   progress_.position = static_cast<std::int64_t>(position);
   progress_.case_started_ns = monotonic_ns();
-  control_.flight(rank_).enter(FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());
+  control_.flight(rank_).enter(protocol::FlightEntry::What::case_begun, position, std::chrono::steady_clock::now());
   control_.report(rank_, progress_);
 }
 
@@ -194,7 +200,7 @@ void World::doom(AbortReason reason, std::string_view text) {
 }
 
 void World::body_ended() {
-  control_.flight(rank_).enter(FlightEntry::What::body_ended, epoch_ - 1, std::chrono::steady_clock::now());
+  control_.flight(rank_).enter(protocol::FlightEntry::What::body_ended, epoch_ - 1, std::chrono::steady_clock::now());
   progress_.position = -1;
   ++progress_.cases_ended;
   control_.report(rank_, progress_);
@@ -207,10 +213,10 @@ void World::case_failed() {
 
 void World::leave(std::string cut_short) {
   agree({});
-  stream_->write(event::RankEnded{.rank = rank_, .cut_short = std::move(cut_short)});
-  control_.flight(rank_).enter(FlightEntry::What::left, 0, std::chrono::steady_clock::now());
+  stream_->write(protocol::event::RankEnded{.rank = rank_, .cut_short = std::move(cut_short)});
+  control_.flight(rank_).enter(protocol::FlightEntry::What::left, 0, std::chrono::steady_clock::now());
   progress_.left = true;
   control_.report(rank_, progress_);
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::world

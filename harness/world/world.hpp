@@ -26,10 +26,13 @@
 #include "harness/world/rank.hpp"
 #include "harness/world/watched_group.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
+class FlightRing;
+}
+
+namespace shardproof::world {
 
 class EventStream;
-class FlightRing;
 
 /// The ranks of a world are of different kinds, or the plan asks for something that this program does not have. The
 /// text names both ranks and both values.
@@ -52,7 +55,7 @@ struct CaseSkipped {};
 
 /// A rank's notes on its current case.
 struct CaseNotes {
-  const CaseInfo* info = nullptr;
+  const protocol::CaseInfo* info = nullptr;
   std::uint64_t seed = 0;
   bool seed_used = false;
   std::optional<std::string> skip;  ///< the reason, if this rank asked to skip
@@ -65,7 +68,7 @@ struct CaseNotes {
 
 class World {
  public:
-  using Connector = std::function<Connection(const WorldPlan&)>;
+  using Connector = std::function<Connection(const protocol::WorldPlan&)>;
 
   /// Joins the world. Returns when all ranks of the plan are there and of one kind. The rank's event stream begins
   /// before that, and so before the call of `connect`, which reaches the other ranks.
@@ -74,34 +77,36 @@ class World {
   /// - WorldMismatch if the ranks differ,
   /// - Released if the world was doomed meanwhile,
   /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
-  World(WorldPlan plan, int rank, Membership membership, const Connector& connect,
-        std::chrono::milliseconds for_others_to_come = 2 * joining_limit);
+  World(protocol::WorldPlan plan, int rank, Membership membership, const Connector& connect,
+        std::chrono::milliseconds for_others_to_come = 2 * protocol::joining_limit);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   int rank() const { return rank_; }
-  const WorldPlan& plan() const { return plan_; }
+  const protocol::WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
   const std::shared_ptr<Group>& group() const { return group_; }
   CaseService& service() { return *service_; }
   /// Names everything that this world or its service lacks for the case. Empty: nothing.
-  std::string missing(const CaseInfo& info) const;
+  std::string missing(const protocol::CaseInfo& info) const;
   /// The case asks for ranks that are threads, but this world's ranks are processes.
-  bool lacks_threads(const CaseInfo& info) const { return info.on_threads && plan_.fabric != thread_fabric; }
+  bool lacks_threads(const protocol::CaseInfo& info) const {
+    return info.on_threads && plan_.fabric != protocol::thread_fabric;
+  }
 
   /// All ranks must call it equally often. Throws Released if the world is doomed. A rank that does not come in time
   /// dooms the world.
-  std::vector<Ballot> agree(const Ballot& mine);
+  std::vector<control::Ballot> agree(const control::Ballot& mine);
 
   /// Starts the case at this position of the plan. Later waits belong to its epoch, and the launcher's clock for the
   /// case runs.
-  void begin(const CaseInfo& info, std::uint64_t position);
+  void begin(const protocol::CaseInfo& info, std::uint64_t position);
   /// Ends the running case for every rank. The first call is the recorded cause.
-  void abort(AbortReason reason, std::string_view text);
-  std::optional<Abort> aborted() const { return control_.aborted(epoch_); }
+  void abort(control::AbortReason reason, std::string_view text);
+  std::optional<control::Abort> aborted() const { return control_.aborted(epoch_); }
   /// Ends the world for every rank, because this rank cannot go on in it.
-  void doom(AbortReason reason, std::string_view text);
+  void doom(control::AbortReason reason, std::string_view text);
   /// Whether this rank has begun its first case.
   bool has_begun() const { return epoch_ > 0; }
   CaseNotes& notes() { return notes_; }
@@ -121,29 +126,29 @@ class World {
   /// Of the current case. 0: no case has begun.
   std::uint32_t epoch() const { return epoch_; }
   /// When a wait that begins now must give up.
-  Deadline give_up_at(Deadline now) const;
+  control::Deadline give_up_at(control::Deadline now) const;
   /// Throws the error that ends the running case for every rank: Released or Deadlock, or Mismatch for a disagreement,
   /// which is every rank's own error. Returns if no error ends the case.
   void check_case();
-  FlightRing& flight() const { return control_.flight(rank_); }
+  control::FlightRing& flight() const { return control_.flight(rank_); }
 
  private:
   void meet(std::chrono::milliseconds for_others_to_come);
 
-  WorldPlan plan_;
+  protocol::WorldPlan plan_;
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
   Connection connection_;
-  ControlPlane& control_;
-  FileStore store_;
-  Progress progress_;
+  control::ControlPlane& control_;
+  rendezvous::FileStore store_;
+  control::Progress progress_;
   std::uint32_t epoch_ = 0;
   CaseNotes notes_;
-  std::unique_ptr<Fabric> making_;  ///< until all ranks have joined their group
+  std::unique_ptr<fabric::Fabric> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;
   Rank self_;
   std::unique_ptr<CaseService> service_;  ///< destroyed before the group that it uses
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::world

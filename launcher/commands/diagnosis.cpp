@@ -72,11 +72,11 @@ int count_gpus() {
 std::string in_mebibytes(std::uint64_t bytes) { return fmt::format("{} MiB", bytes / mebibyte); }
 
 /// The pairs of GPUs without peer access, by their indices.
-std::string unreachable_pairs_text(const std::vector<GpuInfo>& gpus) {
-  auto pairs = unreachable_pairs(gpus);
+std::string unreachable_pairs_text(const std::vector<protocol::GpuInfo>& gpus) {
+  auto pairs = protocol::unreachable_pairs(gpus);
   const auto index = [&](std::size_t place) { return static_cast<std::size_t>(gpus[place].index); };
   for (auto& [one, other] : pairs) std::tie(one, other) = std::pair(index(one), index(other));
-  return pairs_text(pairs);
+  return protocol::pairs_text(pairs);
 }
 
 /// The version that pip recorded. Importing torch is not necessary.
@@ -244,7 +244,7 @@ std::vector<Finding> diagnose(const MachineState& machine) {
           "sides of the "
           "machine");
     }
-    for (const GpuInfo& gpu : machine.gpu_listing->gpus) {
+    for (const protocol::GpuInfo& gpu : machine.gpu_listing->gpus) {
       if (!gpu.slowed_by || gpu.slowed_by->empty()) continue;
       add(Weight::hurts, fmt::format("GPU {}: slowed by {}", gpu.index, fmt::join(*gpu.slowed_by, ", ")),
           "durations on it are longer than they could be; `nvidia-smi -q -d PERFORMANCE` says more");

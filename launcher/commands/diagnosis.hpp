@@ -30,7 +30,7 @@ struct MachineState {
   bool lists_children = true;  ///< Whether `/proc/PID/task/TID/children` exists.
   int gpus = 0;  ///< Number of the driver's devices.
   std::string driver;  ///< The driver's version line. Empty: no driver is loaded.
-  std::optional<GpuListing> gpu_listing;  ///< The worker's answer. Absent: no backend, or see `gpu_trouble`.
+  std::optional<protocol::GpuListing> gpu_listing;  ///< The worker's answer. Absent: no backend, or see `gpu_trouble`.
   std::string gpu_trouble;  ///< Why the worker did not answer. Empty: it did, or was not asked.
   bool needs_gpus = false;  ///< The user named a backend for GPUs.
   std::filesystem::path pytorch;  ///< Environment for `--subject pytorch`. Empty: not found.

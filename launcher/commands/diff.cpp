@@ -54,7 +54,7 @@ class DiffCommand final : public Subcommand {
     const reports::Report before = read(before_);
     const reports::Diff diff = reports::diff(before, after.get());
     if (json_) {
-      print_output(dump_document(reports::to_json(diff)) + "\n");
+      print_output(base::dump_document(reports::to_json(diff)) + "\n");
     } else {
       print_output(reports::to_text(diff, use_color(color_, stdout)));
     }

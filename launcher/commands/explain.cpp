@@ -17,6 +17,8 @@
 #include "reports/merge/rank_stream.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::WorldDirectory;
 namespace {
 
 constexpr HelpText explain_help{
@@ -70,13 +72,13 @@ void add_nccl_calls(RunExplanation& explained, const WorldDirectory& world, int 
 }
 
 void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
-  const WorldPlan plan = read_plan(world);
+  const protocol::WorldPlan plan = read_plan(world);
   const WorldEvidence evidence = read_evidence(world, plan.size);
   explained.damage.insert(explained.damage.end(), evidence.defects.begin(), evidence.defects.end());
   std::string explanation = reports::explain(plan, evidence.endings, evidence.flight ? &*evidence.flight : nullptr);
   // If ranks left together, each stream has the reason.
   if (explanation.empty()) explanation = reports::read_rank_stream(world.rank_stream(0)).cut_short;
-  const auto was_seen = [](const Ending& ending) { return ending.how != Ending::How::foreign; };
+  const auto was_seen = [](const protocol::Ending& ending) { return ending.how != protocol::Ending::How::foreign; };
   if (std::ranges::none_of(evidence.endings, was_seen)) {
     explained.is_known = false;
     explained.ended_early = true;  // possibly

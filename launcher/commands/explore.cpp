@@ -47,8 +47,8 @@ constexpr HelpText explore_help{
 
 using Json = nlohmann::ordered_json;
 
-const ClaimInfo* claim_of(const Contender& contender, const std::string& kind) {
-  const auto claim = std::ranges::find(contender.subject.claims, kind, &ClaimInfo::engine);
+const protocol::ClaimInfo* claim_of(const Contender& contender, const std::string& kind) {
+  const auto claim = std::ranges::find(contender.subject.claims, kind, &protocol::ClaimInfo::engine);
   return claim == contender.subject.claims.end() ? nullptr : &*claim;
 }
 
@@ -246,7 +246,7 @@ class ExploreCommand final : public Subcommand {
         Exploration(options_, contenders, source, place, argv, signals, terminal, report).run();
 
     const Json json = json_of(options_, contenders, source, result, place, program);
-    write_file(place / "explored.json", dump_document(json) + "\n");
+    write_file(place / "explored.json", base::dump_document(json) + "\n");
     std::string last = result.rounds == 0
                            ? "no scenario was played"
                            : fmt::format("{} scenario{}, {}: {} alike", result.rounds, result.rounds == 1 ? "" : "s",
@@ -255,7 +255,7 @@ class ExploreCommand final : public Subcommand {
     if (result.seen_again > 0) last += fmt::format(", {} of them seen again", result.seen_again);
     terminal.print(last);
     terminal.note(fmt::format("found: {}", place.string()));
-    if (options_.json) print_output(dump_document(json) + "\n");
+    if (options_.json) print_output(base::dump_document(json) + "\n");
     if (result.ended_by) {
       terminal.finish();
       print_error(fmt::format("{}; what was found until then is kept", result.ended_by->what()));

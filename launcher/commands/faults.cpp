@@ -24,6 +24,8 @@
 #include "launcher/worker_client/profile.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::CaseInfo;
 namespace {
 
 constexpr HelpText faults_help{
@@ -69,7 +71,7 @@ class FaultRuns {
   Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
     Plan selected = plan(worker_.listing, options);
     const ClaimedDirectory claimed({.directory = place_ / name});
-    const RunDirectory directory = claimed.run();
+    const protocol::RunDirectory directory = claimed.run();
     reports::RunHead head = make_head(worker_, selected, options, argv_);
     head.profile = profile_.name;
     head.outside_profile = profile_.outside;
@@ -117,7 +119,7 @@ std::string names_text(const std::vector<std::string>& names, bool all) {
                      names.size() - shown);
 }
 
-std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& options) {
+std::vector<CaseInfo> selected_cases(const protocol::Listing& listing, const PlanOptions& options) {
   std::vector<CaseInfo> cases = select_cases(listing, options);
   plan(listing, options);  // throws if another option is wrong
   std::erase_if(cases, [&](const CaseInfo& info) {
@@ -129,13 +131,13 @@ std::vector<CaseInfo> selected_cases(const Listing& listing, const PlanOptions& 
 /// The faults that the run judges. It does not judge a fault for which the selection has no case. All cases together
 /// judge all faults: a fault that no case checks survives.
 struct Judged {
-  std::vector<FaultInfo> faults;
+  std::vector<protocol::FaultInfo> faults;
   std::vector<std::string> left_out;
 };
 
-Judged judged_by(const std::vector<CaseInfo>& cases, const Listing& listing) {
+Judged judged_by(const std::vector<CaseInfo>& cases, const protocol::Listing& listing) {
   Judged judged;
-  for (const FaultInfo& fault : listing.faults) {
+  for (const protocol::FaultInfo& fault : listing.faults) {
     if (lacks_usual_cases(cases, listing) && related_cases(fault, cases).empty()) {
       judged.left_out.push_back(fault.name);
     } else {
@@ -182,9 +184,9 @@ class FaultsCommand final : public Subcommand {
 
     Terminal terminal(json_ ? stderr : stdout, terminal_);
     const bool keep = !out_.directory.empty();
-    const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
     const ClaimedDirectory claimed(keep ? out_ : OutputOptions{.directory = scratch.path() / "runs"});
-    const RunDirectory place = claimed.run();
+    const protocol::RunDirectory place = claimed.run();
     warm_up(worker, plan_, place.warm_log(), signals);
     FaultRuns runs(worker, profile, place.root, argv, signals);
 
@@ -199,7 +201,7 @@ class FaultsCommand final : public Subcommand {
     if (clean.ended_by || clean_code != all_passed) terminal.print(reports::summary(clean.report, terminal.style()));
 
     std::optional<CommandError> ended_by = clean.ended_by;
-    std::vector<FaultInfo> tried;
+    std::vector<protocol::FaultInfo> tried;
     std::vector<reports::Report> faulty;
     for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
       const std::vector<CaseInfo> related = related_cases(*fault, cases);
@@ -216,7 +218,7 @@ class FaultsCommand final : public Subcommand {
 
     const KillMatrix matrix = kill_matrix(tried, cases, clean.report, faulty);
     if (json_) {
-      print_output(dump_document(to_json(matrix)) + "\n");
+      print_output(base::dump_document(to_json(matrix)) + "\n");
     } else {
       if (!ended_by || !tried.empty()) terminal.print(to_text(matrix, terminal.color()));
       if (!matrix.all_killed() && cases.size() < worker.listing.cases.size())

@@ -9,6 +9,8 @@
 #include <set>
 
 namespace shardproof::launcher {
+
+using protocol::CaseInfo;
 namespace {
 
 using reports::Verdict;
@@ -99,20 +101,20 @@ bool KillMatrix::all_killed() const {
   return std::all_of(rows.begin(), rows.end(), [](const FaultRow& row) { return row.killed() || !row.judged(); });
 }
 
-std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases) {
+std::vector<CaseInfo> related_cases(const protocol::FaultInfo& fault, const std::vector<CaseInfo>& cases) {
   std::vector<CaseInfo> related;
   std::copy_if(cases.begin(), cases.end(), std::back_inserter(related),
                [&](const CaseInfo& info) { return shares(info.clauses, fault.clauses); });
   return related;
 }
 
-KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases,
+KillMatrix kill_matrix(const std::vector<protocol::FaultInfo>& faults, const std::vector<CaseInfo>& cases,
                        const reports::Report& clean, const std::vector<reports::Report>& faulty) {
   KillMatrix matrix;
   std::vector<const CaseInfo*> columns;
   for (const CaseInfo& info : cases) {
     if (std::none_of(faults.begin(), faults.end(),
-                     [&](const FaultInfo& fault) { return shares(info.clauses, fault.clauses); }))
+                     [&](const protocol::FaultInfo& fault) { return shares(info.clauses, fault.clauses); }))
       continue;
     columns.push_back(&info);
     matrix.cases.push_back(info.id);

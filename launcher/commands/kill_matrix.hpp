@@ -24,7 +24,7 @@ enum class Cell : std::uint8_t {
 };
 
 struct FaultRow {
-  FaultInfo fault;
+  protocol::FaultInfo fault;
   std::vector<Cell> cells;  ///< one for every case of the matrix
   std::vector<std::string> by;
   /// The clauses of the fault that failures of the killing cases name, sorted.
@@ -41,12 +41,13 @@ struct KillMatrix {
 };
 
 /// The cases that must notice the fault, if any case does: they check a clause that the fault breaks.
-std::vector<CaseInfo> related_cases(const FaultInfo& fault, const std::vector<CaseInfo>& cases);
+std::vector<protocol::CaseInfo> related_cases(const protocol::FaultInfo& fault,
+                                              const std::vector<protocol::CaseInfo>& cases);
 
 /// `faulty` has one report for each of `faults`, in the same order. A case kills a fault if it passes in `clean`, and
 /// with the fault an assertion fails under a clause that the fault breaks. Errors do not count: a fault that makes the
 /// subject throw would end every case, whatever the case checks.
-KillMatrix kill_matrix(const std::vector<FaultInfo>& faults, const std::vector<CaseInfo>& cases,
+KillMatrix kill_matrix(const std::vector<protocol::FaultInfo>& faults, const std::vector<protocol::CaseInfo>& cases,
                        const reports::Report& clean, const std::vector<reports::Report>& faulty);
 
 /// `[{name, clauses, what, judged, killed, by, named}]`.

@@ -21,6 +21,11 @@
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::CaseInfo;
+using protocol::FaultInfo;
+using protocol::Listing;
+using protocol::SeedInfo;
 namespace {
 
 constexpr HelpText list_help{
@@ -46,7 +51,7 @@ constexpr HelpText list_help{
 using nlohmann::ordered_json;
 
 struct ClauseRow {
-  ClauseInfo clause;
+  protocol::ClauseInfo clause;
   std::vector<std::string> cases;
   std::vector<FaultInfo> faults;
 };
@@ -58,7 +63,7 @@ bool cites(const auto& item, const std::string& clause) {
 /// The clauses that the selected cases check. If all cases are selected, every clause: one without a case is a gap.
 std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases) {
   std::vector<ClauseRow> rows;
-  for (const ClauseInfo& clause : listing.clauses) {
+  for (const protocol::ClauseInfo& clause : listing.clauses) {
     ClauseRow row{.clause = clause, .cases = {}, .faults = {}};
     for (const CaseInfo& info : cases) {
       if (cites(info, clause.id)) row.cases.push_back(info.id);
@@ -83,7 +88,7 @@ std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
   return names;
 }
 
-std::string document(const ordered_json& json) { return dump_document(json) + "\n"; }
+std::string document(const ordered_json& json) { return base::dump_document(json) + "\n"; }
 
 std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& cases, std::size_t all_cases, bool json) {
   const std::vector<ClauseRow> rows = clause_rows(listing, cases, all_cases);
@@ -115,9 +120,9 @@ std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& ca
 std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& cases, bool json) {
   ordered_json all = ordered_json::array();
   std::string text;
-  for (const ProfileInfo& profile : listing.profiles) {
+  for (const protocol::ProfileInfo& profile : listing.profiles) {
     const auto count = static_cast<std::size_t>(
-        std::ranges::count_if(cases, [&](const CaseInfo& info) { return is_in(profile, info, listing); }));
+        std::ranges::count_if(cases, [&](const CaseInfo& info) { return protocol::is_in(profile, info, listing); }));
     const bool is_default = &profile == &listing.profiles.front();
     ordered_json entry = profile;
     entry["default"] = is_default;

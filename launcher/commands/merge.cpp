@@ -29,6 +29,9 @@
 #include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::RunDirectory;
+using protocol::WorldPlan;
 namespace {
 
 constexpr HelpText merge_help{
@@ -47,18 +50,18 @@ constexpr HelpText merge_help{
         "    0  All cases passed."};
 
 /// The listing that the run recorded, else the worker's listing now. Without both, the case ids are the only source.
-std::optional<Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
+std::optional<protocol::Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
   if (!worker.empty()) {
     SignalWatch signals;
     return ask_worker(worker, signals).listing;
   }
   if (!std::filesystem::exists(listing_file(run))) return std::nullopt;
-  return parse_listing(read_input(listing_file(run)));
+  return parse_listing(base::read_input(listing_file(run)));
 }
 
 /// A world that began, as its files record it, with the plan that it had.
 struct RecordedWorld {
-  WorldDirectory directory;
+  protocol::WorldDirectory directory;
   WorldPlan plan;
   /// The number of its first cases that it answers for. Another world runs the cases that it did not reach because of a
   /// rank's end.
@@ -78,7 +81,7 @@ std::string start_of(const std::map<int, RecordedWorld>& worlds) {
 
 /// Another launcher writes no head. The merge may run on another machine than the ranks, so the machine stays unknown.
 reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, RecordedWorld>& worlds) {
-  if (std::filesystem::exists(run.run())) return parse_json(read_input(run.run())).get<reports::RunHead>();
+  if (std::filesystem::exists(run.run())) return base::parse_json(base::read_input(run.run())).get<reports::RunHead>();
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
   head.started = start_of(worlds);
@@ -113,7 +116,7 @@ class Merge {
   bool is_empty() const { return worlds_.empty() && planned_.empty() && merged_.defects.empty(); }
 
   /// `listing`: the known cases and clauses. Throws CommandError for impossible demands.
-  Merged merge(const std::optional<Listing>& listing) {
+  Merged merge(const std::optional<protocol::Listing>& listing) {
     const CaseIndex index = listing ? CaseIndex(listing->cases) : CaseIndex();
     std::optional<reports::Merger> merger;
     const auto open = [&](const WorldPlan& plan) -> reports::Merger& {
@@ -157,7 +160,7 @@ class Merge {
 
   /// The world's plan has to be the plan that the run made for it, or the end of that plan. Else its results belong to
   /// other cases.
-  void keep(int number, const WorldDirectory& directory) {
+  void keep(int number, const protocol::WorldDirectory& directory) {
     RecordedWorld world{.directory = directory, .plan = read_plan(directory)};
     world.answers_for = world.plan.cases.size();
     if (world.plan.attempt == 0 && is_planned(world.plan)) {
@@ -221,7 +224,7 @@ class MergeCommand final : public Subcommand {
 
   int run(const std::vector<std::string>& /*argv*/) override {
     const RunDirectory run{directory_};
-    const FileDescriptor lock = lock_run(run.root);
+    const base::FileDescriptor lock = lock_run(run.root);
     Merged merged;
     try {
       Merge merge(run, demands_);

@@ -13,6 +13,9 @@
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
+
+using control::ControlPlane;
+using protocol::Scheduler;
 namespace {
 
 /// The whole text, in decimal: no sign, no blanks, no other base.

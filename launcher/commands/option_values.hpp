@@ -37,7 +37,7 @@ std::chrono::milliseconds span_of_time(std::string_view option, std::string_view
 GpuChoice gpu_choice(std::string_view text);
 
 Order order(std::string_view text);
-Scheduler scheduler(std::string_view text);
+protocol::Scheduler scheduler(std::string_view text);
 ColorWhen color_when(std::string_view text);
 
 }  // namespace shardproof::launcher

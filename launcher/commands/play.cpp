@@ -63,10 +63,11 @@ constexpr HelpText play_help{
 
 constexpr int text_width = 100;
 
-void write_trace(const std::filesystem::path& file, const std::vector<PlayResult>& ranks) {
+void write_trace(const std::filesystem::path& file, const std::vector<protocol::PlayResult>& ranks) {
   std::vector<Trace> traces;
-  std::ranges::transform(ranks, std::back_inserter(traces),
-                         [](const PlayResult& rank) { return (rank.measured ? *rank.measured : rank.times).trace; });
+  std::ranges::transform(ranks, std::back_inserter(traces), [](const protocol::PlayResult& rank) {
+    return (rank.measured ? *rank.measured : rank.times).trace;
+  });
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
@@ -108,7 +109,7 @@ std::vector<std::string> requested_files_in_output(const PlayOptions& options) {
   return kept;
 }
 
-std::string heading(const PlayOptions& options, const WorldPlan& world) {
+std::string heading(const PlayOptions& options, const protocol::WorldPlan& world) {
   return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s",
                      world.subject, world.fault.empty() ? "" : " with fault " + world.fault);
 }
@@ -174,11 +175,11 @@ class PlayCommand final : public Subcommand {
     PlayPlan play = plan_of(player, {&document, 1});
     const std::string title = heading(options_, play.plan.worlds.front());
 
-    const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
     const bool keeps_run = !options_.out.directory.empty();
     ClaimedDirectory claimed(keeps_run ? options_.out : OutputOptions{.directory = scratch.path() / "run"});
     for (const std::string& name : kept_files) claimed.note_file(name);
-    const RunDirectory directory = claimed.run();
+    const protocol::RunDirectory directory = claimed.run();
     warm_up(player.worker, player.plan, directory.warm_log(), signals);
     reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
     Terminal silent(stderr, {.quiet = true});
@@ -187,9 +188,9 @@ class PlayCommand final : public Subcommand {
     Terminal terminal(options_.json ? stderr : stdout, options_.terminal);
     if (keeps_run) terminal.show_files_of(directory);
     else terminal.keep_nothing();
-    const std::vector<PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
+    const std::vector<protocol::PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
     if (options_.json && !ranks.empty()) {
-      print_output(dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
+      print_output(base::dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
     } else if (!ranks.empty()) {
       terminal.print(reports::printable(title) + "\n" + reports::to_text(ranks, run.report.worlds.front(), text_width));
       if (options_.show_plan) terminal.print("\n" + reports::compiled_steps_text(ranks));

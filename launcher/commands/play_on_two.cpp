@@ -42,7 +42,7 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
   for (const Contender& contender : contenders)
     check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
 
-  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
   const bool keeps_runs = !options.out.directory.empty();
   const ClaimedDirectory claimed(keeps_runs ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
   const std::filesystem::path& place = claimed.path();
@@ -54,7 +54,7 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
     throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), both.plays[0].skipped));
 
   if (options.json) {
-    print_output(dump_document(to_json(both, contenders)) + "\n");
+    print_output(base::dump_document(to_json(both, contenders)) + "\n");
   } else {
     Terminal terminal(stdout, options.terminal);
     terminal.print(title(options, contenders) + "\n" + to_text(both));

@@ -5,13 +5,13 @@
 namespace shardproof::launcher {
 
 std::filesystem::path report_path(const std::filesystem::path& named) {
-  return std::filesystem::is_directory(named) ? RunDirectory{named}.report() : named;
+  return std::filesystem::is_directory(named) ? protocol::RunDirectory{named}.report() : named;
 }
 
 std::unique_ptr<std::istream> open_report(const std::filesystem::path& file) {
   try {
-    return open_input(file);
-  } catch (const UnreadableFile& error) {
+    return base::open_input(file);
+  } catch (const base::UnreadableFile& error) {
     throw CommandError(usage, error.what());
   }
 }

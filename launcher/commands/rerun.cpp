@@ -45,8 +45,8 @@ Words options_of_run(const reports::Report& report, const Words& argv, bool choo
   take("--scheduler");
   const reports::WorldResult& world = report.worlds.front();
   // A case that needs threads asks for them again by itself.
-  const bool is_fabric_of_run = world.fabric != thread_fabric || !given(report.head.argv, "--fabric").empty();
-  if (world.device == sim_device && (world.fabric == shm_fabric || !is_fabric_of_run)) return words;
+  const bool is_fabric_of_run = world.fabric != protocol::thread_fabric || !given(report.head.argv, "--fabric").empty();
+  if (world.device == protocol::sim_device && (world.fabric == protocol::shm_fabric || !is_fabric_of_run)) return words;
   words.insert(words.end(), {"--device", world.device, "--fabric", world.fabric});
   for (const std::string_view option : reports::gpu_options) take(option);
   take_flag(reports::share_gpus_flag);

@@ -21,7 +21,7 @@ std::vector<std::string> options_of_run(const reports::Report& report, const std
 
 /// The cases that ended badly in the report, that the filters select and that the worker still has. Throws CommandError
 /// (usage) if there are none. `named` is the report as the user named it.
-std::vector<std::string> failed_cases(const reports::Report& report, const Listing& listing,
+std::vector<std::string> failed_cases(const reports::Report& report, const protocol::Listing& listing,
                                       const std::vector<std::string>& filters, const std::filesystem::path& named);
 
 }  // namespace shardproof::launcher

@@ -84,7 +84,7 @@ std::uint64_t choose_seed(const RunOptions& options) {
 constexpr std::size_t most_case_runs = 5'000'000;
 
 /// Rejects a plan that is too large, before making all of it.
-Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
+Plan bounded_plan(const protocol::Listing& listing, const PlanOptions& options) {
   PlanOptions once = options;
   once.repeat = 1;
   Plan single = plan(listing, once);
@@ -101,14 +101,14 @@ Plan bounded_plan(const Listing& listing, const PlanOptions& options) {
 
 void require_rank(const Plan& plan, std::string_view option, int rank) {
   const bool is_there = std::ranges::any_of(
-      plan.worlds, [&](const WorldPlan& world) { return world.skipped.empty() && rank < world.size; });
+      plan.worlds, [&](const protocol::WorldPlan& world) { return world.skipped.empty() && rank < world.size; });
   if (!is_there) throw CommandError(usage, fmt::format("{} {}: no selected case has that rank", option, rank));
 }
 
 std::string heading(const Plan& plan, const PlanOptions& options, const std::string& profile) {
   std::string sizes;
   int last = 0;
-  for (const WorldPlan& world : plan.worlds) {
+  for (const protocol::WorldPlan& world : plan.worlds) {
     if (!world.skipped.empty()) continue;
     if (world.size != last) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", world.size);
     last = world.size;
@@ -247,7 +247,7 @@ class RunCommand final : public Subcommand {
     if (options_.monitor.debug >= 0) require_rank(selected, "--debug", options_.monitor.debug);
     for (const int rank : options_.monitor.output_of) require_rank(selected, "--output", rank);
     const ClaimedDirectory claimed(options_.out);
-    const RunDirectory directory = claimed.run();
+    const protocol::RunDirectory directory = claimed.run();
     if (const auto obstacle = point_latest_to(directory)) print_error("warning: " + *obstacle);
 
     warm_up(worker, options_.plan, directory.warm_log(), signals);

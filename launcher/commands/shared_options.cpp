@@ -127,21 +127,22 @@ std::filesystem::path convert_backend(const std::optional<std::string>& backend)
 }
 
 std::string convert_world(const WorldTexts& texts, PlanOptions& plan) {
-  plan.device = texts.device.value_or(sim_device);
+  plan.device = texts.device.value_or(protocol::sim_device);
   plan.backend = convert_backend(texts.backend);
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
   if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
-  plan.times = texts.times.value_or(event_times);
-  plan.fabric = texts.fabric.value_or(plan.device == cuda_device ? nccl_fabric : shm_fabric);
-  plan.processes_only = texts.fabric == shm_fabric;
-  if (plan.device == cuda_device) return {};
+  plan.times = texts.times.value_or(protocol::event_times);
+  plan.fabric =
+      texts.fabric.value_or(plan.device == protocol::cuda_device ? protocol::nccl_fabric : protocol::shm_fabric);
+  plan.processes_only = texts.fabric == protocol::shm_fabric;
+  if (plan.device == protocol::cuda_device) return {};
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)
                             : plan.share_gpus     ? "--share-gpus"
                             : texts.times         ? fmt::format("--times {}", *texts.times)
                                                   : "";
-  return given.empty() ? "" : fmt::format("{}: only with --device {}", given, cuda_device);
+  return given.empty() ? "" : fmt::format("{}: only with --device {}", given, protocol::cuda_device);
 }
 
 void require_placement(const std::string& mistake) {
@@ -153,9 +154,11 @@ std::string convert_plan(const Arguments& arguments, const WorldTexts& texts, Pl
   const std::string placement_error = convert_world(texts, plan);
   if (!placement_error.empty() || !texts.scheduler) return placement_error;
   plan.scheduler = scheduler(*texts.scheduler);
-  const bool may_have_threads = plan.fabric == thread_fabric || (!texts.fabric && plan.device == sim_device);
+  const bool may_have_threads =
+      plan.fabric == protocol::thread_fabric || (!texts.fabric && plan.device == protocol::sim_device);
   if (may_have_threads) return {};
-  return fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler, thread_fabric);
+  return fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only", *texts.scheduler,
+                     protocol::thread_fabric);
 }
 
 void convert_demands(const DemandTexts& texts, DemandOptions& demands) {

@@ -35,8 +35,8 @@ class StableCommand final : public Subcommand {
   void convert(const Arguments& arguments) override { require_arguments(arguments, {{"REPORT", report_}}); }
 
   int run(const std::vector<std::string>& /*argv*/) override {
-    const auto report = read_report_file(report_, [](std::istream& in) { return parse_json(in); });
-    print_output(dump_document(reports::stable_part(report), 1) + "\n");
+    const auto report = read_report_file(report_, [](std::istream& in) { return base::parse_json(in); });
+    print_output(base::dump_document(reports::stable_part(report), 1) + "\n");
     return all_passed;
   }
 

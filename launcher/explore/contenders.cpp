@@ -28,7 +28,7 @@ bool has_comma(std::string_view text) { return text.find(',') != std::string_vie
 
 bool is_file(std::string_view subject) {
   std::error_code unknown;
-  return is_shared_object(subject) && std::filesystem::is_regular_file(subject, unknown);
+  return protocol::is_shared_object(subject) && std::filesystem::is_regular_file(subject, unknown);
 }
 
 /// One file can have two paths.
@@ -61,14 +61,15 @@ PlayPlan plan_of(const Contender& contender, std::span<const Document> documents
     files.push_back(std::filesystem::absolute(document.file));
   }
   for (auto& [size, files] : by_size) {
-    WorldPlan& world = result.plan.worlds.emplace_back(world_of(contender.worker.listing, contender.plan, size));
+    protocol::WorldPlan& world =
+        result.plan.worlds.emplace_back(world_of(contender.worker.listing, contender.plan, size));
     if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
     world.planned = static_cast<int>(result.plan.worlds.size()) - 1;
     world.scenarios = std::move(files);
-    world.cases = play_case_ids(world);
+    world.cases = protocol::play_case_ids(world);
   }
   for (std::size_t i = 0; i < documents.size(); ++i) {
-    const auto world = std::ranges::find(result.plan.worlds, documents[i].ranks, &WorldPlan::size);
+    const auto world = std::ranges::find(result.plan.worlds, documents[i].ranks, &protocol::WorldPlan::size);
     result.ids.push_back(world->cases[places[i]]);
   }
   result.plan.selected = documents.size();
@@ -123,9 +124,9 @@ Contender find_contender(const NamedSubject& named, const PlanOptions& settings,
   found.plan.subject = named.subject;
   found.plan.fault = named.fault;
   found.worker = find_subject(found.plan, worker, signals);
-  const std::vector<SubjectInfo>& subjects = found.worker.listing.subjects;
+  const std::vector<protocol::SubjectInfo>& subjects = found.worker.listing.subjects;
   if (subjects.empty()) throw CommandError(usage, "the worker has no subject that can play a scenario");
-  found.subject = *std::ranges::find(subjects, found.plan.subject, &SubjectInfo::name);
+  found.subject = *std::ranges::find(subjects, found.plan.subject, &protocol::SubjectInfo::name);
   found.plan.cores = usable_cores();
   world_of(found.worker.listing, found.plan, 1);  // throws if a setting is wrong
   find_gpus(found.worker, found.plan, signals);
@@ -145,14 +146,15 @@ std::array<Contender, 2> find_contenders(const PlanOptions& settings, const std:
   return both;
 }
 
-std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks) {
-  std::vector<PlayResult> all;
+std::vector<protocol::PlayResult> play_results(const protocol::WorldDirectory& directory, const std::string& id,
+                                               int ranks) {
+  std::vector<protocol::PlayResult> all;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto file = directory.play_result(id, rank);
     if (!std::filesystem::exists(file)) return {};  // the report says why
     try {
-      all.push_back(parse_json(read_input(file)).get<PlayResult>());
-    } catch (const UnreadableFile&) {
+      all.push_back(base::parse_json(base::read_input(file)).get<protocol::PlayResult>());
+    } catch (const base::UnreadableFile&) {
       return {};
     } catch (const std::invalid_argument&) {
       return {};
@@ -164,7 +166,7 @@ std::vector<PlayResult> play_results(const WorldDirectory& directory, const std:
 }
 
 std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents,
-                                         const RunDirectory& directory, const std::vector<std::string>& argv,
+                                         const protocol::RunDirectory& directory, const std::vector<std::string>& argv,
                                          SignalWatch& signals) {
   PlayPlan play = plan_of(contender, documents);
   reports::RunHead head = make_head(contender.worker, play.plan, contender.plan, argv);

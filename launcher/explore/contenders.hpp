@@ -25,7 +25,7 @@ struct Contender {
   std::string requested;   ///< the user's name for it
   Worker worker;       ///< has listed its cases
   PlanOptions plan;    ///< includes its subject and its fault
-  SubjectInfo subject;
+  protocol::SubjectInfo subject;
 };
 
 /// Whether `--subject` names two subjects. A text that is the path of a file names a single subject, even with commas.
@@ -69,12 +69,13 @@ struct DocumentPlay {
 
 /// The play results that ranks have left for a scenario's case. Empty if a rank did not finish it, or left an
 /// unreadable result.
-std::vector<PlayResult> play_results(const WorldDirectory& directory, const std::string& id, int ranks);
+std::vector<protocol::PlayResult> play_results(const protocol::WorldDirectory& directory, const std::string& id,
+                                               int ranks);
 
 /// Plays all documents, with one world for each number of ranks, and leaves a run in `directory`. Throws CommandError
 /// if ranks failed to work, if an output could not be written, or if the user ended the command.
 std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<const Document> documents,
-                                         const RunDirectory& directory, const std::vector<std::string>& argv,
+                                         const protocol::RunDirectory& directory, const std::vector<std::string>& argv,
                                          SignalWatch& signals);
 
 }  // namespace shardproof::launcher

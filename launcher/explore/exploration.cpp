@@ -82,7 +82,7 @@ void Exploration::play_batch() {
 }
 
 std::vector<SideBySide> Exploration::play(std::span<const MadeScenario> scenarios) {
-  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
   std::vector<Document> documents;
   for (const MadeScenario& scenario : scenarios) {
     documents.push_back({.file = scratch.path() / fmt::format("{}.json", documents.size()), .ranks = scenario.ranks});
@@ -136,7 +136,7 @@ void Exploration::write(const Candidate& found, const Candidate& smallest, Found
   write_file(folder / "scenario.json", smallest.scenario.document);
   write_file(folder / "as_found.json", found.scenario.document);
   write_file(folder / "difference.txt", difference.text);
-  write_file(folder / "difference.json", dump_document(to_json(smallest.both, contenders_)) + "\n");
+  write_file(folder / "difference.json", base::dump_document(to_json(smallest.both, contenders_)) + "\n");
 }
 
 void Exploration::show_progress(const std::string& doing) {

@@ -17,7 +17,7 @@ Shrunk shrink(const Worker& worker, MadeScenario from, const Shows& shows, Signa
   std::size_t begin = 0;
   try {
     for (;;) {
-      const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+      const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
       const std::filesystem::path document = scratch.path() / "candidate.json";
       write_file(document, found.scenario.document);
       std::vector<MadeScenario> variants = smaller_scenarios(worker, document, found.scenario.ranks, signals);

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 /// Each warning once, with the ranks that it is for.
 std::vector<std::pair<std::string, std::vector<int>>> warnings(const reports::SubjectPlay& play) {
   std::vector<std::pair<std::string, std::vector<int>>> all;
-  for (const PlayResult& rank : play.ranks) {
+  for (const protocol::PlayResult& rank : play.ranks) {
     for (const std::string& warning : rank.warnings) {
       const auto known =
           std::ranges::find(all, warning, [](const auto& entry) -> const std::string& { return entry.first; });
@@ -82,7 +82,7 @@ std::vector<SideBySide> play_side_by_side(const std::array<Contender, 2>& conten
   std::vector<SideBySide> all(documents.size());
   for (std::size_t which = 0; which < contenders.size(); ++which) {
     const ClaimedDirectory claimed({.directory = folder_of(contenders, which, place)});
-    const RunDirectory directory = claimed.run();
+    const protocol::RunDirectory directory = claimed.run();
     std::vector<DocumentPlay> plays = play_documents(contenders[which], documents, directory, argv, signals);
     for (std::size_t i = 0; i < plays.size(); ++i) all[i].plays[which] = std::move(plays[i]);
   }
@@ -95,7 +95,8 @@ std::string to_text(const SideBySide& both) {
   if (!both.comparison.both_played && both.comparison.alike()) text += refusals(both);
   for (const DocumentPlay& played : both.plays) {
     for (const auto& [warning, ranks] : warnings(played.play))
-      text += reports::printable(fmt::format("{} warns {}: {}\n", played.play.subject, rank_list(ranks), warning));
+      text +=
+          reports::printable(fmt::format("{} warns {}: {}\n", played.play.subject, base::rank_list(ranks), warning));
   }
   return text;
 }

@@ -47,9 +47,10 @@ class CasePlayer {
 
   /// Which of these scenarios make the case fail for the same cause.
   std::vector<bool> fail_alike(std::span<const MadeScenario> scenarios) const {
-    const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
     Plan plan;
-    WorldPlan& world = plan.worlds.emplace_back(world_of(worker_.listing, requested_, failed_.info.world_size));
+    protocol::WorldPlan& world =
+        plan.worlds.emplace_back(world_of(worker_.listing, requested_, failed_.info.world_size));
     world.planned = 0;
     world.cases.assign(scenarios.size(), failed_.info.id);
     for (const MadeScenario& scenario : scenarios) {
@@ -87,8 +88,8 @@ class CasePlayer {
 }  // namespace
 
 SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& requested,
-                                        const reports::Report& report, const RunDirectory& run, SignalWatch& signals,
-                                        Terminal& terminal) {
+                                        const reports::Report& report, const protocol::RunDirectory& run,
+                                        SignalWatch& signals, Terminal& terminal) {
   PlanOptions settings = requested;
   settings.trace = false;
   SmallestFailures failures;
@@ -102,7 +103,7 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
       ++failures.left_out;
       continue;
     }
-    const MadeScenario drawn{.seed = 0, .ranks = failed.info.world_size, .document = read_input(left)};
+    const MadeScenario drawn{.seed = 0, .ranks = failed.info.world_size, .document = base::read_input(left)};
     const CasePlayer player(worker, settings, failed, report, signals);
     SmallestFailure& smallest = failures.found.emplace_back();
     smallest.id = failed.info.id;

@@ -34,8 +34,8 @@ struct SmallestFailures {
 /// `requested` are the settings of the run, and `report` is its report. Ends early when a signal arrives. Throws
 /// CommandError if it cannot write.
 SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions& requested,
-                                        const reports::Report& report, const RunDirectory& run, SignalWatch& signals,
-                                        Terminal& terminal);
+                                        const reports::Report& report, const protocol::RunDirectory& run,
+                                        SignalWatch& signals, Terminal& terminal);
 
 /// For the terminal: a paragraph for each.
 std::string text_of(const SmallestFailures& failures);

@@ -35,8 +35,8 @@ constexpr char default_parent[] = "shardproof-out";
 /// directory.
 void require_utf8(const fs::path& directory) {
   const std::string text = directory.string();
-  if (parse_json(dump_line(text)) == text) return;
-  throw unusable_output(parse_json(dump_line(text)).get<std::string>(),
+  if (base::parse_json(base::dump_line(text)) == text) return;
+  throw unusable_output(base::parse_json(base::dump_line(text)).get<std::string>(),
                         "this path is not UTF-8: name another directory");
 }
 
@@ -62,13 +62,13 @@ fs::path whole_path(const fs::path& requested) {
 
 /// Only one of several simultaneous commands makes the marker. Empty: the directory is not empty, or another command
 /// has replaced the marker.
-FileDescriptor make_marker(const fs::path& directory) {
+base::FileDescriptor make_marker(const fs::path& directory) {
   std::error_code error;
   const bool is_empty = fs::is_empty(directory, error);
   if (error) throw unusable_output(directory, fmt::format("cannot read it: {}", error.message()));
   if (!is_empty) return {};
   const fs::path file = directory / marker_name;
-  FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  base::FileDescriptor marker(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!marker && errno == EEXIST) return {};
   if (!marker) throw unusable_output(file, fmt::format("cannot make it: {}", std::generic_category().message(errno)));
   // A file system without locks keeps out only the commands that do not replace the run: they find the directory not
@@ -166,7 +166,7 @@ void require_not_replaced(const fs::path& input, const OutputOptions& output) {
         fmt::format("{} is in it, and --overwrite would delete this input: name another directory", input.string()));
 }
 
-std::optional<std::string> point_latest_to(const RunDirectory& run) {
+std::optional<std::string> point_latest_to(const protocol::RunDirectory& run) {
   std::error_code error, ignored;
   const fs::path parent = fs::canonical(default_parent, error);
   if (error || !fs::is_directory(parent)) return std::nullopt;

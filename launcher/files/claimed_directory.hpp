@@ -25,13 +25,13 @@ class ClaimedDirectory {
   explicit ClaimedDirectory(const OutputOptions& requested);
 
   const std::filesystem::path& path() const { return path_; }
-  RunDirectory run() const { return {path_}; }
+  protocol::RunDirectory run() const { return {path_}; }
   /// Records a file that the user has put into this directory by an option. A later replacement deletes it, too.
   void note_file(const std::string& name);
 
  private:
   std::filesystem::path path_;
-  FileDescriptor marker_;  ///< locked during this object's lifetime
+  base::FileDescriptor marker_;  ///< locked during this object's lifetime
 };
 
 /// The path of `file` relative to the directory, or `.` for the directory itself. Empty: `file` is not in the
@@ -46,6 +46,6 @@ void require_not_replaced(const std::filesystem::path& input, const OutputOption
 
 /// Makes the link `latest` in `shardproof-out/` of the current directory lead to the run, if that folder exists.
 /// Returns the reason if it cannot.
-std::optional<std::string> point_latest_to(const RunDirectory& run);
+std::optional<std::string> point_latest_to(const protocol::RunDirectory& run);
 
 }  // namespace shardproof::launcher

@@ -26,6 +26,8 @@
 #include "reports/model/report.hpp"
 
 namespace shardproof::launcher {
+
+using base::FileDescriptor;
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,7 +39,7 @@ namespace fs = std::filesystem;
 /// Whether `run.json` is the head of a report. Runs of the first versions have no marker.
 bool has_run_head(const fs::path& directory) {
   try {
-    parse_json(read_input(RunDirectory{directory}.run())).get<reports::RunHead>();
+    base::parse_json(base::read_input(protocol::RunDirectory{directory}.run())).get<reports::RunHead>();
     return true;
   } catch (const std::exception&) {
     return false;

@@ -18,7 +18,7 @@ bool is_output_directory(const std::filesystem::path& directory);
 /// Keeps other commands from writing to an existing run as long as the descriptor is open. A run that another launcher
 /// started has no marker: its directory is locked. Throws CommandError (usage) where another command writes to the run
 /// now.
-FileDescriptor lock_run(const std::filesystem::path& directory);
+base::FileDescriptor lock_run(const std::filesystem::path& directory);
 
 class EarlierRun {
  public:
@@ -28,7 +28,7 @@ class EarlierRun {
   /// Deletes all but the marker, which stays locked, and returns it. Throws CommandError (usage) before it deletes
   /// anything: for a file that is not shardproof's, and for the root, the home and the current directory. A deletion
   /// that was cut short can be repeated.
-  FileDescriptor clear() &&;
+  base::FileDescriptor clear() &&;
 
  private:
   enum class Pass : std::uint8_t { check, remove };
@@ -40,8 +40,8 @@ class EarlierRun {
   CommandError foreign(const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;
-  FileDescriptor marker_;
-  std::vector<FileDescriptor> inner_markers_;  ///< of output directories inside this one; locked
+  base::FileDescriptor marker_;
+  std::vector<base::FileDescriptor> inner_markers_;  ///< of output directories inside this one; locked
 };
 
 }  // namespace shardproof::launcher

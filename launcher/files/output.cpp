@@ -83,8 +83,8 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   throw unusable_output(file, "write", why);
 }
 
-FileDescriptor open_log(const std::filesystem::path& file) {
-  FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+base::FileDescriptor open_log(const std::filesystem::path& file) {
+  base::FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
   if (!log) throw unusable_output(file, "open", last_error());
   return log;
 }

@@ -28,7 +28,7 @@ void write_file(const std::filesystem::path& file, std::string_view text);
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
 /// Opens an empty log. Processes append to it in turn. Throws CommandError (usage).
-FileDescriptor open_log(const std::filesystem::path& file);
+base::FileDescriptor open_log(const std::filesystem::path& file);
 
 /// Throws CommandError (usage) if the file exists, or its folder does not. A device or a pipe may exist: it is there
 /// for writing.

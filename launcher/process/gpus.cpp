@@ -12,6 +12,8 @@
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::GpuInfo;
 namespace {
 
 std::string gpus_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
@@ -97,7 +99,7 @@ std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoic
 
 std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
   std::vector<GpuInfo> chosen = chosen_gpus(all, choice);
-  const auto is_left_out = [&](const GpuPeer& peer) {
+  const auto is_left_out = [&](const protocol::GpuPeer& peer) {
     return std::ranges::find(chosen, peer.uuid, &GpuInfo::uuid) == chosen.end();
   };
   for (GpuInfo& gpu : chosen) std::erase_if(gpu.peers, is_left_out);
@@ -157,12 +159,12 @@ std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, 
   return ranks;
 }
 
-std::map<std::string, std::string> gpu_facts(const GpuListing& listing) {
+std::map<std::string, std::string> gpu_facts(const protocol::GpuListing& listing) {
   std::map<std::string, std::string> facts;
   if (!listing.backend.empty()) facts["backend"] = listing.backend;
-  if (listing.driver > 0) facts["cuda_driver"] = cuda_version_text(listing.driver);
-  if (listing.runtime > 0) facts["cuda_runtime"] = cuda_version_text(listing.runtime);
-  if (listing.nccl > 0) facts["nccl"] = nccl_version_text(listing.nccl);
+  if (listing.driver > 0) facts["cuda_driver"] = protocol::cuda_version_text(listing.driver);
+  if (listing.runtime > 0) facts["cuda_runtime"] = protocol::cuda_version_text(listing.runtime);
+  if (listing.nccl > 0) facts["nccl"] = protocol::nccl_version_text(listing.nccl);
   return facts;
 }
 

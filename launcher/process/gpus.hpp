@@ -21,14 +21,14 @@ struct GpuChoice {
 
 /// The GPUs that ranks may use.
 struct GpuSupply {
-  GpuListing listing;  ///< `gpus` are the chosen GPUs
+  protocol::GpuListing listing;  ///< `gpus` are the chosen GPUs
   bool shared = false;  ///< several ranks may run on one GPU
   int count() const { return static_cast<int>(listing.gpus.size()); }
 };
 
 /// The chosen GPUs. Their peers include only chosen GPUs. Throws CommandError (usage) if a GPU does not exist, naming
 /// it and the existing GPUs.
-std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice);
+std::vector<protocol::GpuInfo> choose_gpus(const std::vector<protocol::GpuInfo>& all, const GpuChoice& choice);
 
 /// Why a world of this size cannot run on these GPUs, with both numbers. Empty: it can.
 std::string why_too_large(const GpuSupply& supply, int world_size);
@@ -59,9 +59,9 @@ std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, 
                                          std::span<const std::string> environment);
 
 /// The facts about GPUs in a report: driver, libraries and the backend that reached them.
-std::map<std::string, std::string> gpu_facts(const GpuListing& listing);
+std::map<std::string, std::string> gpu_facts(const protocol::GpuListing& listing);
 
 /// `8 x NVIDIA H200`. Several models are separated by commas.
-std::string models_text(const std::vector<GpuInfo>& gpus);
+std::string models_text(const std::vector<protocol::GpuInfo>& gpus);
 
 }  // namespace shardproof::launcher

@@ -45,13 +45,13 @@ std::string_view value_of(std::string_view environment, std::string_view name) {
 
 /// Whether a rank of this process started it, by its environment.
 bool is_of_our_ranks(std::string_view environment) {
-  return value_of(environment, environment::parent) == std::to_string(getpid());
+  return value_of(environment, protocol::environment::parent) == std::to_string(getpid());
 }
 
 Leftover inspect(pid_t process, std::string_view environment) {
   return {.process = process,
           .name = first_line(fmt::format("/proc/{}/comm", process)),
-          .rank = std::string(is_of_our_ranks(environment) ? value_of(environment, environment::rank) : "")};
+          .rank = std::string(is_of_our_ranks(environment) ? value_of(environment, protocol::environment::rank) : "")};
 }
 
 bool is_dead(pid_t process) {
@@ -63,7 +63,7 @@ bool is_dead(pid_t process) {
 /// gone.
 bool reap(pid_t process) {
   constexpr int patience_ms = 1000;
-  const FileDescriptor descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  const base::FileDescriptor descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   pollfd watched{.fd = descriptor.get(), .events = POLLIN, .revents = 0};
   if (descriptor) ::poll(&watched, 1, patience_ms);
   return ::waitpid(process, nullptr, WNOHANG) != 0;
@@ -94,7 +94,7 @@ std::vector<Leftover> Leftovers::end() {
 
 std::vector<Leftover> Leftovers::end_of(const std::filesystem::path& plan) {
   return end_those([name = plan.string()](pid_t, std::string_view environment) {
-    return is_of_our_ranks(environment) && value_of(environment, environment::plan) == name;
+    return is_of_our_ranks(environment) && value_of(environment, protocol::environment::plan) == name;
   });
 }
 

@@ -27,7 +27,7 @@ void Poller::remove(int descriptor) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl remove");
 }
 
-std::vector<std::uint64_t> Poller::wait(std::optional<Deadline> deadline) {
+std::vector<std::uint64_t> Poller::wait(std::optional<control::Deadline> deadline) {
   std::array<epoll_event, 64> events{};
   for (;;) {
     int timeout = -1;

@@ -22,10 +22,10 @@ class Poller {
   void remove(int descriptor);
 
   /// The keys of readable descriptors. Empty: the deadline passed first. Without a deadline, waits for ever.
-  std::vector<std::uint64_t> wait(std::optional<Deadline> deadline);
+  std::vector<std::uint64_t> wait(std::optional<control::Deadline> deadline);
 
  private:
-  FileDescriptor epoll_;
+  base::FileDescriptor epoll_;
 };
 
 }  // namespace shardproof::launcher

@@ -76,7 +76,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::string describe(const Exit& end) {
-  return end.signalled ? signal_text(end.code) : fmt::format("exit code {}", end.code);
+  return end.signalled ? protocol::signal_text(end.code) : fmt::format("exit code {}", end.code);
 }
 
 Process Process::spawn(const Command& command) {
@@ -89,8 +89,9 @@ Process Process::spawn(const Command& command) {
   const int error = posix_spawn(&pid, command.program.c_str(), actions.get(), attributes.get(),
                                 pointers(arguments).data(), pointers(command.environment).data());
   if (error != 0) {
-    throw std::system_error(error, std::generic_category(),
-                            fmt::format("cannot start {}{}", command.program.string(), hint_for_no_process(error)));
+    throw std::system_error(
+        error, std::generic_category(),
+        fmt::format("cannot start {}{}", command.program.string(), protocol::hint_for_no_process(error)));
   }
 
   return of_child(pid);
@@ -106,7 +107,7 @@ Process Process::adopt(pid_t pid) {
 
 Process Process::of_child(pid_t pid) {
   // Only this process can reap the child, so its number is still its own here.
-  FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  base::FileDescriptor descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!descriptor) {
     const int why = errno;
     ::kill(-pid, SIGKILL);
@@ -147,7 +148,7 @@ std::optional<Exit> Process::collect() {
   return end_;
 }
 
-std::optional<Exit> Process::wait(Deadline deadline) {
+std::optional<Exit> Process::wait(control::Deadline deadline) {
   for (;;) {
     if (auto end = collect()) return end;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

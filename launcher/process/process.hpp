@@ -62,21 +62,21 @@ class Process {
   /// has reaped the child.
   std::optional<Exit> collect();
   /// The same, but waits until the deadline.
-  std::optional<Exit> wait(Deadline deadline);
+  std::optional<Exit> wait(control::Deadline deadline);
   /// Sends a signal to the child and all processes that it started. Does nothing after the child has been collected.
   void signal_group(int number) noexcept;
   /// Gives up a process that cannot be killed. The launcher no longer waits for it.
-  void abandon() noexcept { descriptor_ = FileDescriptor(); }
+  void abandon() noexcept { descriptor_ = base::FileDescriptor(); }
 
   /// The longest wait for a killed process. A process in uninterruptible sleep survives SIGKILL.
   static constexpr std::chrono::seconds unkillable_after{5};
 
  private:
   static Process of_child(pid_t pid);
-  Process(pid_t pid, FileDescriptor descriptor) : pid_(pid), descriptor_(std::move(descriptor)) {}
+  Process(pid_t pid, base::FileDescriptor descriptor) : pid_(pid), descriptor_(std::move(descriptor)) {}
 
   pid_t pid_;
-  FileDescriptor descriptor_;
+  base::FileDescriptor descriptor_;
   std::optional<Exit> end_;
 };
 

@@ -17,7 +17,7 @@ SignalWatch::SignalWatch() {
     sigaction(number, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&watched, number);
   }
-  descriptor_ = FileDescriptor(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
+  descriptor_ = base::FileDescriptor(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!descriptor_) throw std::system_error(errno, std::generic_category(), "signalfd");
   sigprocmask(SIG_BLOCK, &watched, &before_);
   struct sigaction ignore{};

@@ -28,7 +28,7 @@ class SignalWatch {
  private:
   sigset_t before_{};
   struct sigaction pipe_before_{};
-  FileDescriptor descriptor_;
+  base::FileDescriptor descriptor_;
 };
 
 }  // namespace shardproof::launcher

@@ -7,7 +7,7 @@ namespace shardproof::launcher {
 
 std::vector<int> find_culprits(const Stall& stall) {
   if (stall.turn) return {*stall.turn};
-  const auto is_busy = [&](int rank) { return !is_held_up(stall.waits, rank); };
+  const auto is_busy = [&](int rank) { return !protocol::is_held_up(stall.waits, rank); };
   const auto filtered = [](const std::vector<int>& ranks, const auto& is_guilty) {
     std::vector<int> guilty;
     std::ranges::copy_if(ranks, std::back_inserter(guilty), is_guilty);

@@ -11,7 +11,7 @@ namespace shardproof::launcher {
 
 /// The state of a world's ranks when some are overdue.
 struct Stall {
-  std::vector<PeerWait> waits;                  ///< which rank waits for which, from their flight records
+  std::vector<protocol::PeerWait> waits;                  ///< which rank waits for which, from their flight records
   std::vector<int> overdue;
   std::vector<int> alive;
   std::optional<int> turn;                  ///< the rank that has the turn, if ranks take turns

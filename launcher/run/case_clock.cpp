@@ -8,7 +8,11 @@
 
 namespace shardproof::launcher {
 
-CaseClock::CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chrono::milliseconds joining)
+using control::Deadline;
+using control::Progress;
+
+CaseClock::CaseClock(const protocol::WorldPlan& plan, const control::ControlPlane& page,
+                     std::chrono::milliseconds joining)
     : plan_(plan),
       page_(page),
       joining_(joining),

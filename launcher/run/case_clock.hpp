@@ -17,17 +17,17 @@ namespace shardproof::launcher {
 class CaseClock {
  public:
   /// `joining`: the time limit for a rank to begin its first case. `plan` and `page` outlive the clock.
-  CaseClock(const WorldPlan& plan, const ControlPlane& page, std::chrono::milliseconds joining);
+  CaseClock(const protocol::WorldPlan& plan, const control::ControlPlane& page, std::chrono::milliseconds joining);
 
   /// The caller calls this when all ranks have been started.
-  void start(Deadline now);
+  void start(control::Deadline now);
 
   struct Check {
     std::vector<int> overdue;  ///< ascending
     std::optional<std::uint64_t> slow;  ///< position of a case that has used half of its time; reported once per case
-    Deadline next;  ///< no rank is overdue and no case is slow before this time
+    control::Deadline next;  ///< no rank is overdue and no case is slow before this time
   };
-  Check check(const std::function<bool(int rank)>& is_alive, Deadline now);
+  Check check(const std::function<bool(int rank)>& is_alive, control::Deadline now);
 
   /// For an overdue rank: `has been in mine/case[W=2] for more than its 60 s`.
   std::string overrun_text(int rank) const;
@@ -36,14 +36,14 @@ class CaseClock {
 
  private:
   struct SeenProgress {
-    Progress progress;
-    Deadline at;  ///< time of the first look that saw the rank there
+    control::Progress progress;
+    control::Deadline at;  ///< time of the first look that saw the rank there
   };
-  std::chrono::milliseconds limit(const Progress& progress) const;
-  Deadline due(int rank, const Progress& progress, Deadline now);
+  std::chrono::milliseconds limit(const control::Progress& progress) const;
+  control::Deadline due(int rank, const control::Progress& progress, control::Deadline now);
 
-  const WorldPlan& plan_;
-  const ControlPlane& page_;
+  const protocol::WorldPlan& plan_;
+  const control::ControlPlane& page_;
   std::chrono::milliseconds joining_;
   std::chrono::milliseconds shortest_;  ///< the shortest time limit of the plan's cases
   std::vector<SeenProgress> seen_;

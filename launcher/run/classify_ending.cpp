@@ -3,6 +3,8 @@
 #include <csignal>
 
 namespace shardproof::launcher {
+
+using protocol::Ending;
 namespace {
 
 /// Whether the rank's process ended by a signal that the launcher sent.
@@ -18,9 +20,9 @@ Ending::How stopped(bool is_interrupted) { return is_interrupted ? Ending::How::
 
 ClassifiedEnding classify_ending(const EndedRank& ended) {
   const Exit& exit = ended.exit;
-  const Progress& progress = ended.progress;
+  const control::Progress& progress = ended.progress;
   const bool in_order = !exit.signalled && exit.code == 0 && progress.left;
-  const bool is_released = !exit.signalled && exit.code == rank_released && progress.position < 0;
+  const bool is_released = !exit.signalled && exit.code == protocol::rank_released && progress.position < 0;
   const bool follows = is_released || (ended.is_doomed && !ended.doomed_by_rank);
   ClassifiedEnding result{.position = in_order ? -1 : progress.position};
   if (in_order) return result;
@@ -41,7 +43,7 @@ ClassifiedEnding classify_ending(const EndedRank& ended) {
   result.how = exit.signalled ? Ending::How::signalled : Ending::How::exited;
   result.consequence = follows ? Consequence::follows : progress.left ? Consequence::late : Consequence::cause;
   const bool began = progress.position >= 0 || progress.cases_ended > 0;
-  const bool refused = is_refusal({.how = result.how, .code = exit.code, .position = result.position});
+  const bool refused = protocol::is_refusal({.how = result.how, .code = exit.code, .position = result.position});
   result.is_infrastructure = !follows && !exit.signalled && !progress.left && (refused || !began);
   return result;
 }

@@ -16,7 +16,7 @@ enum class Measure : std::uint8_t { none, terminated, killed };
 /// The end of a rank's process, and what the launcher knew and did before.
 struct EndedRank {
   Exit exit;
-  Progress progress;  ///< the rank's last report
+  control::Progress progress;  ///< the rank's last report
   Measure measure = Measure::none;
   bool is_doomed = false;       ///< the world was ending already
   bool doomed_by_rank = false;  ///< this rank ended the world itself
@@ -35,7 +35,7 @@ enum class Consequence : std::uint8_t {
 };
 
 struct ClassifiedEnding {
-  Ending::How how = Ending::How::exited;
+  protocol::Ending::How how = protocol::Ending::How::exited;
   Consequence consequence = Consequence::in_order;
   std::int64_t position = -1;      ///< in the plan, of the case in which the rank ended
   bool is_infrastructure = false;  ///< the rank could not do its work, in no case
@@ -46,6 +46,6 @@ struct ClassifiedEnding {
 ClassifiedEnding classify_ending(const EndedRank& ended);
 
 /// How the launcher reports a rank that it ended because of another rank.
-Ending::How stopped(bool is_interrupted);
+protocol::Ending::How stopped(bool is_interrupted);
 
 }  // namespace shardproof::launcher

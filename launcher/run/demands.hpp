@@ -24,6 +24,6 @@ struct DemandOptions {
 /// unknown. Throws CommandError (usage):
 ///   - for a clause that the worker does not know, with the closest known clause,
 ///   - for a file that is not a valid file of waivers, naming file, waiver and field.
-void apply_demands(reports::RunHead& head, const DemandOptions& options, const Listing* listing);
+void apply_demands(reports::RunHead& head, const DemandOptions& options, const protocol::Listing* listing);
 
 }  // namespace shardproof::launcher

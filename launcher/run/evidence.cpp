@@ -17,6 +17,8 @@
 #include "launcher/files/small_file.hpp"
 
 namespace shardproof::launcher {
+
+using control::Deadline;
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -73,7 +75,7 @@ std::optional<StackTool> find_stack_tool(const char* path) {
   return std::nullopt;
 }
 
-EvidenceCollector::EvidenceCollector(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
+EvidenceCollector::EvidenceCollector(const protocol::WorldDirectory& directory, const std::vector<Suspect>& suspects,
                                      const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key)
     : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + time_limit) {
   for (const Suspect& suspect : suspects) {
@@ -114,7 +116,7 @@ void EvidenceCollector::start_some(Deadline now) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
-    const FileDescriptor out(
+    const base::FileDescriptor out(
         ::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!out) continue;
     try {

@@ -41,7 +41,7 @@ class EvidenceCollector {
   /// Writes `rank-N.status` for every suspect at once. Then starts to take their stacks, in this order. This object
   /// uses the poller's keys from `first_key` on. The files also say what could not be collected. Such a failure stops
   /// no other work.
-  EvidenceCollector(const WorldDirectory& directory, const std::vector<Suspect>& suspects,
+  EvidenceCollector(const protocol::WorldDirectory& directory, const std::vector<Suspect>& suspects,
                     const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key);
   /// Ends the tools that still run. Continues each process that such a tool has left stopped.
   ~EvidenceCollector();
@@ -49,27 +49,27 @@ class EvidenceCollector {
   EvidenceCollector& operator=(const EvidenceCollector&) = delete;
 
   /// The caller calls this if a descriptor with a key of this object is readable, or `deadline()` has passed.
-  void advance(const std::vector<std::uint64_t>& ready, Deadline now);
+  void advance(const std::vector<std::uint64_t>& ready, control::Deadline now);
   bool done() const { return running_.empty() && waiting_.empty(); }
-  Deadline deadline() const;
+  control::Deadline deadline() const;
 
  private:
   struct StackTrace {
     Suspect suspect;
     Process process;
-    Deadline until;
+    control::Deadline until;
   };
 
-  std::chrono::steady_clock::duration share(Deadline now) const;
-  void start_some(Deadline now);
+  std::chrono::steady_clock::duration share(control::Deadline now) const;
+  void start_some(control::Deadline now);
   void resume(pid_t process) const;
   void end(std::uint64_t key, const std::string& note);
 
-  const WorldDirectory directory_;
+  const protocol::WorldDirectory directory_;
   const std::optional<StackTool> tool_;
   Poller& poller_;
   std::uint64_t next_key_;
-  Deadline until_;
+  control::Deadline until_;
   std::deque<Suspect> waiting_;
   std::map<std::uint64_t, StackTrace> running_;
   std::vector<pid_t> ran_;  ///< processes that ran when the evidence began

@@ -23,9 +23,9 @@ void add_pairs(std::set<Pair>& pairs, const std::vector<std::string>& features) 
 
 }  // namespace
 
-std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span<const Combinable> kinds) {
+std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span<const protocol::Combinable> kinds) {
   std::vector<FeaturePairs> all;
-  for (const Combinable& kind : kinds) {
+  for (const protocol::Combinable& kind : kinds) {
     std::set<Pair> played, possible;
     for (const reports::CaseResult& result : report.cases) {
       if (result.verdict == reports::Verdict::passed && result.info.engine == kind.engine)

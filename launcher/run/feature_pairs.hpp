@@ -23,7 +23,7 @@ struct FeaturePairs {
 };
 
 /// For each of these kinds of engines: the pairs that its passed cases report. Skips a kind without such a case.
-std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span<const Combinable> kinds);
+std::vector<FeaturePairs> feature_pairs(const reports::Report& report, std::span<const protocol::Combinable> kinds);
 
 /// One line. Empty if there is nothing to report. It names missing pairs if they are few: at most one in twenty.
 std::string text_of(std::span<const FeaturePairs> all);

@@ -48,7 +48,7 @@ std::string value_in(std::span<const std::string> environment, std::string_view 
 
 std::string checked_nccl_faults(const std::string& list) {
   try {
-    nccl_tap::parse_faults(list);
+    protocol::parse_faults(list);
   } catch (const std::invalid_argument& error) {
     throw CommandError(usage, fmt::format("--nccl-faults: {}", error.what()));
   }
@@ -78,7 +78,7 @@ void find_tap(NcclTap& tap, const std::filesystem::path& worker) {
     throw CommandError(infrastructure, fmt::format("--nccl-tap: {}", why));
 }
 
-void apply_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory,
+void apply_tap(protocol::WorldPlan& plan, const NcclTap& tap, const protocol::WorldDirectory& directory,
                std::span<const std::string> environment) {
   plan.environment.resize(static_cast<std::size_t>(plan.size));
   const std::string others = value_in(environment, preload_variable);
@@ -87,8 +87,9 @@ void apply_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& direct
     own[std::string(preload_variable)] =
         others.empty() ? tap.library.string() : fmt::format("{}:{}", tap.library.string(), others);
     // Ranks that are threads share a process, which leaves a single record.
-    own[environment::nccl_tap] = directory.nccl_record(plan.fabric == thread_fabric ? 0 : rank).string();
-    if (!tap.faults.empty()) own[environment::nccl_faults] = tap.faults;
+    own[protocol::environment::nccl_tap] =
+        directory.nccl_record(plan.fabric == protocol::thread_fabric ? 0 : rank).string();
+    if (!tap.faults.empty()) own[protocol::environment::nccl_faults] = tap.faults;
   }
 }
 

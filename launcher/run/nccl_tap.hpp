@@ -35,7 +35,7 @@ void find_tap(NcclTap& tap, const std::filesystem::path& worker);
 
 /// Makes the ranks of a world call NCCL through the tap, each with its own record in `directory`. It adds to the
 /// environment of each rank in `plan`. `environment` is the environment of all ranks, as NAME=value.
-void apply_tap(WorldPlan& plan, const NcclTap& tap, const WorldDirectory& directory,
+void apply_tap(protocol::WorldPlan& plan, const NcclTap& tap, const protocol::WorldDirectory& directory,
                std::span<const std::string> environment);
 
 }  // namespace shardproof::launcher

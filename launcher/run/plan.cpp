@@ -16,6 +16,12 @@
 #include "launcher/worker_client/subject.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::CaseInfo;
+using protocol::cuda_device;
+using protocol::Listing;
+using protocol::thread_fabric;
+using protocol::WorldPlan;
 namespace {
 
 std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }
@@ -29,7 +35,7 @@ std::string closest_name(const std::vector<CaseInfo>& cases, std::string_view fi
     candidates.insert(std::string(name_of(info.id)));
     for (const std::string& tag : info.tags) candidates.insert("[" + tag + "]");
   }
-  return closest(candidates, filter);
+  return base::closest(candidates, filter);
 }
 
 template <class Range>
@@ -42,21 +48,21 @@ void require_known(const char* what, const std::string& requested, const std::ve
   throw CommandError(usage, fmt::format("unknown {} '{}'; known: {}", what, requested, join(known)));
 }
 
-void require_fault(const std::vector<FaultInfo>& faults, const std::string& requested) {
+void require_fault(const std::vector<protocol::FaultInfo>& faults, const std::string& requested) {
   std::set<std::string> names;
-  for (const FaultInfo& fault : faults) names.insert(fault.name);
+  for (const protocol::FaultInfo& fault : faults) names.insert(fault.name);
   if (names.contains(requested)) return;
   if (names.empty()) throw CommandError(usage, fmt::format("unknown fault '{}': this worker has no fault", requested));
-  const std::string near = closest(names, requested);
+  const std::string near = base::closest(names, requested);
   throw CommandError(usage, fmt::format("unknown fault '{}'; {}`shardproof list --clauses` shows all faults", requested,
                                         near.empty() ? "" : fmt::format("closest is '{}', ", near)));
 }
 
 void require_in_range(const PlanOptions& options) {
   for (const int size : options.ranks) {
-    if (size < 1 || size > ControlPlane::max_world_size) {
-      throw CommandError(usage,
-                         fmt::format("--ranks {}: a world has 1 to {} ranks", size, ControlPlane::max_world_size));
+    if (size < 1 || size > control::ControlPlane::max_world_size) {
+      throw CommandError(
+          usage, fmt::format("--ranks {}: a world has 1 to {} ranks", size, control::ControlPlane::max_world_size));
     }
   }
   if (options.repeat < 1) throw CommandError(usage, fmt::format("--repeat {}: at least once", options.repeat));
@@ -67,10 +73,10 @@ void require_in_range(const PlanOptions& options) {
 void require_room(const std::vector<CaseInfo>& cases, const std::string& fabric) {
   if (fabric != thread_fabric) return;
   const auto largest = std::ranges::max_element(cases, {}, &CaseInfo::world_size);
-  if (largest == cases.end() || largest->world_size <= max_threads) return;
+  if (largest == cases.end() || largest->world_size <= protocol::max_threads) return;
   throw CommandError(
       usage, fmt::format("--fabric {}: {} has {} ranks, and one process has {} at most; --ranks selects world sizes",
-                         fabric, largest->id, largest->world_size, max_threads));
+                         fabric, largest->id, largest->world_size, protocol::max_threads));
 }
 
 /// Throws for sizes that the user asked for and that GPUs do not allow, and for a run without any case. Ignores cases
@@ -120,11 +126,11 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
   if (listing.cases.empty()) throw CommandError(usage, "the worker has no cases");
   std::vector<CaseInfo> cases = listing.cases;
   for (const std::string& filter : filters) {
-    if (std::ranges::any_of(cases, [&](const CaseInfo& info) { return matches(info, filter); })) continue;
-    const auto like =
-        std::ranges::find_if(cases, [&](const CaseInfo& info) { return drawn_number(info, filter).has_value(); });
+    if (std::ranges::any_of(cases, [&](const CaseInfo& info) { return protocol::matches(info, filter); })) continue;
+    const auto like = std::ranges::find_if(
+        cases, [&](const CaseInfo& info) { return protocol::drawn_number(info, filter).has_value(); });
     if (like != cases.end()) {
-      cases.push_back(drawn_case(*like, *drawn_number(*like, filter)));
+      cases.push_back(protocol::drawn_case(*like, *protocol::drawn_number(*like, filter)));
       continue;
     }
     std::set<std::string> suites;
@@ -134,7 +140,7 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
                        fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
                                    near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
   }
-  return select(cases, filters);
+  return protocol::select(cases, filters);
 }
 
 namespace {
@@ -145,20 +151,20 @@ void keep_drawn(std::vector<CaseInfo>& cases, int most) {
   std::vector<CaseInfo> more;
   int drawing = 0;
   const auto number = [](const CaseInfo& info) {
-    return info.drawn_by.empty() ? 0 : drawn_number(info, info.id).value_or(0);
+    return info.drawn_by.empty() ? 0 : protocol::drawn_number(info, info.id).value_or(0);
   };
   std::map<std::string, int> listed;  // the greatest number of each family, by the id of its first case
   for (const CaseInfo& info : cases) {
     if (info.drawn_by.empty()) continue;
     ++drawing;
-    int& greatest = listed[drawn_case(info, 1).id];
+    int& greatest = listed[protocol::drawn_case(info, 1).id];
     greatest = std::max(greatest, number(info));
   }
   if (drawing == 0)
     throw CommandError(usage, fmt::format("--generated {}: no selected case draws what it plays", most));
   for (const CaseInfo& info : cases) {
     if (number(info) != 1) continue;
-    for (int next = listed.at(info.id) + 1; next <= most; ++next) more.push_back(drawn_case(info, next));
+    for (int next = listed.at(info.id) + 1; next <= most; ++next) more.push_back(protocol::drawn_case(info, next));
   }
   std::erase_if(cases, [&](const CaseInfo& info) { return number(info) > most; });
   cases.insert(cases.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -222,7 +228,7 @@ bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listin
 namespace {
 
 int ranks_per_core(int ranks, const PlanOptions& options) {
-  const bool take_turns = options.fabric == thread_fabric && options.scheduler != Scheduler::free;
+  const bool take_turns = options.fabric == thread_fabric && options.scheduler != protocol::Scheduler::free;
   const int busy = options.jobs * (take_turns ? 1 : ranks);  // as if the simultaneous worlds had the same size
   const int per_core = options.cores < 1 ? 1 : (busy + options.cores - 1) / options.cores;
   return take_turns ? ranks * per_core : per_core;
@@ -237,7 +243,7 @@ void require_threads(const Listing& listing, const PlanOptions& options) {
     throw CommandError(
         usage,
         fmt::format("--scheduler {}: ranks are scheduled with --fabric {} only, as no case asks for threads itself",
-                    to_string(*options.scheduler), thread_fabric));
+                    protocol::to_string(*options.scheduler), thread_fabric));
   }
 }
 
@@ -253,13 +259,13 @@ std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
 
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
-  require_known("device", options.device, {sim_device, cuda_device});
-  require_known("fabric", options.fabric, {shm_fabric, thread_fabric, nccl_fabric});
-  require_known("times", options.times, {event_times, cupti_times});
-  if ((options.device == cuda_device) != (options.fabric == nccl_fabric)) {
+  require_known("device", options.device, {protocol::sim_device, cuda_device});
+  require_known("fabric", options.fabric, {protocol::shm_fabric, thread_fabric, protocol::nccl_fabric});
+  require_known("times", options.times, {protocol::event_times, protocol::cupti_times});
+  if ((options.device == cuda_device) != (options.fabric == protocol::nccl_fabric)) {
     throw CommandError(usage,
                        fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
-                                   options.device, options.fabric, nccl_fabric, cuda_device));
+                                   options.device, options.fabric, protocol::nccl_fabric, cuda_device));
   }
   require_threads(listing, options);
   const std::string subject = subject_name(listing, options.subject);
@@ -267,7 +273,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   WorldPlan world;
   world.size = size;
   world.fabric = options.fabric;
-  world.scheduler = options.scheduler.value_or(Scheduler::seeded);
+  world.scheduler = options.scheduler.value_or(protocol::Scheduler::seeded);
   world.device = options.device;
   if (options.device == cuda_device) world.backend = options.backend;
   world.times = options.times;
@@ -347,7 +353,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
 
 WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from) {
   WorldPlan fresh = lost;
-  fresh.continues = Continuation{.world = number, .from = from};
+  fresh.continues = protocol::Continuation{.world = number, .from = from};
   const auto cut = static_cast<std::ptrdiff_t>(from);
   fresh.cases.erase(fresh.cases.begin(), fresh.cases.begin() + cut);
   if (!fresh.given.empty()) fresh.given.erase(fresh.given.begin(), fresh.given.begin() + cut);

@@ -39,16 +39,16 @@ struct PlanOptions {
   std::filesystem::path scenario;
   std::string subject;     ///< empty: the worker's first subject
   std::filesystem::path subject_library;  ///< the shared object with the subject; empty: the worker has it
-  std::string device = sim_device;
-  std::string fabric = shm_fabric;
+  std::string device = protocol::sim_device;
+  std::string fabric = protocol::shm_fabric;
   std::filesystem::path backend;  ///< for ranks on GPUs
-  std::string times = event_times;  ///< for ranks on GPUs
+  std::string times = protocol::event_times;  ///< for ranks on GPUs
   GpuChoice gpus;
   bool share_gpus = false;            ///< Several ranks may use one GPU.
   std::optional<GpuSupply> supply;    ///< The GPUs that `gpus` selects. Empty: ranks run on no GPU.
   /// The user chose the fabric: cases whose ranks have to be threads are skipped.
   bool processes_only = false;
-  std::optional<Scheduler> scheduler;  ///< for ranks that are threads; empty: they take turns
+  std::optional<protocol::Scheduler> scheduler;  ///< for ranks that are threads; empty: they take turns
   std::string fault;
   std::uint64_t seed = 0;
   Order order = Order::listed;
@@ -68,7 +68,7 @@ struct PlanOptions {
 struct Plan {
   /// By ascending size. For one size, worlds of processes come before worlds of threads. Numbered in planned order. The
   /// nonces and directories are still empty.
-  std::vector<WorldPlan> worlds;
+  std::vector<protocol::WorldPlan> worlds;
   std::size_t selected = 0;  ///< cases, each counted once
   std::optional<GpuSupply> supply;  ///< as in the options
   std::optional<NcclTap> tap;  ///< as in the options
@@ -81,32 +81,32 @@ inline constexpr std::chrono::milliseconds usual_timeout{60'000};
 
 /// A world of this size with the settings of `options`, without cases. Throws CommandError (usage) for a setting that
 /// does not exist, with the existing ones.
-WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size);
+protocol::WorldPlan world_of(const protocol::Listing& listing, const PlanOptions& options, int size);
 
 /// Makes the plan. Throws like `world_of`, and for filters that select no case. Some worlds cannot run here:
 ///   - A world with more ranks than GPUs allow. Throws if the user asked for this size, or if no other world is
 ///     selected. Else its plan says why it is skipped.
 ///   - A world of cases whose ranks have to be threads, if they cannot be. Its plan says why it is skipped.
-Plan plan(const Listing& listing, const PlanOptions& options);
+Plan plan(const protocol::Listing& listing, const PlanOptions& options);
 
 /// The world for the cases of `lost` from position `from` on, which `lost` did not reach. `number` is the number of
 /// `lost` in its run.
-WorldPlan continuation(const WorldPlan& lost, int number, std::size_t from);
+protocol::WorldPlan continuation(const protocol::WorldPlan& lost, int number, std::size_t from);
 /// A world that runs one case of `plan` again, alone, after it ended badly. No earlier case can then be the cause.
-WorldPlan retry_of(const WorldPlan& plan, const std::string& id);
+protocol::WorldPlan retry_of(const protocol::WorldPlan& plan, const std::string& id);
 
 /// The cases that the filters select, including cases on request. A filter may be the id of a drawn case that is not
 /// listed. Throws CommandError naming the first filter without a match, and its closest match.
-std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters);
+std::vector<protocol::CaseInfo> matching_cases(const protocol::Listing& listing, std::span<const std::string> filters);
 /// Keeps only cases of these world sizes. Throws CommandError (usage) for a size that no case has.
-void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted);
+void keep_sizes(std::vector<protocol::CaseInfo>& cases, const std::vector<int>& wanted);
 
 /// The cases that the options select. A case on request is selected by its world size, or by a filter that is its id.
 /// Throws CommandError if no case is left, or for a size that no case has.
-std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options);
+std::vector<protocol::CaseInfo> select_cases(const protocol::Listing& listing, const PlanOptions& options);
 
 /// Whether the worker has further cases, besides cases on request.
-bool lacks_usual_cases(const std::vector<CaseInfo>& cases, const Listing& listing);
+bool lacks_usual_cases(const std::vector<protocol::CaseInfo>& cases, const protocol::Listing& listing);
 
 /// Shuffles `items` by `state` alone. The order does not depend on the standard library.
 template <class T>
@@ -116,7 +116,7 @@ template <class T>
 void shuffle(std::span<T> items, std::uint64_t& state) {
   for (std::size_t left = items.size(); left > 1; --left) {
     // The bias of the remainder is at most 2^-40 for any list of cases, and does not matter here.
-    const std::size_t other = next_random(state) % left;
+    const std::size_t other = base::next_random(state) % left;
     std::swap(items[left - 1], items[other]);
   }
 }

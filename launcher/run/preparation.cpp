@@ -40,13 +40,13 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 }
 
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals) {
-  if (options.device != cuda_device) return;
+  if (options.device != protocol::cuda_device) return;
   find_backend(options);
   GpuSupply supply{.listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus};
   if (supply.listing.gpus.empty())
     throw CommandError(infrastructure,
                        fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));
-  if (options.times == cupti_times && !supply.listing.why_no_records.empty())
+  if (options.times == protocol::cupti_times && !supply.listing.why_no_records.empty())
     throw CommandError(infrastructure, fmt::format("--times {}: {}", options.times, supply.listing.why_no_records));
   supply.listing.gpus = choose_gpus(supply.listing.gpus, options.gpus);
   options.supply = std::move(supply);
@@ -55,7 +55,7 @@ void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals)
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
   if (!worker.cache_variable.empty())
     worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
-  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &SubjectInfo::name);
+  const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &protocol::SubjectInfo::name);
   if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
   const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
   worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);

@@ -32,8 +32,8 @@ void allow_descriptors(int ranks, std::size_t worlds) {
   }
 }
 
-RankProcesses::RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
-                             Poller& poller)
+RankProcesses::RankProcesses(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                             const WorldLaunch& launch, Poller& poller)
     : plan_(plan),
       directory_(directory),
       launch_(launch),
@@ -62,8 +62,8 @@ std::optional<RankProcesses::Failure> RankProcesses::start() {
 }
 
 Process RankProcesses::spawn(int rank) {
-  const FileDescriptor out = open_log(directory_.standard_output(rank)),
-                       err = open_log(directory_.standard_error(rank));
+  const base::FileDescriptor out = open_log(directory_.standard_output(rank)),
+                             err = open_log(directory_.standard_error(rank));
   Command command{.program = launch_.worker,
                   .arguments = {},
                   .environment = launch_.environment,
@@ -78,17 +78,17 @@ Process RankProcesses::spawn(int rank) {
   const auto set = [&](std::string_view name, const auto& value) {
     command.environment.push_back(fmt::format("{}={}", name, value));
   };
-  set(environment::plan, directory_.plan().string());
-  set(environment::parent, getpid());
-  set(environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
-  if (is_debugged(rank)) set(environment::debug, 1);
+  set(protocol::environment::plan, directory_.plan().string());
+  set(protocol::environment::parent, getpid());
+  set(protocol::environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
+  if (is_debugged(rank)) set(protocol::environment::debug, 1);
   return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
 }
 
 /// The rank shares the process of rank 0, which is the process of all ranks. Its output comes from all of them.
 void RankProcesses::share_process(int rank) {
   process(rank) = process(0);
-  for (const auto& log : {&WorldDirectory::standard_output, &WorldDirectory::standard_error}) {
+  for (const auto& log : {&protocol::WorldDirectory::standard_output, &protocol::WorldDirectory::standard_error}) {
     std::error_code ignored;  // the log of rank 0 exists anyway
     std::filesystem::create_symlink((directory_.*log)(0).filename(), (directory_.*log)(rank), ignored);
   }

@@ -26,7 +26,8 @@ void allow_descriptors(int ranks, std::size_t worlds);
 class RankProcesses {
  public:
   /// Borrows all arguments.
-  RankProcesses(const WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch, Poller& poller);
+  RankProcesses(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory, const WorldLaunch& launch,
+                Poller& poller);
 
   struct Failure {
     int rank = 0;
@@ -36,7 +37,7 @@ class RankProcesses {
   /// cannot be started, and returns the reason. Throws CommandError if a log cannot be opened.
   std::optional<Failure> start();
 
-  bool is_one_process() const { return plan_.fabric == thread_fabric; }
+  bool is_one_process() const { return plan_.fabric == protocol::thread_fabric; }
   /// Whether the rank's process was started and has not ended.
   bool is_alive(int rank) const { return process(rank) != nullptr; }
   std::vector<int> alive() const;
@@ -69,8 +70,8 @@ class RankProcesses {
   bool is_debugged(int rank) const;
   void print_debugger_hint(int rank) const;
 
-  const WorldPlan& plan_;
-  const WorldDirectory& directory_;
+  const protocol::WorldPlan& plan_;
+  const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
   Poller& poller_;
   std::vector<std::shared_ptr<Process>> processes_;  ///< by rank; nullptr: not started, or ended

@@ -19,6 +19,13 @@
 #include "reports/explain/nccl_calls.hpp"
 
 namespace shardproof::launcher {
+
+using base::parse_json;
+using base::read_input;
+using protocol::CaseInfo;
+using protocol::Ending;
+using protocol::WorldDirectory;
+using protocol::WorldPlan;
 namespace {
 
 /// The whole of `text` as a number that is not negative.
@@ -58,7 +65,7 @@ CaseIndex::CaseIndex(const std::vector<CaseInfo>& cases) {
 CaseInfo CaseIndex::find_one(const std::string& id) const {
   if (const auto known = cases_.find(id); known != cases_.end()) return known->second;
   for (const CaseInfo& like : that_draw_) {
-    if (const auto number = drawn_number(like, id)) return drawn_case(like, *number);
+    if (const auto number = protocol::drawn_number(like, id)) return protocol::drawn_case(like, *number);
   }
   return parse_case_id(id, 0);
 }
@@ -70,13 +77,14 @@ std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const
   return result;
 }
 
-std::filesystem::path listing_file(const RunDirectory& run) { return run.root / "listing.json"; }
+std::filesystem::path listing_file(const protocol::RunDirectory& run) { return run.root / "listing.json"; }
 
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
     WorldPlan plan = parse_json(read_input(directory.plan())).get<WorldPlan>();
-    if (plan.size > ControlPlane::max_world_size)
-      throw std::runtime_error(fmt::format("{} ranks, the limit is {}", plan.size, ControlPlane::max_world_size));
+    if (plan.size > control::ControlPlane::max_world_size)
+      throw std::runtime_error(
+          fmt::format("{} ranks, the limit is {}", plan.size, control::ControlPlane::max_world_size));
     return plan;
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("the plan of {}, {}: {}", directory.root.string(),
@@ -84,7 +92,7 @@ WorldPlan read_plan(const WorldDirectory& directory) {
   }
 }
 
-std::vector<WorldPlan> read_planned_worlds(const RunDirectory& run) {
+std::vector<WorldPlan> read_planned_worlds(const protocol::RunDirectory& run) {
   if (!std::filesystem::exists(run.plan())) return {};
   try {
     return parse_json(read_input(run.plan())).get<std::vector<WorldPlan>>();
@@ -124,7 +132,7 @@ WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
   }
   try {
     if (std::filesystem::exists(directory.flight()))
-      evidence.flight = parse_json(read_input(directory.flight())).get<FlightSnapshot>();
+      evidence.flight = parse_json(read_input(directory.flight())).get<protocol::FlightSnapshot>();
   } catch (const std::exception& error) {
     // The record only explains why ranks ended. Their endings are known without it.
     evidence.defects.push_back(
@@ -143,13 +151,13 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
   std::ranges::sort(files);
   for (const std::filesystem::path& file : files) {
     try {
-      found.records.push_back(nccl_tap::read_tap(file));
-    } catch (const nccl_tap::RecordError& error) {
+      found.records.push_back(protocol::read_tap(file));
+    } catch (const protocol::RecordError& error) {
       found.defects.emplace_back(error.what());
       found.damaged.push_back(file);
     }
   }
-  std::ranges::stable_sort(found.records, {}, [](const nccl_tap::TapRecord& record) { return record.process.rank; });
+  std::ranges::stable_sort(found.records, {}, [](const protocol::TapRecord& record) { return record.process.rank; });
   return found;
 }
 
@@ -166,8 +174,8 @@ std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const W
 }
 
 void write_evidence(const WorldDirectory& directory, const WorldEvidence& evidence) {
-  write_file(directory.endings(), dump_line(evidence.endings) + "\n");
-  if (evidence.flight) write_file(directory.flight(), dump_line(*evidence.flight) + "\n");
+  write_file(directory.endings(), base::dump_line(evidence.endings) + "\n");
+  if (evidence.flight) write_file(directory.flight(), base::dump_line(*evidence.flight) + "\n");
 }
 
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,
@@ -194,7 +202,7 @@ void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex
   merger.skip_world(plan, index.find(plan.cases));
 }
 
-std::map<int, WorldDirectory> find_worlds(const RunDirectory& run) {
+std::map<int, WorldDirectory> find_worlds(const protocol::RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
   if (!std::filesystem::is_directory(run.worlds())) return worlds;
   for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {

@@ -28,6 +28,8 @@
 #include "reports/merge/merger.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::WorldPlan;
 namespace {
 
 std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
@@ -38,8 +40,8 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
 
 class Run {
  public:
-  Run(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head, SignalWatch& signals,
-      Terminal& terminal, const RetryOptions& retry, const MonitorOptions& monitor)
+  Run(const Worker& worker, Plan plan, const protocol::RunDirectory& directory, reports::RunHead head,
+      SignalWatch& signals, Terminal& terminal, const RetryOptions& retry, const MonitorOptions& monitor)
       : worker_(worker),
         directory_(directory),
         head_(std::move(head)),
@@ -52,7 +54,7 @@ class Run {
         launch_{.worker = worker.program,
                 .environment = worker.environment,
                 .warm = worker.warm.get(),
-                .joining = monitor.debug >= 0 ? std::chrono::hours(24) : joining_limit,
+                .joining = monitor.debug >= 0 ? std::chrono::hours(24) : protocol::joining_limit,
                 .debug = monitor.debug,
                 .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,
@@ -66,10 +68,10 @@ class Run {
 
   RunResult run() {
     try {
-      write_file(directory_.run(), dump_document(head_) + "\n");
+      write_file(directory_.run(), base::dump_document(head_) + "\n");
       write_file(listing_file(directory_), worker_.listing_text);
       // A merge needs the plans of worlds that this run does not live to begin.
-      write_file(directory_.plan(), dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
+      write_file(directory_.plan(), base::dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
       run_worlds();
     } catch (const CommandError& error) {
       // The results so far are kept.
@@ -101,7 +103,7 @@ class Run {
   struct Active {
     WorldPlan plan;
     int number = 0;
-    WorldDirectory directory;
+    protocol::WorldDirectory directory;
     std::vector<std::string> gpus;  ///< lent to it by the pool
     std::unique_ptr<RunningWorld> world;
   };
@@ -239,7 +241,7 @@ class Run {
     }
   }
 
-  void record(const WorldPlan& plan, int number, const WorldDirectory& directory, WorldOutcome outcome) {
+  void record(const WorldPlan& plan, int number, const protocol::WorldDirectory& directory, WorldOutcome outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.evidence, directory);
     const bool was_left = outcome.complete && !merger_.cut_short().empty();
@@ -326,8 +328,9 @@ class Run {
 
   static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases,
                                 std::size_t failed, std::size_t waived) {
-    std::string line = fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
-                                   plan.fabric == thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
+    std::string line =
+        fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
+                    plan.fabric == protocol::thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
     if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
     if (waived > 0) line += fmt::format(", {} waived", waived);
     if (failed > 0) line += fmt::format(", {} failed", failed);
@@ -347,7 +350,7 @@ class Run {
 
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const Worker& worker_;
-  const RunDirectory& directory_;
+  const protocol::RunDirectory& directory_;
   reports::RunHead head_;
   reports::Merger merger_;
   SignalWatch& signals_;
@@ -376,7 +379,7 @@ class Run {
 
 }  // namespace
 
-RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
+RunResult run_plan(const Worker& worker, Plan plan, const protocol::RunDirectory& directory, reports::RunHead head,
                    SignalWatch& signals, Terminal& terminal, const RetryOptions& retry, const MonitorOptions& monitor) {
   head.run_id = directory.root.filename().string();
   return Run(worker, std::move(plan), directory, std::move(head), signals, terminal, retry, monitor).run();
@@ -392,12 +395,12 @@ int exit_code(const RunResult& result) {
 namespace {
 
 // The worker knows a kind that it has cases for, even if it reads no document of the kind.
-std::vector<std::string> unknown_kinds(const SubjectInfo& subject, const Listing& listing) {
+std::vector<std::string> unknown_kinds(const protocol::SubjectInfo& subject, const protocol::Listing& listing) {
   if (listing.engine_kinds.empty()) return {};  // an older worker does not say
   std::set<std::string> known(listing.engine_kinds.begin(), listing.engine_kinds.end());
-  for (const CaseInfo& info : listing.cases) known.insert(info.engine);
+  for (const protocol::CaseInfo& info : listing.cases) known.insert(info.engine);
   std::vector<std::string> unknown;
-  for (const ClaimInfo& claim : subject.claims) {
+  for (const protocol::ClaimInfo& claim : subject.claims) {
     if (!known.contains(claim.engine)) unknown.push_back(claim.engine);
   }
   return unknown;
@@ -414,7 +417,7 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.suite_version = worker.listing.suite_version;
   head.git_commit = git_commit(std::filesystem::current_path());
   head.subject = plan.worlds.empty() ? options.subject : plan.worlds.front().subject;
-  const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &SubjectInfo::name);
+  const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &protocol::SubjectInfo::name);
   if (subject != worker.listing.subjects.end()) {
     head.subject_version = subject->version;
     head.unknown_kinds = unknown_kinds(*subject, worker.listing);

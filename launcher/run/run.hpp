@@ -40,7 +40,7 @@ struct RunResult {
 
 /// Runs the worlds and merges what they leave, however they end. Writes `run.json`, the worlds and `report.json`. If a
 /// rank ends its world early, a fresh world runs the cases after the case that ended it.
-RunResult run_plan(const Worker& worker, Plan plan, const RunDirectory& directory, reports::RunHead head,
+RunResult run_plan(const Worker& worker, Plan plan, const protocol::RunDirectory& directory, reports::RunHead head,
                    SignalWatch& signals, Terminal& terminal, const RetryOptions& retry = {},
                    const MonitorOptions& monitor = {});
 

@@ -7,13 +7,13 @@
 
 namespace shardproof::launcher {
 
-std::vector<int> running_ranks(const ControlPlane& page) {
+std::vector<int> running_ranks(const control::ControlPlane& page) {
   if (const std::optional<int> turn = page.turn()) return {*turn};
-  const std::vector<FlightRecord> records = page.flight_records();
-  const std::vector<PeerWait> waits = shardproof::waits(records);
+  const std::vector<protocol::FlightRecord> records = page.flight_records();
+  const std::vector<protocol::PeerWait> waits = shardproof::protocol::waits(records);
   std::vector<int> running;
   for (int rank = 0; rank < page.world_size(); ++rank) {
-    if (!is_held_up(waits, rank)) running.push_back(rank);
+    if (!protocol::is_held_up(waits, rank)) running.push_back(rank);
   }
   return running;
 }

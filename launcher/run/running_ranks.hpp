@@ -10,6 +10,6 @@ namespace shardproof::launcher {
 
 /// The rank that has the turn. If ranks do not take turns: all ranks that do not wait for others. Empty: every rank
 /// waits.
-std::vector<int> running_ranks(const ControlPlane& page);
+std::vector<int> running_ranks(const control::ControlPlane& page);
 
 }  // namespace shardproof::launcher

@@ -11,6 +11,10 @@
 #include "launcher/terminal/duration_text.hpp"
 
 namespace shardproof::launcher {
+
+using control::AbortReason;
+using control::Deadline;
+using protocol::Ending;
 namespace {
 
 void append(Actions& actions, Actions more) {
@@ -19,7 +23,7 @@ void append(Actions& actions, Actions more) {
 
 std::string running_text(const std::vector<int>& running, const std::vector<RankView>& ranks) {
   if (running.empty()) return "every rank waited for others";
-  std::string text = fmt::format("{} {} running", rank_list(running), running.size() == 1 ? "was" : "were");
+  std::string text = fmt::format("{} {} running", base::rank_list(running), running.size() == 1 ? "was" : "were");
   for (const int rank : running)
     text += fmt::format("{} {}", rank == running.front() ? "," : " and", ranks[static_cast<std::size_t>(rank)].place);
   return running.size() == 1 ? text : text + "; one of them did it";
@@ -48,7 +52,7 @@ Actions Supervisor::start_failed(int first, const std::string& why, Deadline now
   return doom({.culprit = first, .reason = AbortReason::died, .text = infrastructure_error_.text}, now);
 }
 
-Actions Supervisor::doom_seen(const Abort& abort, Deadline now) {
+Actions Supervisor::doom_seen(const control::Abort& abort, Deadline now) {
   if (is_ending()) return {};
   Actions actions = doom(abort, now);
   doomed_by_ = abort.culprit;
@@ -152,7 +156,7 @@ Actions Supervisor::blame(const std::vector<Overrun>& overruns, Deadline now) {
     at(overrun.rank).overrun = overrun.text;
     text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", overrun.rank, overrun.text);
   }
-  const Progress& first = overruns.front().progress;
+  const control::Progress& first = overruns.front().progress;
   if (first.cases_ended == 0 && first.position < 0) infrastructure_error_ = {.text = text, .has_output = true};
   Actions actions{action::KeepLaterProgress{}};
   const int culprit = overruns.size() == 1 ? overruns.front().rank : -1;
@@ -163,7 +167,7 @@ Actions Supervisor::blame(const std::vector<Overrun>& overruns, Deadline now) {
 // -- The world ends --------------------------------------------------------------------------------------------------
 
 /// A rank that has not left by the deadline is terminated.
-Actions Supervisor::doom(const Abort& abort, Deadline now) {
+Actions Supervisor::doom(const control::Abort& abort, Deadline now) {
   if (is_ending()) return {};
   phase_ = Phase::leaving;
   doom_text_ = abort.text;

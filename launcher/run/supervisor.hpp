@@ -21,7 +21,7 @@ namespace shardproof::launcher {
 
 /// What the launcher sees of a rank.
 struct RankView {
-  Progress progress;
+  control::Progress progress;
   std::string place;  ///< as in `in mine/case[W=2]`
 };
 
@@ -29,7 +29,7 @@ struct RankView {
 struct Overrun {
   int rank = 0;
   std::string text;  ///< what it has not done in time
-  Progress progress;
+  control::Progress progress;
 };
 
 namespace action {
@@ -56,7 +56,7 @@ struct KeepOutput {
 };
 /// Release every rank from each wait.
 struct DoomWorld {
-  Abort abort;
+  control::Abort abort;
 };
 /// Send a signal to all ranks.
 struct SignalRanks {
@@ -91,29 +91,29 @@ class Supervisor {
   /// Whether the world's end has begun.
   bool is_ending() const { return phase_ >= Phase::leaving; }
   /// The time of the next `deadline_passed`.
-  Deadline deadline() const { return deadline_; }
+  control::Deadline deadline() const { return deadline_; }
 
   // -- Events --------------------------------------------------------------------------------------------------------
 
   /// All ranks run. No rank is overdue before `next`.
-  void started(Deadline next) { deadline_ = next; }
+  void started(control::Deadline next) { deadline_ = next; }
   /// The ranks from `first` on could not be started.
-  Actions start_failed(int first, const std::string& why, Deadline now);
+  Actions start_failed(int first, const std::string& why, control::Deadline now);
   /// A rank has doomed the world. It gives up, and may end after others.
-  Actions doom_seen(const Abort& abort, Deadline now);
-  Actions rank_ended(int rank, const Exit& exit, const RankView& view, Deadline now);
+  Actions doom_seen(const control::Abort& abort, control::Deadline now);
+  Actions rank_ended(int rank, const Exit& exit, const RankView& view, control::Deadline now);
   /// The process of all ranks ended. `running`: the ranks that did not wait for others.
   Actions process_ended(const Exit& exit, const std::vector<RankView>& ranks, const std::vector<int>& running,
-                        Deadline now);
+                        control::Deadline now);
   /// The launcher looked for overdue ranks. After evidence has been collected, `overruns` are the ranks to blame. No
   /// other rank is overdue before `next`.
-  Actions ranks_checked(const std::vector<int>& overdue, const std::vector<Overrun>& overruns, Deadline next,
-                        Deadline now);
+  Actions ranks_checked(const std::vector<int>& overdue, const std::vector<Overrun>& overruns, control::Deadline next,
+                        control::Deadline now);
   /// `until`: the evidence needs attention then. Empty: it is complete.
-  Actions evidence_progressed(std::optional<Deadline> until, Deadline now);
-  Actions deadline_passed(Deadline now);
+  Actions evidence_progressed(std::optional<control::Deadline> until, control::Deadline now);
+  Actions deadline_passed(control::Deadline now);
   /// A signal arrived, or an error ends the run. The second time, ranks get no more time to leave.
-  Actions interrupted(const std::string& why, Deadline now);
+  Actions interrupted(const std::string& why, control::Deadline now);
   /// A rank did not end after SIGKILL.
   void rank_abandoned(int rank, std::int64_t process, std::int64_t position);
   void output_kept(int rank, std::string last_words) { at(rank).ending.last_words = std::move(last_words); }
@@ -123,17 +123,17 @@ class Supervisor {
   // -- Result --------------------------------------------------------------------------------------------------------
 
   /// By rank.
-  std::vector<Ending> endings() const;
+  std::vector<protocol::Ending> endings() const;
   bool is_interrupted() const { return is_interrupted_; }
   /// Why the world ended early. Empty reason: it did not.
-  std::optional<AbortReason> doom_reason() const { return doom_reason_; }
+  std::optional<control::AbortReason> doom_reason() const { return doom_reason_; }
   const std::string& doom_text() const { return doom_text_; }
   /// Why ranks could not do their work. `logs`: where their output is.
   std::string infrastructure_error(const std::string& logs) const;
 
  private:
   struct RankState {
-    Ending ending;
+    protocol::Ending ending;
     std::string overrun;  ///< the work that it has not done in time
     std::int64_t overdue_in = -1;  ///< the position of its case at that time
   };
@@ -144,20 +144,20 @@ class Supervisor {
   };
 
   RankState& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  Actions doom(const Abort& abort, Deadline now);
-  Actions blame(const std::vector<Overrun>& overruns, Deadline now);
+  Actions doom(const control::Abort& abort, control::Deadline now);
+  Actions blame(const std::vector<Overrun>& overruns, control::Deadline now);
   Actions blame_process(const Exit& exit, const std::vector<RankView>& ranks, const std::vector<int>& running,
-                        Deadline now);
+                        control::Deadline now);
   Measure measure() const;
   action::KeepOutput record_overrun(RankState& rank) const;
 
   Phase phase_ = Phase::running;
-  Deadline deadline_ = Deadline::max();
-  Deadline first_check_;  ///< the time at which ranks were found overdue
+  control::Deadline deadline_ = control::Deadline::max();
+  control::Deadline first_check_;  ///< the time at which ranks were found overdue
   std::vector<RankState> ranks_;
   int doomed_by_ = -1;  ///< the rank that doomed the world itself
   std::string doom_text_;
-  std::optional<AbortReason> doom_reason_;
+  std::optional<control::AbortReason> doom_reason_;
   bool is_interrupted_ = false;
   InfrastructureError infrastructure_error_;
 };

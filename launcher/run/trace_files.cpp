@@ -36,14 +36,14 @@ std::optional<std::pair<std::string, int>> part_of(const std::string& file_name)
 
 void merge_case(const std::map<int, std::filesystem::path>& parts, const std::filesystem::path& merged) {
   std::vector<Trace> ranks;
-  for (const auto& [rank, file] : parts) ranks.push_back(parse_json(read_input(file)).get<Trace>());
+  for (const auto& [rank, file] : parts) ranks.push_back(base::parse_json(base::read_input(file)).get<Trace>());
   write_file(merged, reports::chrome_trace(ranks).dump() + "\n");
   for (const auto& [rank, file] : parts) std::filesystem::remove(file);
 }
 
 }  // namespace
 
-std::vector<std::string> merge_traces(const WorldDirectory& directory) {
+std::vector<std::string> merge_traces(const protocol::WorldDirectory& directory) {
   std::map<std::string, std::map<int, std::filesystem::path>> cases;
   if (!std::filesystem::is_directory(directory.traces())) return {};
   for (const auto& entry : std::filesystem::directory_iterator(directory.traces())) {

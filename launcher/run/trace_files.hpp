@@ -11,6 +11,6 @@ namespace shardproof::launcher {
 
 /// Turns `CASE.rank-N.json` of all ranks into `CASE.trace.json`. Leaves the files of a case as they are if a part
 /// cannot be read. Returns a sentence for each such case.
-std::vector<std::string> merge_traces(const WorldDirectory& directory);
+std::vector<std::string> merge_traces(const protocol::WorldDirectory& directory);
 
 }  // namespace shardproof::launcher

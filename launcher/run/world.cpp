@@ -34,6 +34,9 @@
 #include "reports/explain/explanation.hpp"
 
 namespace shardproof::launcher {
+
+using control::Deadline;
+using rendezvous::RendezvousDirectory;
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -58,14 +61,14 @@ std::string make_nonce() {
 /// Does the I/O of a supervised world: reports events to the supervisor, and carries out its actions.
 class SupervisedWorld final : public RunningWorld {
  public:
-  SupervisedWorld(RendezvousDirectory rendezvous, const WorldPlan& plan, const WorldDirectory& directory,
-                  const WorldLaunch& launch, std::optional<LiveView> view)
+  SupervisedWorld(RendezvousDirectory rendezvous, const protocol::WorldPlan& plan,
+                  const protocol::WorldDirectory& directory, const WorldLaunch& launch, std::optional<LiveView> view)
       : rendezvous_(std::move(rendezvous)),
         plan_(plan),
         directory_(directory),
         launch_(launch),
         view_(std::move(view)),
-        page_(ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
+        page_(control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
         clock_(plan, page_, launch.joining),
         processes_(plan, directory, launch, poller_),
         supervisor_(plan.size),
@@ -109,7 +112,7 @@ class SupervisedWorld final : public RunningWorld {
     return {.evidence = {.endings = supervisor_.endings(), .flight = std::move(flight_), .defects = {}},
             .complete = !supervisor_.is_ending(),
             .began = began,
-            .overran = supervisor_.doom_reason() == AbortReason::deadline,
+            .overran = supervisor_.doom_reason() == control::AbortReason::deadline,
             .cut_short = supervisor_.doom_text(),
             .infrastructure_error = supervisor_.infrastructure_error(directory_.logs().string()),
             .interrupted = supervisor_.is_interrupted(),
@@ -166,7 +169,7 @@ class SupervisedWorld final : public RunningWorld {
   /// The ranks to blame, with what they have not done.
   std::vector<Overrun> overruns(const std::vector<int>& overdue) const {
     const std::vector<int> guilty =
-        find_culprits({.waits = waits(flight_->ranks),
+        find_culprits({.waits = protocol::waits(flight_->ranks),
                        .overdue = overdue,
                        .alive = processes_.alive(),
                        .turn = page_.turn(),
@@ -195,7 +198,7 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   void carry_out(action::KeepLaterProgress) {
-    for (const FlightRecord& record : page_.flight_records()) flight_->begun_later.push_back(record.begun);
+    for (const protocol::FlightRecord& record : page_.flight_records()) flight_->begun_later.push_back(record.begun);
   }
 
   void carry_out(action::DropFlightRecords) { flight_.reset(); }
@@ -226,7 +229,7 @@ class SupervisedWorld final : public RunningWorld {
     page_.doom(doom.abort);
     try {
       // Ranks that have not met yet wait on the store, not on the page.
-      FileStore(plan_.rendezvous / "store", plan_.nonce, doom.abort.culprit).poison(doom.abort.text);
+      rendezvous::FileStore(plan_.rendezvous / "store", plan_.nonce, doom.abort.culprit).poison(doom.abort.text);
     } catch (const std::exception&) {
       // They are killed with the rest.
     }
@@ -246,7 +249,7 @@ class SupervisedWorld final : public RunningWorld {
                                standing.empty() ? "" : "; ", standing));
   }
 
-  FlightSnapshot take_flight() const {
+  protocol::FlightSnapshot take_flight() const {
     const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch());
     return {.taken_ns = now.count(), .ranks = page_.flight_records(), .begun_later = {}};
   }
@@ -257,32 +260,32 @@ class SupervisedWorld final : public RunningWorld {
 
   const Deadline started_ = Clock::now();
   const RendezvousDirectory rendezvous_;  ///< destroyed last
-  const WorldPlan& plan_;
-  const WorldDirectory& directory_;
+  const protocol::WorldPlan& plan_;
+  const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
   const std::optional<LiveView> view_;
-  ControlPage page_;
+  control::ControlPage page_;
   CaseClock clock_;
   Poller poller_;
   RankProcesses processes_;
   Supervisor supervisor_;
   LogTail tail_;
   Deadline next_view_ = Deadline::max(), next_tail_ = Deadline::max();
-  std::optional<FlightSnapshot> flight_;
+  std::optional<protocol::FlightSnapshot> flight_;
   std::optional<EvidenceCollector> evidence_;
 };
 
 }  // namespace
 
-std::unique_ptr<RunningWorld> start_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
-                                          std::optional<LiveView> view) {
+std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                                          const WorldLaunch& launch, std::optional<LiveView> view) {
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
   RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
   plan.nonce = make_nonce();
   plan.rendezvous = rendezvous.path();
   plan.directory = directory.root;
-  write_file(directory.plan(), dump_line(plan) + "\n");
+  write_file(directory.plan(), base::dump_line(plan) + "\n");
 
   return std::make_unique<SupervisedWorld>(std::move(rendezvous), plan, directory, launch, std::move(view));
 }

@@ -27,7 +27,7 @@ struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
   WarmProcess* warm = nullptr;  ///< Ranks are copies of it. Nullptr: each rank is started by itself.
-  std::chrono::milliseconds joining = joining_limit;
+  std::chrono::milliseconds joining = protocol::joining_limit;
   int debug = -1;  ///< This rank waits for a debugger before its first case. -1: no rank.
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
@@ -57,7 +57,7 @@ class RunningWorld {
   /// Readable when an event has arrived for this world.
   virtual int descriptor() const = 0;
   /// The time of the next `handle_events` without an event.
-  virtual Deadline deadline() const = 0;
+  virtual control::Deadline deadline() const = 0;
   /// Handles all events. Without events, it costs little.
   virtual void handle_events() = 0;
   /// Releases and ends its ranks. The second call gives them no time to leave.
@@ -69,7 +69,7 @@ class RunningWorld {
 
 /// Starts the ranks. Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
 /// `directory` and `launch`. Throws CommandError if the world's files cannot be made.
-std::unique_ptr<RunningWorld> start_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
-                                          std::optional<LiveView> view);
+std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                                          const WorldLaunch& launch, std::optional<LiveView> view);
 
 }  // namespace shardproof::launcher

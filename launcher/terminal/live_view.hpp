@@ -11,7 +11,7 @@ namespace shardproof::launcher {
 /// Shows a world's progress, at most once per `interval`.
 struct LiveView {
   std::chrono::milliseconds interval{100};
-  std::function<void(const ControlPlane&)> show;
+  std::function<void(const control::ControlPlane&)> show;
 };
 
 }  // namespace shardproof::launcher

@@ -15,7 +15,7 @@ constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
 
 }  // namespace
 
-LogTail::LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together,
+LogTail::LogTail(const protocol::WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together,
                  bool names_world) {
   const std::string world = names_world ? fmt::format("world {}, ", directory.root.filename().string()) : "";
   const auto follow = [&](int rank, const std::string& prefix) {

@@ -15,7 +15,8 @@ class LogTail {
  public:
   /// Ignores `ranks` that a world of `size` does not have. `together`: all ranks share the log of rank 0.
   /// `names_world`: lines also start with the world's number.
-  LogTail(const WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together, bool names_world);
+  LogTail(const protocol::WorldDirectory& directory, const std::vector<int>& ranks, int size, bool together,
+          bool names_world);
 
   /// Returns the complete lines since the last call. With `is_over`, also returns the incomplete last line of each log.
   std::string more(bool is_over);

@@ -34,9 +34,9 @@ std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chro
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   if (width <= 3) return std::string();
-  const std::string_view head = beginning_within(text, (width - 2) / 2);
+  const std::string_view head = base::beginning_within(text, (width - 2) / 2);
   const std::string_view rest = std::string_view(text).substr(head.size());
-  return fmt::format("{}..{}", head, rest.substr(length_within(rest, rest.size() - (width - 2 - head.size()))));
+  return fmt::format("{}..{}", head, rest.substr(base::length_within(rest, rest.size() - (width - 2 - head.size()))));
 }
 
 }  // namespace
@@ -72,12 +72,12 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
   return line.substr(0, width);
 }
 
-const RunProgress& ProgressTracker::update(const WorldPlan& plan, const ControlPlane& page) {
+const RunProgress& ProgressTracker::update(const protocol::WorldPlan& plan, const control::ControlPlane& page) {
   WorldProgress& world = worlds_[&plan];
   world = WorldProgress{.ended = plan.cases.size()};
   std::int64_t position = -1;
   for (int rank = 0; rank < plan.size; ++rank) {
-    const Progress seen = page.progress(rank);
+    const control::Progress seen = page.progress(rank);
     world.ended = std::min(world.ended, seen.cases_ended);
     world.failed = std::max(world.failed, seen.cases_failed);
     if (seen.position >= 0 && (position < 0 || seen.case_started_ns < world.since_ns)) {
@@ -110,7 +110,8 @@ const RunProgress& ProgressTracker::update(const WorldPlan& plan, const ControlP
   return progress_;
 }
 
-void ProgressTracker::world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived) {
+void ProgressTracker::world_ended(const protocol::WorldPlan& plan, std::size_t done, std::size_t failed,
+                                  std::size_t waived) {
   worlds_.erase(&plan);
   done_before_ += done;
   failed_before_ += failed;
@@ -129,11 +130,11 @@ Terminal::~Terminal() {
   finish();
 }
 
-void Terminal::explain(const std::vector<ClauseInfo>& clauses) {
-  for (const ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
+void Terminal::explain(const std::vector<protocol::ClauseInfo>& clauses) {
+  for (const protocol::ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
-void Terminal::show_files_of(const RunDirectory& run) {
+void Terminal::show_files_of(const protocol::RunDirectory& run) {
   style_.run_directory = (relative_to_current(run.root) / "").string();
   style_.scenarios = [run](const reports::CaseResult& result, int world) {
     std::vector<std::string> files;
@@ -153,12 +154,13 @@ void Terminal::show_files_of(const RunDirectory& run) {
   };
 }
 
-std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const WorldPlan& plan) {
+std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const protocol::WorldPlan& plan) {
   if (style_.quiet) return std::nullopt;
   // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
   const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
-  return LiveView{.interval = interval,
-                  .show = [this, &tracker, &plan](const ControlPlane& page) { show(tracker.update(plan, page)); }};
+  return LiveView{.interval = interval, .show = [this, &tracker, &plan](const control::ControlPlane& page) {
+                    show(tracker.update(plan, page));
+                  }};
 }
 
 void Terminal::show(const RunProgress& progress) {

@@ -54,8 +54,8 @@ class ProgressTracker {
   explicit ProgressTracker(std::size_t total, bool has_waivers = false) : has_waivers_(has_waivers) {
     progress_.total = total;
   }
-  const RunProgress& update(const WorldPlan& plan, const ControlPlane& page);
-  void world_ended(const WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
+  const RunProgress& update(const protocol::WorldPlan& plan, const control::ControlPlane& page);
+  void world_ended(const protocol::WorldPlan& plan, std::size_t done, std::size_t failed, std::size_t waived);
 
  private:
   /// The state of a running world.
@@ -68,7 +68,7 @@ class ProgressTracker {
   const bool has_waivers_;
   RunProgress progress_;
   std::size_t done_before_ = 0, failed_before_ = 0;
-  std::map<const WorldPlan*, WorldProgress> worlds_;
+  std::map<const protocol::WorldPlan*, WorldProgress> worlds_;
 };
 
 class Terminal {
@@ -81,16 +81,16 @@ class Terminal {
 
   bool color() const { return style_.color; }
   /// From here on, failures explain the clauses that they break.
-  void explain(const std::vector<ClauseInfo>& clauses);
+  void explain(const std::vector<protocol::ClauseInfo>& clauses);
   /// From here on, failures name files in the run's directory by their whole path: the scenarios of their cases, and
   /// stacks.
-  void show_files_of(const RunDirectory& run);
+  void show_files_of(const protocol::RunDirectory& run);
   /// From here on, failures name no file of the run: the command deletes the run's directory when it ends.
   void keep_nothing() { style_.is_kept = false; }
   const reports::TextStyle& style() const { return style_; }
 
   /// How a world shows its progress. Empty: quiet was asked for.
-  std::optional<LiveView> view(ProgressTracker& tracker, const WorldPlan& plan);
+  std::optional<LiveView> view(ProgressTracker& tracker, const protocol::WorldPlan& plan);
 
   /// Prints whole lines above the live line. Text that still waits is written first.
   void print(std::string_view text);

@@ -11,9 +11,12 @@
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::CaseInfo;
+using protocol::ProfileInfo;
 namespace {
 
-const ProfileInfo& find_profile(const Listing& listing, const std::string& requested) {
+const ProfileInfo& find_profile(const protocol::Listing& listing, const std::string& requested) {
   if (requested.empty()) return listing.profiles.front();
   const auto found = std::ranges::find(listing.profiles, requested, &ProfileInfo::name);
   if (found != listing.profiles.end()) return *found;
@@ -25,16 +28,18 @@ const ProfileInfo& find_profile(const Listing& listing, const std::string& reque
 }
 
 bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) {
-  return std::ranges::any_of(cases, [&](const CaseInfo& info) { return matches(info, filter); });
+  return std::ranges::any_of(cases, [&](const CaseInfo& info) { return protocol::matches(info, filter); });
 }
 
 }  // namespace
 
-ChosenProfile keep_profile(Listing& listing, const std::string& requested, std::span<const std::string> filters) {
+ChosenProfile keep_profile(protocol::Listing& listing, const std::string& requested,
+                           std::span<const std::string> filters) {
   if (requested.empty() && listing.profiles.empty()) return {};
   const ProfileInfo profile = find_profile(listing, requested);
   std::vector<CaseInfo> inside, outside;
-  for (CaseInfo& info : listing.cases) (is_in(profile, info, listing) ? inside : outside).push_back(std::move(info));
+  for (CaseInfo& info : listing.cases)
+    (protocol::is_in(profile, info, listing) ? inside : outside).push_back(std::move(info));
   if (inside.empty() && !outside.empty())
     throw CommandError(
         usage, fmt::format("profile '{}' has no case of this worker (`shardproof list --profiles`)", profile.name));

@@ -18,6 +18,7 @@ struct ChosenProfile {
 /// profile. Throws CommandError (usage):
 ///   - for a profile that does not exist or has no case,
 ///   - for a filter that matches only cases outside the profile.
-ChosenProfile keep_profile(Listing& listing, const std::string& requested, std::span<const std::string> filters);
+ChosenProfile keep_profile(protocol::Listing& listing, const std::string& requested,
+                           std::span<const std::string> filters);
 
 }  // namespace shardproof::launcher

@@ -19,6 +19,9 @@
 #include "launcher/process/home.hpp"
 
 namespace shardproof::launcher {
+
+using protocol::pytorch_subject;
+using protocol::reference_subject;
 namespace {
 
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";
@@ -127,7 +130,7 @@ bool names_pytorch() {
 }
 
 std::filesystem::path pytorch_worker() {
-  const std::filesystem::path program = std::filesystem::path("bin") / pytorch_worker_program;
+  const std::filesystem::path program = std::filesystem::path("bin") / protocol::pytorch_worker_program;
   if (names_pytorch()) return std::filesystem::absolute(std::getenv(pytorch_variable)) / program;
   const std::filesystem::path built = launcher_home() / pytorch_subject / program;
   const std::filesystem::path installed = launcher_home() / "lib/shardproof" / pytorch_subject / program;
@@ -135,9 +138,9 @@ std::filesystem::path pytorch_worker() {
   return std::filesystem::exists(installed, unknown) ? installed : built;
 }
 
-std::string subject_name(const Listing& listing, const std::string& requested) {
+std::string subject_name(const protocol::Listing& listing, const std::string& requested) {
   std::vector<std::string> names;
-  for (const SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
+  for (const protocol::SubjectInfo& subject : listing.subjects) names.push_back(subject.name);
   if (requested.empty() && names.empty()) return {};  // a program of plain multi-rank tests
   if (names.empty())
     throw CommandError(
@@ -150,13 +153,13 @@ std::string subject_name(const Listing& listing, const std::string& requested) {
         usage, fmt::format("this worker has no engine '{}'; it has: {}", reference_subject, fmt::join(names, ", ")));
   if (const NamedSubject named = named_subject(requested);
       !named.fault.empty() &&
-      (has(named.subject) || named.subject == pytorch_subject || is_shared_object(named.subject)))
+      (has(named.subject) || named.subject == pytorch_subject || protocol::is_shared_object(named.subject)))
     throw CommandError(usage, fault_advice(named));
   const bool has_reference = has(reference_subject);
-  const bool is_former = requested == former_reference_subject && has_reference;
+  const bool is_former = requested == protocol::former_reference_subject && has_reference;
   std::set<std::string> candidates(names.begin(), names.end());
   candidates.insert(std::string(pytorch_subject));
-  const std::string near = is_former ? std::string() : closest(candidates, requested);
+  const std::string near = is_former ? std::string() : base::closest(candidates, requested);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
   if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
@@ -170,7 +173,7 @@ std::string subject_name(const Listing& listing, const std::string& requested) {
 
 ChosenSubject choose_subject(const std::string& requested, const std::filesystem::path& worker, SignalWatch& signals) {
   ChosenSubject chosen;
-  if (is_shared_object(requested)) chosen.library = found_library(requested);
+  if (protocol::is_shared_object(requested)) chosen.library = found_library(requested);
   chosen.worker = requested == pytorch_subject && worker.empty() ? find_pytorch() : find_worker(worker);
   ask_for_cases(chosen.worker, chosen.library, signals);
   chosen.name = subject_name(chosen.worker.listing, chosen.library.empty() ? requested : std::string());

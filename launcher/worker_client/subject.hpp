@@ -37,7 +37,7 @@ NamedSubject named_subject(std::string_view requested);
 ChosenSubject choose_subject(const std::string& requested, const std::filesystem::path& worker, SignalWatch& signals);
 
 /// The name in plans of the subject that the user asked for, without a path. Pure. Throws CommandError (usage).
-std::string subject_name(const Listing& listing, const std::string& requested);
+std::string subject_name(const protocol::Listing& listing, const std::string& requested);
 
 /// The PyTorch worker in its private environment. If SHARDPROOF_PYTORCH names the environment's folder, the worker is
 /// there. Else it is below the launcher's home, from a build or an installation. The file may be missing.

@@ -30,16 +30,16 @@ constexpr std::chrono::seconds copying_limit{60};
 constexpr std::chrono::seconds ending_limit{1};
 
 Process start(const Worker& worker, const std::string& subject, const std::filesystem::path& log,
-              FileDescriptor& socket) {
-  auto [ours, theirs] = make_warm_sockets();
-  const FileDescriptor output = open_log(log);
+              base::FileDescriptor& socket) {
+  auto [ours, theirs] = protocol::make_warm_sockets();
+  const base::FileDescriptor output = open_log(log);
   Command command{.program = worker.program,
                   .arguments = {"--warm", "--subject", subject},
                   .environment = worker.environment,
                   .standard_output = output.get(),
                   .standard_error = output.get(),
                   .third = theirs.get()};
-  command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+  command.environment.push_back(fmt::format("{}={}", protocol::environment::parent, getpid()));
   socket = std::move(ours);
   return Process::spawn(command);
 }
@@ -60,7 +60,7 @@ WarmProcess::WarmProcess(const Worker& worker, const std::string& subject, const
     return CommandError(infrastructure,
                         fmt::format("cannot prepare subject {} of {}: {}", subject, worker.program.string(), why));
   };
-  CopyAnswer answer;
+  protocol::CopyAnswer answer;
   try {
     answer = wait_for_answer(std::chrono::steady_clock::now() + time_limit);
   } catch (const NoCopy& error) {
@@ -87,12 +87,12 @@ WarmProcess::~WarmProcess() {
 Process WarmProcess::copy(const Command& command) {
   if (!failure_.empty()) throw NoCopy(failure_);
   try {
-    send_request(socket_.get(), command.environment, command.standard_output, command.standard_error);
+    protocol::send_request(socket_.get(), command.environment, command.standard_output, command.standard_error);
   } catch (const std::system_error& error) {
     if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) throw_end();
     throw NoCopy(error.what());
   }
-  const CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
+  const protocol::CopyAnswer answer = wait_for_answer(std::chrono::steady_clock::now() + copying_limit);
   if (answer.error) throw NoCopy(*answer.error + log_hint(log_));
   try {
     return Process::adopt(answer.process);
@@ -101,7 +101,7 @@ Process WarmProcess::copy(const Command& command) {
   }
 }
 
-CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
+protocol::CopyAnswer WarmProcess::wait_for_answer(control::Deadline deadline) {
   Poller poller;
   poller.add(socket_.get(), socket_key);
   poller.add(process_.descriptor(), process_key);
@@ -110,7 +110,7 @@ CopyAnswer WarmProcess::wait_for_answer(Deadline deadline) {
   const auto is_ready = [&](std::uint64_t key) { return std::ranges::find(ready, key) != ready.end(); };
   if (is_ready(socket_key)) {
     try {
-      if (auto answer = receive_answer(socket_.get())) return std::move(*answer);
+      if (auto answer = protocol::receive_answer(socket_.get())) return std::move(*answer);
     } catch (const std::invalid_argument& error) {
       give_up(fmt::format("it gave a malformed answer: {}", error.what()));
     }

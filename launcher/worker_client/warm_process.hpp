@@ -54,7 +54,7 @@ class WarmProcess {
   Process copy(const Command& command);
 
  private:
-  CopyAnswer wait_for_answer(Deadline deadline);
+  protocol::CopyAnswer wait_for_answer(control::Deadline deadline);
   /// Kills the process, which is no longer reliable, and throws NoCopy with the reason.
   [[noreturn]] void give_up(const std::string& why);
   [[noreturn]] void throw_end();
@@ -63,7 +63,7 @@ class WarmProcess {
   std::string subject_;
   std::filesystem::path log_;
   Leftovers leftovers_;  ///< of the process and its descendants
-  FileDescriptor socket_;
+  base::FileDescriptor socket_;
   Process process_;
   std::vector<std::string> warnings_;
   std::string failure_;  ///< why it makes no more copies; empty: it does

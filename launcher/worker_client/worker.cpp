@@ -31,6 +31,9 @@
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
+
+using base::parse_json;
+using protocol::Listing;
 namespace {
 
 /// The output of an unknown program, kept in memory, at most `capacity` bytes. More output is an error of the program.
@@ -62,7 +65,7 @@ class BoundedOutput {
   }
 
  private:
-  FileDescriptor file_;
+  base::FileDescriptor file_;
 };
 
 constexpr off_t longest_listing = off_t{256} << 20;
@@ -99,7 +102,7 @@ std::filesystem::path next_to_executable() {
 
 /// How the process ended, if it did so in time. It has its own process group, which a terminal's Ctrl-C does not reach.
 /// So a signal to the launcher ends it.
-std::optional<Exit> end_of(Process& process, SignalWatch& signals, Deadline deadline) {
+std::optional<Exit> end_of(Process& process, SignalWatch& signals, control::Deadline deadline) {
   Poller poller;
   poller.add(process.descriptor(), 0);
   poller.add(signals.descriptor(), 1);
@@ -129,7 +132,7 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
                     .standard_output = text.descriptor(),
                     .standard_error = complaint.descriptor()};
     // If the launcher is killed, the child ends, too. No other process would end it.
-    command.environment.push_back(fmt::format("{}={}", environment::parent, getpid()));
+    command.environment.push_back(fmt::format("{}={}", protocol::environment::parent, getpid()));
     Process process = Process::spawn(command);
     const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + time_limit);
     if (end) {
@@ -143,7 +146,7 @@ Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch
 }
 
 std::string within(std::string_view text, std::size_t most) {
-  const std::string_view part = beginning_within(text, most);
+  const std::string_view part = base::beginning_within(text, most);
   return reports::printable(part) + (part.size() < text.size() ? "…" : "");
 }
 
@@ -164,7 +167,7 @@ std::string complaint_of(std::string_view text) {
 std::string declared_wrongly(const std::string& answer) {
   try {
     const nlohmann::ordered_json json = parse_json(answer);
-    const Fields fields(json, "answer");
+    const base::Fields fields(json, "answer");
     if (fields.integer<int>("protocol") != Listing::current_protocol) return {};
     std::string lines;
     for (const std::string& problem : fields.texts("problems")) lines += reports::printable(problem) + "\n";
@@ -256,7 +259,7 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
   const Answer answer = ask(worker, std::move(arguments), signals, time_limit);
   const auto refused = take_cases(worker, answer, time_limit);
   if (!refused) return;
-  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) {
+  if (answer.end && !answer.end->signalled && answer.end->code == protocol::rank_usage) {
     if (const std::string problems = declared_wrongly(answer.text); !problems.empty())
       throw CommandError(infrastructure,
                          fmt::format("{}(no case of {} can run {})", problems, name,
@@ -275,8 +278,8 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
                                  library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
 }
 
-GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
-                    std::chrono::milliseconds time_limit) {
+protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
+                              std::chrono::milliseconds time_limit) {
   Worker requested = worker;
   const auto says = [&](std::string_view name) {
     return std::ranges::any_of(requested.environment,
@@ -299,9 +302,9 @@ GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, 
     throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(time_limit)));
   if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
   try {
-    auto listing = parse_json(answer.text).get<GpuListing>();
+    auto listing = parse_json(answer.text).get<protocol::GpuListing>();
     for (std::string* why : {&listing.why_none, &listing.why_no_records})
-      *why = reports::printable(beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
+      *why = reports::printable(base::beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
     return listing;
   } catch (const std::invalid_argument& error) {
     throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
@@ -321,7 +324,7 @@ std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& ans
     return CommandError(infrastructure, fmt::format("{} cannot make scenarios: asked with {}, {}",
                                                     worker.program.string(), asked_with, why));
   };
-  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  if (answer.end && !answer.end->signalled && answer.end->code == protocol::rank_usage) throw CommandError(usage, said);
   if (!answer.end) throw refusal("it did not answer in time");
   if (*answer.end != Exit{}) throw refusal(fmt::format("it ended with {}: {}", describe(*answer.end), said));
   std::vector<MadeScenario> scenarios;
@@ -329,10 +332,10 @@ std::vector<MadeScenario> read_scenarios(const Worker& worker, const Answer& ans
   for (std::string line; std::getline(lines, line);) {
     try {
       const nlohmann::ordered_json json = parse_json(line);
-      const Fields fields(json, "scenario");
+      const base::Fields fields(json, "scenario");
       scenarios.push_back({.seed = fields.has("seed") ? fields.integer<std::uint64_t>("seed") : 0,
                            .ranks = fields.integer<int>("ranks"),
-                           .document = dump_document(fields.object("scenario")) + "\n"});
+                           .document = base::dump_document(fields.object("scenario")) + "\n"});
     } catch (const std::exception& error) {
       throw refusal(fmt::format("its answer is malformed: {}", reports::printable(error.what())));
     }
@@ -370,7 +373,7 @@ void check_scenario(const Worker& worker, const std::filesystem::path& document,
   const Answer answer = ask(worker, arguments, signals, worker_time_limit);
   if (answer.end == Exit{}) return;
   const std::string said = answer.complaint.empty() ? "it prints no error" : complaint_of(answer.complaint);
-  if (answer.end && !answer.end->signalled && answer.end->code == rank_usage) throw CommandError(usage, said);
+  if (answer.end && !answer.end->signalled && answer.end->code == protocol::rank_usage) throw CommandError(usage, said);
   throw CommandError(infrastructure, fmt::format("{} cannot check whether it can play {}: {}", worker.program.string(),
                                                  document.string(), said));
 }

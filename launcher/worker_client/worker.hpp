@@ -26,7 +26,7 @@ struct Worker {
   /// The environment variable for its runtime's cache folder. Empty: the runtime keeps no cache.
   std::string cache_variable;
   std::string listing_text;  ///< the worker's own text, for a later merge
-  Listing listing;
+  protocol::Listing listing;
   std::shared_ptr<WarmProcess> warm;  ///< ranks are copies of it; nullptr: each rank is started by itself
   /// The warm processes that this launcher has started, for this worker or another one. Leftovers uses it to
   /// distinguish them from other processes' children.
@@ -55,8 +55,8 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 /// The GPUs that ranks of the worker can use through this backend, or the reason why there is no GPU. Throws
 /// CommandError (infrastructure), with one line of text, if the worker does not answer: a driver may crash or hang the
 /// process that asks it.
-GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
-                    std::chrono::milliseconds time_limit = worker_time_limit);
+protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
+                              std::chrono::milliseconds time_limit = worker_time_limit);
 
 /// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Throws
 /// CommandError (usage) with the document's error.
@@ -87,6 +87,6 @@ std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::fil
 
 /// Reads a listing. Throws std::invalid_argument if the text is not a valid listing or has another protocol, with the
 /// reason.
-Listing parse_listing(const std::string& text);
+protocol::Listing parse_listing(const std::string& text);
 
 }  // namespace shardproof::launcher

@@ -113,7 +113,7 @@ std::string fact_of(const RunHead& head, const std::string& name) {
 /// The models of GPUs. Another GPU of the same model makes no difference.
 std::string models_of(const RunHead& head) {
   std::set<std::string> models;
-  for (const GpuInfo& gpu : head.gpus) models.insert(gpu.name);
+  for (const protocol::GpuInfo& gpu : head.gpus) models.insert(gpu.name);
   return models.empty() ? "none" : fmt::format("{}", fmt::join(models, ", "));
 }
 
@@ -130,7 +130,7 @@ std::string of_worlds(const Report& report, std::string WorldResult::* what) {
 std::string times_of(const Report& report) {
   std::set<std::string> all;
   for (const WorldResult& world : report.worlds) {
-    if (world.device == cuda_device) all.insert(world.times);
+    if (world.device == protocol::cuda_device) all.insert(world.times);
   }
   return fmt::format("{}", fmt::join(all, ", "));
 }

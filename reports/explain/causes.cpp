@@ -43,18 +43,19 @@ std::string shape_of(std::string_view text) {
 
 /// The missing wait, if the text names one, else the whole text.
 std::string_view reason_in(std::string_view text) {
-  const std::size_t found = text.find(missing_wait);
+  const std::size_t found = text.find(protocol::missing_wait);
   return found == std::string_view::npos ? text : text.substr(found);
 }
 
 /// Checks of the harness and exceptions have the place of the case, or of an assertion before them.
-bool has_own_place(const event::AssertionFailed& failure) {
-  return !failure.macro.empty() && failure.macro != equal_collectives_check && failure.macro != freed_memory_check;
+bool has_own_place(const protocol::event::AssertionFailed& failure) {
+  return !failure.macro.empty() && failure.macro != protocol::equal_collectives_check &&
+         failure.macro != protocol::freed_memory_check;
 }
 
 }  // namespace
 
-std::string cause_of(const event::AssertionFailed& failure) {
+std::string cause_of(const protocol::event::AssertionFailed& failure) {
   // The expression of an assertion says what failed. For all other failures, the text says it.
   const std::string what = failure.expression.empty() ? shape_of(reason_in(failure.expansion)) : failure.expression;
   const std::string place = has_own_place(failure) ? fmt::format("{}:{}", failure.file, failure.line) : "";

@@ -12,7 +12,7 @@
 namespace shardproof::reports {
 
 /// A text that is equal for failures with the same cause.
-std::string cause_of(const event::AssertionFailed& failure);
+std::string cause_of(const protocol::event::AssertionFailed& failure);
 /// The cause of the case's first failure. A case without a failure has a cause from its verdict and the ranks' reasons.
 /// A death or a hang is its own cause.
 std::string cause_of(const CaseResult& result);

@@ -12,6 +12,13 @@
 
 namespace shardproof::reports {
 
+using base::rank_list;
+using protocol::Ending;
+using protocol::FlightEntry;
+using protocol::FlightRecord;
+using protocol::FlightSnapshot;
+using protocol::PeerWait;
+
 namespace {
 
 using What = FlightEntry::What;
@@ -24,9 +31,9 @@ std::string_view agreement_text(const PeerWait& wait) {
 
 class Explainer {
  public:
-  Explainer(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight)
+  Explainer(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight)
       : plan_(plan), endings_(endings), flight_(flight) {
-    if (flight_ != nullptr) waits_ = shardproof::waits(flight_->ranks);
+    if (flight_ != nullptr) waits_ = shardproof::protocol::waits(flight_->ranks);
   }
 
   std::string explain() const {
@@ -56,14 +63,14 @@ class Explainer {
 
   std::string explain_death(const std::vector<const Ending*>& dead) const {
     const Ending& first = *dead.front();
-    if (plan_.fabric == thread_fabric && first.is_cause) return explain_death_of_all(dead);
+    if (plan_.fabric == protocol::thread_fabric && first.is_cause) return explain_death_of_all(dead);
     const std::string how = end_text(first);
     std::string text =
         fmt::format("rank {} {} {}{}", first.rank, how, place(first.position, first.rank), activity(first.rank));
     text += waiters(first.rank, "waited for it");
     for (auto other = dead.begin() + 1; other != dead.end(); ++other) {
       if ((*other)->how == Ending::How::signalled)
-        text += fmt::format("; rank {} died by {} too", (*other)->rank, signal_text((*other)->code));
+        text += fmt::format("; rank {} died by {} too", (*other)->rank, protocol::signal_text((*other)->code));
     }
     return text;
   }
@@ -82,7 +89,7 @@ class Explainer {
   }
 
   static std::string end_text(const Ending& ending) {
-    return ending.how == Ending::How::signalled ? "died by " + signal_text(ending.code)
+    return ending.how == Ending::How::signalled ? "died by " + protocol::signal_text(ending.code)
                                                 : fmt::format("exited with code {}", ending.code);
   }
 
@@ -97,7 +104,7 @@ class Explainer {
     }
     std::vector<const Ending*> guilty;
     for (const Ending* ending : stuck) {
-      if (!is_held_up(waits_, ending->rank)) guilty.push_back(ending);
+      if (!protocol::is_held_up(waits_, ending->rank)) guilty.push_back(ending);
     }
     const bool all_went_on =
         std::ranges::all_of(stuck, [this](const Ending* ending) { return begun_since(ending->rank) > 0; });
@@ -170,7 +177,7 @@ class Explainer {
     return found == waits_.end() ? nullptr : &*found;
   }
 
-  std::string call_text(const PeerWait& wait) const { return describe(*wait.entry, *record(wait.rank)); }
+  std::string call_text(const PeerWait& wait) const { return protocol::describe(*wait.entry, *record(wait.rank)); }
 
   /// The rank's last activity in its case, as the end of a sentence that says where the rank is.
   std::string activity(int rank) const {
@@ -181,10 +188,10 @@ class Explainer {
     if (its->entries.back().what == What::left) return {};
     if (last == nullptr)
       return !its->last_case() ? "" : is_in_a_body(*its) ? " before its first collective" : ", which had no collective";
-    const std::string call = describe(*last, *its);
+    const std::string call = protocol::describe(*last, *its);
     switch (last->state) {
       case State::open:
-        return fmt::format(" inside {}{}", call, is_over(flight_->ranks) ? ", which others have left" : "");
+        return fmt::format(" inside {}{}", call, protocol::is_over(flight_->ranks) ? ", which others have left" : "");
       case State::left: return " after " + call;
       case State::released: return fmt::format(" after {}, from which it was released", call);
       case State::given_up: return fmt::format(" after {}, which it gave up", call);
@@ -259,7 +266,7 @@ class Explainer {
     return (!ended ? "in " : agreements < 2 ? "at the end of " : "after ") + name;
   }
 
-  const WorldPlan& plan_;
+  const protocol::WorldPlan& plan_;
   std::span<const Ending> endings_;
   const FlightSnapshot* flight_;
   std::vector<PeerWait> waits_;
@@ -267,17 +274,18 @@ class Explainer {
 
 }  // namespace
 
-std::string explain(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight) {
+std::string explain(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight) {
   return Explainer(plan, endings, flight).explain();
 }
 
 std::string waits_text(const FlightSnapshot& flight) {
   std::map<std::pair<std::string, std::vector<int>>, std::vector<int>> groups;
-  for (const PeerWait& wait : waits(flight.ranks)) {
+  for (const PeerWait& wait : protocol::waits(flight.ranks)) {
     if (wait.missing.empty()) continue;
-    const std::string where = wait.entry->what == What::call
-                                  ? "in " + describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])
-                                  : fmt::format("at {}", agreement_text(wait));
+    const std::string where =
+        wait.entry->what == What::call
+            ? "in " + protocol::describe(*wait.entry, flight.ranks[static_cast<std::size_t>(wait.rank)])
+            : fmt::format("at {}", agreement_text(wait));
     groups[{where, wait.missing}].push_back(wait.rank);
   }
   std::string text;

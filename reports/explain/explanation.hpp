@@ -25,9 +25,10 @@ namespace shardproof::reports {
 ///
 ///   every rank waits for another in CASE: rank 0 in barrier #0 in group a for rank 1, rank 1 in barrier #2 in group b
 ///   for rank 0
-std::string explain(const WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight);
+std::string explain(const protocol::WorldPlan& plan, std::span<const protocol::Ending> endings,
+                    const protocol::FlightSnapshot* flight);
 
 /// All waits of ranks at this moment, as `rank 0 waits in barrier #0 in group world for rank 1`. Empty: no rank waits.
-std::string waits_text(const FlightSnapshot& flight);
+std::string waits_text(const protocol::FlightSnapshot& flight);
 
 }  // namespace shardproof::reports

@@ -14,24 +14,27 @@
 
 namespace shardproof::reports {
 
+using protocol::TapRecord;
+
 namespace {
 
-using nccl_tap::Call;
-using nccl_tap::TapRecord;
+using protocol::Call;
+using protocol::TapRecord;
 
 /// The numbers of calls that a sentence names. A rank with more open calls has too many to list.
 constexpr std::size_t last_calls = 3, most_open = 8;
 
-std::string text_of(const std::vector<const Call*>& calls) {
+std::string text_of(const std::vector<const protocol::Call*>& calls) {
   std::vector<std::string> texts;
   texts.reserve(calls.size());
-  for (const Call* call : calls) texts.push_back(describe(*call) + describe_outcome(*call));
+  for (const protocol::Call* call : calls)
+    texts.push_back(protocol::describe(*call) + protocol::describe_outcome(*call));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 /// A process's calls, as the text after its name.
 std::string calls_text(const TapRecord& record) {
-  std::vector<const Call*> open, last;
+  std::vector<const protocol::Call*> open, last;
   const std::size_t earlier = record.calls.size() - std::min(record.calls.size(), last_calls);
   for (std::size_t i = 0; i < record.calls.size(); ++i) {
     if (i >= earlier) last.push_back(&record.calls[i]);
@@ -80,15 +83,15 @@ std::vector<std::string> nccl_sentences(std::span<const TapRecord> records, int 
   std::vector<std::string> sentences;
   sentences.reserve(by_calls.size());
   for (const auto& [text, ranks] : by_calls)
-    sentences.push_back(fmt::format("{} {}{}", rank_list(ranks), ranks.size() > 1 ? "each " : "", text));
+    sentences.push_back(fmt::format("{} {}{}", base::rank_list(ranks), ranks.size() > 1 ? "each " : "", text));
   std::ranges::move(of_processes, std::back_inserter(sentences));
   const bool are_processes = records.empty() || std::ranges::any_of(records, [](const TapRecord& record) {
                                return record.process.rank.has_value();
                              });
   if (const std::vector<int> without = ranks_without(records, world_size, damaged); are_processes && !without.empty())
-    sentences.push_back(
-        fmt::format("{} {} no record of a call of NCCL", rank_list(without), without.size() == 1 ? "has" : "have"));
-  if (const auto difference = nccl_tap::first_difference(records)) sentences.push_back(difference->sentence);
+    sentences.push_back(fmt::format("{} {} no record of a call of NCCL", base::rank_list(without),
+                                    without.size() == 1 ? "has" : "have"));
+  if (const auto difference = trace::first_difference(records)) sentences.push_back(difference->sentence);
   return sentences;
 }
 

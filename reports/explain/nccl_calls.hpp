@@ -28,7 +28,7 @@ namespace shardproof::reports {
 /// A sentence shows the last three calls, and earlier calls that had not returned. `world_size`: the number of ranks
 /// that could have made records. `damaged`: ranks with unreadable records. The text does not say what these records
 /// lack.
-std::vector<std::string> nccl_sentences(std::span<const nccl_tap::TapRecord> records, int world_size,
+std::vector<std::string> nccl_sentences(std::span<const protocol::TapRecord> records, int world_size,
                                         std::span<const int> damaged = {});
 
 }  // namespace shardproof::reports

@@ -13,12 +13,12 @@ namespace shardproof::reports {
 
 namespace {
 
-bool look_alike(const event::AssertionFailed& a, const event::AssertionFailed& b) {
+bool look_alike(const protocol::event::AssertionFailed& a, const protocol::event::AssertionFailed& b) {
   return a.line == b.line && a.file == b.file && a.macro == b.macro && a.expression == b.expression &&
          a.expansion == b.expansion && a.messages == b.messages;
 }
 
-std::string text_of(const event::AssertionFailed& failure) {
+std::string text_of(const protocol::event::AssertionFailed& failure) {
   const bool says_only = !failure.macro.empty() && failure.expression.empty();  // FAIL and FAIL_CHECK
   const bool says_first = says_only && failure.expansion.empty() && !failure.messages.empty();
   std::string text = failure.macro.empty() ? std::string("exception outside an assertion\n")
@@ -92,7 +92,7 @@ std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* se
   std::string text;
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     const Shown& one = shown_[i];
-    if (!is_alone_) text += fmt::format("  {}\n", paint(Hue::faint, rank_list(one.ranks)));
+    if (!is_alone_) text += fmt::format("  {}\n", paint(Hue::faint, base::rank_list(one.ranks)));
     text += text_of(*one.failure);
     if (one.alike > 0) text += fmt::format("    and {} more like it\n", one.alike);
     const bool goes_on = i + 1 < shown_.size() && shown_[i + 1].failure->clauses == one.failure->clauses;

@@ -21,18 +21,18 @@ class CaseFailures {
   std::string text(const TextStyle& style, std::set<std::string>* seen_clauses) const;
 
   /// The failures that `text` shows, and those that it counts as alike. First cause first.
-  const std::vector<const event::AssertionFailed*>& covered() const { return covered_; }
+  const std::vector<const protocol::event::AssertionFailed*>& covered() const { return covered_; }
 
  private:
   struct Shown {
     std::vector<int> ranks;  ///< ascending
-    const event::AssertionFailed* failure;
+    const protocol::event::AssertionFailed* failure;
     std::uint64_t alike = 0;  ///< other failures of the same cause
   };
   void fold(const std::vector<Shown>& shared);
 
   std::vector<Shown> shown_;
-  std::vector<const event::AssertionFailed*> covered_;
+  std::vector<const protocol::event::AssertionFailed*> covered_;
   std::uint64_t left_out_ = 0;
   bool is_alone_ = true;  ///< one failure, of one rank
 };

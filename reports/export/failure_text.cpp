@@ -23,22 +23,24 @@
 
 namespace shardproof::reports {
 
+using protocol::Outcome;
+
 namespace {
 
 /// Whether the failure has this reason, or comes from an exception with it. Released ranks have the beginning of a long
 /// reason.
-bool has_reason(const event::AssertionFailed& failure, std::string_view reason) {
-  const std::string exception = unexpected_exception(reason);
-  const std::size_t received = unexpected_exception({}).size() + abort_text_limit;
+bool has_reason(const protocol::event::AssertionFailed& failure, std::string_view reason) {
+  const std::string exception = protocol::unexpected_exception(reason);
+  const std::size_t received = protocol::unexpected_exception({}).size() + protocol::abort_text_limit;
   const auto is_reason = [&](std::string_view text) {
-    return text == reason || text == exception || beginning_within(text, received) == exception;
+    return text == reason || text == exception || base::beginning_within(text, received) == exception;
   };
   return is_reason(failure.expansion) || std::ranges::any_of(failure.messages, is_reason);
 }
 
 /// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
 /// appear. The guilty ranks come first: they explain the other ranks' reasons.
-std::string reasons_text(const CaseResult& result, std::span<const event::AssertionFailed* const> shown,
+std::string reasons_text(const CaseResult& result, std::span<const protocol::event::AssertionFailed* const> shown,
                          std::string_view explanation) {
   struct SharedReason {
     Outcome outcome;
@@ -70,9 +72,9 @@ std::string reasons_text(const CaseResult& result, std::span<const event::Assert
   std::string text;
   for (const auto& shared : reasons) {
     const bool is_shown = std::ranges::any_of(
-        shown, [&](const event::AssertionFailed* failure) { return has_reason(*failure, shared.reason); });
+        shown, [&](const protocol::event::AssertionFailed* failure) { return has_reason(*failure, shared.reason); });
     if (is_shown && shared.outcome == Outcome::error) continue;
-    const auto actor = fmt::format("{} {}", rank_list(shared.ranks), to_string(shared.outcome));
+    const auto actor = fmt::format("{} {}", base::rank_list(shared.ranks), protocol::to_string(shared.outcome));
     text += indented(is_shown ? actor : printable(fmt::format("{}: {}", actor, shared.reason)), "  ");
   }
   return text;

@@ -61,7 +61,7 @@ std::string repeat_command(const CaseResult& result, const Report& report, bool 
                                         "--timeout", "--nccl-faults", "--scenario"};
   if (with_waivers) options.emplace_back("--waivers");
   // The option may be meant for other cases of the run.
-  if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == thread_fabric)
+  if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == protocol::thread_fabric)
     options.emplace_back("--scheduler");
   return with_options(fmt::format("{} run {} --seed {}", program(argv), shell_word(result.info.id), report.head.seed),
                       argv, std::move(options), {"--nccl-tap"});

@@ -21,6 +21,8 @@
 
 namespace shardproof::reports {
 
+using protocol::GpuInfo;
+
 namespace {
 
 /// The problems of its ranks' GPUs that make the world slow.
@@ -33,8 +35,8 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
     by_rank.push_back(gpu == known.end() ? GpuInfo{} : *gpu);
   }
   std::string text;
-  if (const auto pairs = unreachable_pairs(by_rank); !pairs.empty())
-    text += fmt::format("; GPUs that cannot reach each other's memory: of ranks {}", pairs_text(pairs));
+  if (const auto pairs = protocol::unreachable_pairs(by_rank); !pairs.empty())
+    text += fmt::format("; GPUs that cannot reach each other's memory: of ranks {}", protocol::pairs_text(pairs));
   std::map<std::string, std::vector<int>> slowed;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const auto& reasons = by_rank[rank].slowed_by;
@@ -42,7 +44,7 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
       slowed[fmt::format("{}", fmt::join(*reasons, ", "))].push_back(static_cast<int>(rank));
   }
   for (const auto& [reasons, ranks] : slowed)
-    text += fmt::format("; when the run began, {} had a GPU slowed by {}", rank_list(ranks), reasons);
+    text += fmt::format("; when the run began, {} had a GPU slowed by {}", base::rank_list(ranks), reasons);
   return printable(text);
 }
 
@@ -84,7 +86,7 @@ std::string world_text(const Report& report) {
     text += fmt::format("world {}: {} {} of {} on {}, {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
                         printable(world.fabric), printable(world.device), text_of(tallies[i], Paint(false)));
     text += gpu_troubles_text(world, report.head.gpus);
-    if (world.times != event_times) text += fmt::format("; times from {}", printable(world.times));
+    if (world.times != protocol::event_times) text += fmt::format("; times from {}", printable(world.times));
     if (!world.unfit_for_timing.empty())
       text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
     text += '\n';
@@ -218,8 +220,8 @@ std::string defects_text(const Report& report, const TextStyle& style, const Pai
 std::string interruptions_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const WorldResult& world : report.worlds) {
-    const bool was_interrupted =
-        std::ranges::any_of(world.endings, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
+    const bool was_interrupted = std::ranges::any_of(
+        world.endings, [](const protocol::Ending& ending) { return ending.how == protocol::Ending::How::interrupted; });
     if (was_interrupted && !world.explanation.empty())
       text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "INTERRUPTED"), world.number,
                           printable(world.explanation));

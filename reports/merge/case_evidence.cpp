@@ -59,7 +59,7 @@ bool MeasurementMerge::add(CaseResult& result, const StreamedCase& streamed, int
   }
   if (streamed.measurements.size() < result.measurements.size()) {
     for (const auto& [name, there] : result.measurements) {
-      const auto same = [&wanted = name](const event::Measured& measured) { return measured.name == wanted; };
+      const auto same = [&wanted = name](const protocol::event::Measured& measured) { return measured.name == wanted; };
       if (std::none_of(streamed.measurements.begin(), streamed.measurements.end(), same))
         differs(name, "none", to_text(there));
     }

@@ -11,6 +11,9 @@
 
 namespace shardproof::reports {
 
+using protocol::Ending;
+using protocol::Outcome;
+
 namespace {
 
 std::string describe(const Ending& ending) {
@@ -18,7 +21,7 @@ std::string describe(const Ending& ending) {
   std::string sentence;
   switch (ending.how) {
     case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
-    case Ending::How::signalled: sentence = "was killed by " + signal_text(ending.code); break;
+    case Ending::How::signalled: sentence = "was killed by " + protocol::signal_text(ending.code); break;
     case Ending::How::overran: sentence = "overran its deadline"; break;
     case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
     case Ending::How::interrupted: sentence = "was interrupted"; break;
@@ -38,7 +41,7 @@ bool says_where(const Ending& ending) { return ending.how == Ending::How::overra
 /// A name that several measurements have: the first in the order of names.
 std::optional<std::string_view> name_measured_twice(const StreamedCase& streamed) {
   std::vector<std::string_view> names;
-  for (const event::Measured& measured : streamed.measurements) names.push_back(measured.name);
+  for (const protocol::event::Measured& measured : streamed.measurements) names.push_back(measured.name);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   return twice == names.end() ? std::nullopt : std::optional(*twice);
@@ -66,7 +69,7 @@ FactSet<EndingFact> facts_of(const Ending& ending) {
   facts.add(EndingFact::exited, ending.how == Ending::How::exited);
   facts.add(EndingFact::stopped, ending.how == Ending::How::stopped);
   facts.add(EndingFact::code_0, ending.code == 0);
-  facts.add(EndingFact::refusal, is_refusal(ending));
+  facts.add(EndingFact::refusal, protocol::is_refusal(ending));
   facts.add(EndingFact::cause, ending.is_cause);
   return facts.add(EndingFact::unrecorded, ending.position < 0);
 }
@@ -84,8 +87,8 @@ std::string join_ranks(const std::vector<int>& ranks) {
 
 Merger::Merger(RunHead head) { report_.head = std::move(head); }
 
-void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings,
-                        std::optional<int> number) {
+void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases,
+                        std::vector<Ending> endings, std::optional<int> number) {
   close_world();
   is_open_ = true;
   plan_ = plan;
@@ -157,7 +160,7 @@ void Merger::open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std:
   world.explanation = reports::explain(plan_, world.endings, nullptr);
 }
 
-void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
+void Merger::skip_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases) {
   open_world(plan, std::move(cases), {});
   for (std::size_t position = 0; position < positions_.size(); ++position) {
     for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
@@ -166,7 +169,7 @@ void Merger::skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases) {
   close_world();
 }
 
-void Merger::explain(const FlightSnapshot& flight) {
+void Merger::explain(const protocol::FlightSnapshot& flight) {
   if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
   WorldResult& world = report_.worlds.back();
   world.explanation = reports::explain(plan_, world.endings, &flight);
@@ -241,8 +244,9 @@ std::string Merger::rejection_of(const RankStream& stream, int rank) {
   if (start.rank != rank) return fmt::format("has the stream of rank {}", start.rank);
   if (start.world_size != plan_.size)
     return fmt::format("has a stream of a world of {} ranks, not {}", start.world_size, plan_.size);
-  if (start.protocol != Listing::current_protocol) {
-    return fmt::format("has a stream of protocol {}; this merge reads {}", start.protocol, Listing::current_protocol);
+  if (start.protocol != protocol::Listing::current_protocol) {
+    return fmt::format("has a stream of protocol {}; this merge reads {}", start.protocol,
+                       protocol::Listing::current_protocol);
   }
   if (!identity_) identity_ = Identity{rank, start.suite_version, start.build};
   if (start.suite_version != identity_->suite_version || start.build != identity_->build) {

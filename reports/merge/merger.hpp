@@ -34,15 +34,15 @@ class Merger {
 
   /// Closes the open world, and opens the next one. `cases` are the plan's cases, in its order. `number` is the number
   /// of its folder. By default, it is the next number after all folders.
-  void open_world(const WorldPlan& plan, std::vector<CaseInfo> cases, std::vector<Ending> endings,
-                  std::optional<int> number = {});
+  void open_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases,
+                  std::vector<protocol::Ending> endings, std::optional<int> number = {});
 
   /// Adds a world that `plan` skips. All its cases are skipped on all ranks, for the plan's reason. No world is open
   /// afterwards.
-  void skip_world(const WorldPlan& plan, std::vector<CaseInfo> cases);
+  void skip_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases);
 
   /// Explains why the open world ended early, from its flight record.
-  void explain(const FlightSnapshot& flight);
+  void explain(const protocol::FlightSnapshot& flight);
 
   /// Adds sentences about the NCCL calls of the open world's ranks. They are kept if one of its cases goes wrong.
   void add_nccl_calls(std::vector<std::string> sentences);
@@ -85,20 +85,21 @@ class Merger {
   /// `first_unended` is the first position that the rank has not ended. `is_inside`: its stream stops inside this case.
   void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);
   /// Applies the rules of endings to the rank's case, if the plan has this position. Returns the outcome, as the rules.
-  std::optional<Outcome> decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts);
+  std::optional<protocol::Outcome> decide_by_ending(const protocol::Ending& ending, std::size_t position,
+                                                    FactSet<EndingFact> facts);
   CaseResult& at(std::size_t position) { return report_.cases[first_case_ + position]; }
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
-  void set(int rank, std::size_t position, Outcome outcome, std::string reason);
+  void set(int rank, std::size_t position, protocol::Outcome outcome, std::string reason);
   void defect(int rank, std::string_view sentence);
 
   Report report_;
   std::vector<WorldPlace> places_;  ///< by world, in the order of addition
   // The open world
   bool is_open_ = false;
-  WorldPlan plan_;
+  protocol::WorldPlan plan_;
   std::size_t first_case_ = 0;  ///< the index of its first case in report_.cases
   std::vector<Position> positions_;
-  std::vector<std::optional<Ending>> endings_;  ///< by rank
+  std::vector<std::optional<protocol::Ending>> endings_;  ///< by rank
   std::optional<Identity> identity_;
   int next_rank_ = 0;
   bool a_rank_died_ = false;

@@ -4,6 +4,8 @@
 
 namespace shardproof::reports {
 
+using protocol::Outcome;
+
 namespace {
 
 /// The first rule that applies. Nullptr: none.
@@ -29,10 +31,10 @@ CaseFact fact_of(Outcome outcome) {
 
 }  // namespace
 
-bool died_by_itself(const Ending& ending) {
+bool died_by_itself(const protocol::Ending& ending) {
   using enum Ending::How;
   return ending.how == signalled || ending.how == overran || ending.how == not_started ||
-         (ending.how == exited && (ending.position >= 0 || (ending.is_cause && !is_refusal(ending))));
+         (ending.how == exited && (ending.position >= 0 || (ending.is_cause && !protocol::is_refusal(ending))));
 }
 
 // clang-format off

@@ -101,8 +101,8 @@ enum class CaseFact : std::uint8_t {
 };
 
 /// A rule without a result leaves the decision to the rank's stream: its rules, or the outcome that it reports.
-using StreamRule = Rule<StreamFact, std::optional<Outcome>>;
-using EndingRule = Rule<EndingFact, std::optional<Outcome>>;
+using StreamRule = Rule<StreamFact, std::optional<protocol::Outcome>>;
+using EndingRule = Rule<EndingFact, std::optional<protocol::Outcome>>;
 using VerdictRule = Rule<CaseFact, Verdict>;
 
 std::span<const StreamRule> stream_rules();
@@ -111,13 +111,13 @@ std::span<const VerdictRule> verdict_rules();
 
 /// Whether a process ended by a signal, by its deadline, by an exit inside a case, or by an exit that ended its world.
 /// A process that never started counts, too.
-bool died_by_itself(const Ending& ending);
+bool died_by_itself(const protocol::Ending& ending);
 
 /// The outcome by the stream alone. `reported` is the outcome that the stream reports, if it does.
-Outcome outcome_by_stream(FactSet<StreamFact> facts, Outcome reported = Outcome::missing);
+protocol::Outcome outcome_by_stream(FactSet<StreamFact> facts, protocol::Outcome reported = protocol::Outcome::missing);
 
 /// The outcome by the end of the process, which outranks the stream. Empty: the stream decides.
-std::optional<Outcome> outcome_by_ending(FactSet<EndingFact> facts);
+std::optional<protocol::Outcome> outcome_by_ending(FactSet<EndingFact> facts);
 
 /// The verdict of a case. `facts` has the facts that are not outcomes.
 Verdict decide(std::span<const RankOutcome> ranks, FactSet<CaseFact> facts = {});

@@ -13,7 +13,7 @@ namespace shardproof::reports {
 
 namespace {
 
-std::size_t size_of(const event::AssertionFailed& failure) {
+std::size_t size_of(const protocol::event::AssertionFailed& failure) {
   std::size_t bytes = sizeof(failure) + failure.file.size() + failure.macro.size() + failure.expression.size() +
                       failure.expansion.size();
   for (const auto& text : failure.messages) bytes += sizeof(text) + text.size();
@@ -26,20 +26,20 @@ class Assembly {
  public:
   Assembly(RankStream& stream, const StreamLimits& limits) : stream_(stream), limits_(limits) {}
 
-  void take(RankEvent&& event) {
+  void take(protocol::RankEvent&& event) {
     if (stream_.complete) throw std::invalid_argument("a line after rank_ended");
-    if (!stream_.start && !std::holds_alternative<event::RankStarted>(event))
+    if (!stream_.start && !std::holds_alternative<protocol::event::RankStarted>(event))
       throw std::invalid_argument("the first line must be rank_started");
     std::visit([this](auto&& e) { on(std::forward<decltype(e)>(e)); }, std::move(event));
   }
 
  private:
-  void on(event::RankStarted&& e) {
+  void on(protocol::event::RankStarted&& e) {
     if (stream_.start) throw std::invalid_argument("a second rank_started: two processes wrote this stream");
     stream_.start = std::move(e);
   }
 
-  void on(event::CaseStarted&& e) {
+  void on(protocol::event::CaseStarted&& e) {
     if (open_)
       throw std::invalid_argument(
           fmt::format("\"{}\" starts before \"{}\" has ended", e.id, stream_.cases.back().started.id));
@@ -50,7 +50,7 @@ class Assembly {
     open_ = true;
   }
 
-  void on(event::AssertionFailed&& e) {
+  void on(protocol::event::AssertionFailed&& e) {
     auto& current = open_case("assertion_failed");
     const auto bytes = size_of(e);
     if (current.failures.size() < limits_.failures_per_case && failure_bytes_ + bytes <= limits_.failure_bytes) {
@@ -61,7 +61,7 @@ class Assembly {
     }
   }
 
-  void on(event::Measured&& e) {
+  void on(protocol::event::Measured&& e) {
     auto& current = open_case("measured");
     if (current.measurements.size() >= limits_.measurements_per_case) {
       throw std::invalid_argument(fmt::format("more than {} measurements in one case", limits_.measurements_per_case));
@@ -70,7 +70,7 @@ class Assembly {
     current.measurements.push_back(std::move(e));
   }
 
-  void on(event::CaseEnded&& e) {
+  void on(protocol::event::CaseEnded&& e) {
     auto& current = open_case("case_ended");
     if (e.id != current.started.id || e.position != current.started.position) {
       throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id,
@@ -83,7 +83,7 @@ class Assembly {
     open_ = false;
   }
 
-  void on(event::RankEnded&& e) {
+  void on(protocol::event::RankEnded&& e) {
     if (open_) throw std::invalid_argument(fmt::format("rank_ended inside \"{}\"", stream_.cases.back().started.id));
     if (e.rank != stream_.start->rank)
       throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
@@ -122,7 +122,7 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
   const auto take = [&](std::string_view line) {
     ++line_number;
     try {
-      assembly.take(parse_line(line));
+      assembly.take(protocol::parse_line(line));
     } catch (const std::invalid_argument& error) {
       stream.defect = fmt::format("line {}, byte {}: {}", line_number, offset, error.what());
       return false;
@@ -153,8 +153,9 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
     std::memmove(buffer.data(), buffer.data() + begin, filled - begin);
     filled -= begin;
     if (got == 0) break;
-    if (filled >= event::line_limit) {
-      stream.defect = fmt::format("line {}, byte {}: longer than {} bytes", line_number + 1, offset, event::line_limit);
+    if (filled >= protocol::event::line_limit) {
+      stream.defect =
+          fmt::format("line {}, byte {}: longer than {} bytes", line_number + 1, offset, protocol::event::line_limit);
       return stream;
     }
     if (buffer.size() - filled < chunk / 2) buffer.resize(buffer.size() * 2);
@@ -166,9 +167,9 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
 
 RankStream read_rank_stream(const std::filesystem::path& file, const StreamLimits& limits) {
   try {
-    const std::unique_ptr<std::istream> in = open_input(file);
+    const std::unique_ptr<std::istream> in = base::open_input(file);
     return read_rank_stream(*in, limits);
-  } catch (const UnreadableFile& error) {
+  } catch (const base::UnreadableFile& error) {
     RankStream stream;
     std::error_code unknown;
     stream.absent = !std::filesystem::exists(file, unknown) && !unknown;

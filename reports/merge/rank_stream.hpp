@@ -15,15 +15,15 @@ namespace shardproof::reports {
 
 /// One case of one rank. Without `ended`, the stream stops inside the case.
 struct StreamedCase {
-  event::CaseStarted started;
-  std::vector<event::AssertionFailed> failures;
+  protocol::event::CaseStarted started;
+  std::vector<protocol::event::AssertionFailed> failures;
   std::uint64_t failures_left_out = 0;  ///< read but not kept
-  std::vector<event::Measured> measurements;
-  std::optional<event::CaseEnded> ended;
+  std::vector<protocol::event::Measured> measurements;
+  std::optional<protocol::event::CaseEnded> ended;
 };
 
 struct RankStream {
-  std::optional<event::RankStarted> start;
+  std::optional<protocol::event::RankStarted> start;
   std::vector<StreamedCase> cases;
   bool complete = false;   ///< The rank reported that it left.
   std::string cut_short;   ///< The reason it gives why all ranks left early, wherever they were in their plan.

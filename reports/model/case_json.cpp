@@ -6,12 +6,14 @@
 
 namespace shardproof::reports {
 
+using base::Fields;
+
 using nlohmann::ordered_json;
 
 namespace {
 
 ordered_json json_of(const RankOutcome& rank) {
-  return {{"outcome", to_string(rank.outcome)}, {"assertions", rank.assertions}};
+  return {{"outcome", protocol::to_string(rank.outcome)}, {"assertions", rank.assertions}};
 }
 
 ordered_json json_of(const Failure& failure) {
@@ -21,9 +23,9 @@ ordered_json json_of(const Failure& failure) {
           {"monotonic_ns", a.monotonic_ns}};
 }
 
-Outcome read_outcome(const Fields& fields, const ordered_json& json) {
-  const auto outcome = outcome_from_string(fields.text("outcome"));
-  if (!outcome) refuse(fields.where("outcome"), "an outcome", json["outcome"]);
+protocol::Outcome read_outcome(const Fields& fields, const ordered_json& json) {
+  const auto outcome = protocol::outcome_from_string(fields.text("outcome"));
+  if (!outcome) base::refuse(fields.where("outcome"), "an outcome", json["outcome"]);
   return *outcome;
 }
 
@@ -94,11 +96,11 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
 CaseResult read_case(const ordered_json& json) {
   const Fields fields(json, "case");
   CaseResult result;
-  from_json(json, result.info);
+  protocol::from_json(json, result.info);
   result.world = fields.integer<int>("world");
   result.repetition = fields.integer<std::uint64_t>("repetition");
   const auto verdict = verdict_from_string(fields.text("verdict"));
-  if (!verdict) refuse(fields.where("verdict"), "a verdict", json["verdict"]);
+  if (!verdict) base::refuse(fields.where("verdict"), "a verdict", json["verdict"]);
   result.verdict = *verdict;
   result.assertions = fields.integer<std::uint64_t>("assertions");
   for (const auto& [name, value] : fields.object("measurements").items()) {
@@ -124,7 +126,7 @@ CaseResult read_case(const ordered_json& json) {
 int read_index_if_given(const Fields& fields, const char* name) {
   if (!fields.has(name)) return -1;
   const int index = fields.integer<int>(name);
-  if (index < 0) refuse(fields.where(name), "no negative number", fields.at(name, "an index"));
+  if (index < 0) base::refuse(fields.where(name), "no negative number", fields.at(name, "an index"));
   return index;
 }
 

@@ -13,6 +13,6 @@ nlohmann::ordered_json json_of(const CaseResult& result, bool flaky);
 CaseResult read_case(const nlohmann::ordered_json& json);
 
 /// An index, or -1 if the field is absent.
-int read_index_if_given(const Fields& fields, const char* name);
+int read_index_if_given(const base::Fields& fields, const char* name);
 
 }  // namespace shardproof::reports

@@ -42,7 +42,7 @@ std::string finding_of_kind(const std::string& kind, const Report& report) {
   for (const CaseResult& result : report.cases) {
     if (!result.info.engine.empty()) played.insert(result.info.engine);
   }
-  const std::string near = closest(played, kind);
+  const std::string near = base::closest(played, kind);
   return fmt::format("subject {} claims the engine kind {}, which this worker does not know{}: correct its claims",
                      report.head.subject, kind, near.empty() ? "" : fmt::format(" (closest is {})", near));
 }

@@ -8,6 +8,8 @@
 
 namespace shardproof::reports {
 
+using protocol::Ending;
+
 std::string to_text(const Measurement& measurement) {
   return measurement.unit.empty() ? fmt::format("{}", measurement.value)
                                   : fmt::format("{} {}", measurement.value, measurement.unit);
@@ -55,7 +57,7 @@ std::span<const CaseResult> repetitions(std::span<const CaseResult> cases) {
 
 std::string skip_reason(const CaseResult& result) {
   for (const auto& [rank, reason] : result.reasons) {
-    if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == Outcome::skipped) return reason;
+    if (result.ranks.at(static_cast<std::size_t>(rank)).outcome == protocol::Outcome::skipped) return reason;
   }
   return {};
 }
@@ -71,7 +73,8 @@ std::map<int, Ranks> waived_deaths(const Report& report) {
     if (result.waiver < 0) continue;
     for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
       const auto outcome = result.ranks[rank].outcome;
-      if (outcome == Outcome::crashed || outcome == Outcome::hung) worlds[result.world].insert(static_cast<int>(rank));
+      if (outcome == protocol::Outcome::crashed || outcome == protocol::Outcome::hung)
+        worlds[result.world].insert(static_cast<int>(rank));
     }
   }
   return worlds;
@@ -105,14 +108,14 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
   for (const auto& ending : world.endings) {
     // A rank that ended before it left its world broke the world, whatever its exit code was.
     const bool failed =
-        ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !is_refusal(ending);
+        ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !protocol::is_refusal(ending);
     if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
       end.died = true;
-      const bool released = failed && ending.code == rank_released && !ending.is_cause;
+      const bool released = failed && ending.code == protocol::rank_released && !ending.is_cause;
       end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && released));
     }
     end.never_began = end.never_began && ending.how == Ending::How::not_started;
-    left = left || is_refusal(ending) || ending.how == Ending::How::not_started;
+    left = left || protocol::is_refusal(ending) || ending.how == Ending::How::not_started;
   }
   end.could_not_take_part = left && !end.died;
   return end;

@@ -52,7 +52,8 @@ struct RunHead {
   bool partial = false;
   std::size_t outside_profile = 0;  ///< Cases of the worker that its profile leaves out.
   std::map<std::string, std::string> machine;  ///< Volatile: host, cpu, cores, kernel, driver, …
-  std::vector<GpuInfo> gpus;  ///< Volatile: the machine's GPUs that ranks might have. Empty: ranks run on no GPU.
+  std::vector<protocol::GpuInfo>
+      gpus;  ///< Volatile: the machine's GPUs that ranks might have. Empty: ranks run on no GPU.
   std::map<std::string, std::string> environment;  ///< Volatile: an allow-list of variables.
   int repeat = 1;
   Demands demands;
@@ -65,7 +66,7 @@ void from_json(const nlohmann::ordered_json& json, RunHead& head);
 
 struct Failure {
   int rank = 0;
-  event::AssertionFailed assertion;
+  protocol::event::AssertionFailed assertion;
 };
 
 struct Measurement {
@@ -87,7 +88,7 @@ std::string to_text(const Measurement& measurement);
 bool is_exact(std::string_view device, std::string_view unit);
 
 struct CaseResult {
-  CaseInfo info;
+  protocol::CaseInfo info;
   int world = 0;  ///< Index into `worlds`.
   std::uint64_t repetition = 0;  ///< Counts the runs of this id from 0.
   int attempt = 0;  ///< How often the case had ended badly before this attempt.
@@ -117,8 +118,8 @@ struct WorldResult {
   /// Volatile. By rank: its variables besides the run's environment.
   std::vector<std::map<std::string, std::string>> environment;
   std::string unfit_for_timing;  ///< Why durations mean nothing. Empty: they are valid.
-  std::string times = event_times;  ///< For ranks on GPUs: the source of measured times.
-  std::vector<Ending> endings;
+  std::string times = protocol::event_times;  ///< For ranks on GPUs: the source of measured times.
+  std::vector<protocol::Ending> endings;
   std::vector<std::string> defects;  ///< Missing or corrupt evidence, a sentence each.
   std::string explanation;  ///< Volatile. One sentence: why the world ended early (explanation.hpp).
   /// Volatile. If a case went wrong and ranks ran under the tap: the last NCCL calls of the ranks, and where they

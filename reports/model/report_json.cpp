@@ -15,6 +15,8 @@
 
 namespace shardproof::reports {
 
+using base::Fields;
+
 using nlohmann::ordered_json;
 
 namespace {
@@ -33,7 +35,7 @@ ordered_json json_of(const WorldResult& world) {
   ordered_json json{{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}};
   if (!world.environment.empty()) json["environment"] = world.environment;
   if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
-  if (world.times != event_times) json["times"] = world.times;
+  if (world.times != protocol::event_times) json["times"] = world.times;
   json["endings"] = world.endings;
   json["defects"] = world.defects;
   if (!world.explanation.empty()) json["explanation"] = world.explanation;
@@ -51,11 +53,11 @@ WorldResult read_world(const ordered_json& json, int place) {
   world.size = fields.integer<int>("ranks");
   if (fields.has("environment")) {
     for (const auto& variables : fields.array("environment"))
-      world.environment.push_back(read_text_map(variables, fields.where("environment")));
+      world.environment.push_back(base::read_text_map(variables, fields.where("environment")));
   }
   if (fields.has("unfit_for_timing")) world.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("times")) world.times = fields.text("times");
-  world.endings = fields.list<Ending>("endings");
+  world.endings = fields.list<protocol::Ending>("endings");
   world.defects = fields.texts("defects");
   if (fields.has("explanation")) world.explanation = fields.text("explanation");
   if (fields.has("nccl")) world.nccl = fields.texts("nccl");
@@ -123,7 +125,7 @@ ordered_json frame_of(const Report& report, std::size_t flaky) {
 }
 
 void check_version(const ordered_json& version) {
-  const auto number = read_integer<int>(version, "report: \"schema_version\"");
+  const auto number = base::read_integer<int>(version, "report: \"schema_version\"");
   if (number != schema_version) {
     throw std::invalid_argument(
         fmt::format("report: schema version {}; this shardproof reads version {}{}", number, schema_version,
@@ -180,7 +182,7 @@ void write_report(std::ostream& out, const Report& report) {
   const auto frame = frame_of(report, flaky.size());
   const auto list = [&out](std::size_t size, const auto& element) {
     out << '[';
-    for (std::size_t i = 0; i < size; ++i) out << (i == 0 ? "\n    " : ",\n    ") << dump_line(element(i));
+    for (std::size_t i = 0; i < size; ++i) out << (i == 0 ? "\n    " : ",\n    ") << base::dump_line(element(i));
     out << (size == 0 ? "]" : "\n  ]");
   };
   const char* separator = "{\n  ";
@@ -194,7 +196,7 @@ void write_report(std::ostream& out, const Report& report) {
     } else if (value.is_array()) {
       list(value.size(), [&elements = value](std::size_t i) { return elements[i]; });
     } else {
-      out << dump_line(value);
+      out << base::dump_line(value);
     }
   }
   out << "\n}\n";
@@ -227,7 +229,7 @@ Report read_report(std::istream& in) {
   };
   ordered_json json;
   try {
-    json = parse_json(in, take);
+    json = base::parse_json(in, take);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("report: no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {

@@ -8,6 +8,8 @@
 
 namespace shardproof::reports {
 
+using base::Fields;
+
 using nlohmann::ordered_json;
 
 namespace {
@@ -16,7 +18,7 @@ ordered_json text_or_null(const std::string& text) { return text.empty() ? order
 
 std::string read_text_or_null(const Fields& fields, const char* name) {
   const auto& value = fields.at(name, "a text or null");
-  return value.is_null() ? std::string() : read_text(value, fields.where(name));
+  return value.is_null() ? std::string() : base::read_text(value, fields.where(name));
 }
 
 ordered_json number_or_null(const std::optional<std::size_t>& number) {
@@ -25,7 +27,7 @@ ordered_json number_or_null(const std::optional<std::size_t>& number) {
 
 std::optional<std::size_t> read_number_or_null(const Fields& fields, const char* name) {
   const auto& value = fields.at(name, "a number or null");
-  return value.is_null() ? std::nullopt : std::optional(read_integer<std::size_t>(value, fields.where(name)));
+  return value.is_null() ? std::nullopt : std::optional(base::read_integer<std::size_t>(value, fields.where(name)));
 }
 
 ordered_json json_of(const Demands& demands) {
@@ -50,9 +52,9 @@ ordered_json json_of_machine(const RunHead& head) {
 void read_machine(const ordered_json& json, RunHead& head) {
   ordered_json texts = json;
   texts.erase("gpus");
-  head.machine = read_text_map(texts, "report: \"machine\"");
+  head.machine = base::read_text_map(texts, "report: \"machine\"");
   const Fields fields(json, "report: machine");
-  if (fields.has("gpus")) head.gpus = fields.list<GpuInfo>("gpus");
+  if (fields.has("gpus")) head.gpus = fields.list<protocol::GpuInfo>("gpus");
 }
 
 }  // namespace

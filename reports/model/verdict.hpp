@@ -26,7 +26,7 @@ constexpr bool is_bad(Verdict verdict) { return verdict > Verdict::skipped; }
 
 /// One rank's contribution to a case's verdict.
 struct RankOutcome {
-  Outcome outcome = Outcome::missing;
+  protocol::Outcome outcome = protocol::Outcome::missing;
   std::uint64_t assertions = 0;
   friend bool operator==(const RankOutcome&, const RankOutcome&) = default;
 };

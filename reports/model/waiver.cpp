@@ -15,6 +15,9 @@
 
 namespace shardproof::reports {
 
+using base::Fields;
+using base::refuse;
+
 using nlohmann::ordered_json;
 
 namespace {
@@ -74,7 +77,7 @@ ordered_json json_of(const Waiver::When& when) {
 
 ordered_json parse(std::string_view text) {
   try {
-    return parse_json(text, UniqueKeys());
+    return base::parse_json(text, base::UniqueKeys());
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {
@@ -116,9 +119,9 @@ std::vector<Waiver> parse_waivers(std::string_view text) {
         .expect_only({"pattern", "verdict", "when", "reason", "link", "owner", "expires", "shown_by"});
     waivers.push_back(read_waiver(element, place));
     const auto& device = waivers.back().when.device;
-    if (device && *device != sim_device && *device != cuda_device)
+    if (device && *device != protocol::sim_device && *device != protocol::cuda_device)
       throw std::invalid_argument(fmt::format("{}: when: \"device\": expected \"{}\" or \"{}\", found \"{}\"", place,
-                                              sim_device, cuda_device, *device));
+                                              protocol::sim_device, protocol::cuda_device, *device));
   }
   return waivers;
 }

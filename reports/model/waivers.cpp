@@ -37,7 +37,7 @@ WaiverUse use_of(const Waiver& waiver, const Report& report) {
     const auto runs = repetitions(rest);
     rest = rest.subspan(runs.size());
     const std::string& id = runs.front().info.id;
-    if (!matches_id(id, waiver.pattern)) continue;
+    if (!protocol::matches_id(id, waiver.pattern)) continue;
     bool covered = false, waived = false, passed = true;
     for (const CaseResult& run : runs) {
       if (!covers(waiver, run, report)) continue;
@@ -77,7 +77,7 @@ void apply_waivers(std::span<CaseResult> cases, const Report& report) {
     if (!is_waivable(result.verdict)) continue;
     const auto found = std::ranges::find_if(in_force, [&](int index) {
       const Waiver& waiver = report.head.waivers[static_cast<std::size_t>(index)];
-      return waiver.verdict == result.verdict && matches_id(result.info.id, waiver.pattern) &&
+      return waiver.verdict == result.verdict && protocol::matches_id(result.info.id, waiver.pattern) &&
              covers(waiver, result, report);
     });
     if (found != in_force.end()) result.waiver = *found;

@@ -14,6 +14,9 @@
 
 namespace shardproof::reports {
 
+using protocol::PlayedStep;
+using protocol::PlayResult;
+
 namespace {
 
 /// Consecutive steps with the same plan.
@@ -134,7 +137,8 @@ std::string compiled_steps_text(std::span<const PlayResult> ranks) {
   for (const PlayResult& other : ranks) {
     if (!compiled_the_same(rank, other)) others.push_back(other.rank);
   }
-  if (!others.empty()) text += fmt::format("\n{} compiled other steps: --json prints all ranks\n", rank_list(others));
+  if (!others.empty())
+    text += fmt::format("\n{} compiled other steps: --json prints all ranks\n", base::rank_list(others));
   return printable(text);
 }
 

@@ -21,13 +21,16 @@
 
 namespace shardproof::reports {
 
+using protocol::PhaseTimes;
+using protocol::PlayResult;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 using trace::in_time;
 
 /// The times of all ranks, by one clock.
-using WorldTimes = std::vector<const PlayTimes*>;
+using WorldTimes = std::vector<const protocol::PlayTimes*>;
 
 WorldTimes virtual_times(std::span<const PlayResult> ranks) {
   WorldTimes times;
@@ -48,7 +51,7 @@ WorldTimes measured_times(std::span<const PlayResult> ranks) {
 std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration,
                                    std::optional<Nanoseconds> PhaseTimes::* phase) {
   std::optional<Nanoseconds> most;
-  for (const PlayTimes* rank : ranks) {
+  for (const protocol::PlayTimes* rank : ranks) {
     if (iteration >= rank->phases.size()) continue;
     if (const auto& time = rank->phases[iteration].*phase; time && (!most || *time > *most)) most = time;
   }
@@ -57,7 +60,7 @@ std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteratio
 
 Nanoseconds total(const WorldTimes& ranks) {
   Nanoseconds most = 0;
-  for (const PlayTimes* rank : ranks) most = std::max(most, rank->total);
+  for (const protocol::PlayTimes* rank : ranks) most = std::max(most, rank->total);
   return most;
 }
 
@@ -86,9 +89,9 @@ Json times(const WorldTimes& ranks, std::size_t iteration) {
   return json;
 }
 
-Json values(const std::vector<PlayedTensor>& tensors) {
+Json values(const std::vector<protocol::PlayedTensor>& tensors) {
   Json json = Json::object();
-  for (const PlayedTensor& tensor : tensors) {
+  for (const protocol::PlayedTensor& tensor : tensors) {
     json[tensor.name] = {{"dtype", to_string(tensor.dtype)},
                          {"shape", tensor.shape},
                          {"dim", tensor.dim},
@@ -101,7 +104,7 @@ Json values(const std::vector<PlayedTensor>& tensors) {
 /// The compiled passes of an iteration of the script, in the order in which the rank played them.
 Json compiled(const PlayResult& rank, int iteration) {
   Json json = Json::array();
-  for (const PlayedStep& step : rank.compiled_steps) {
+  for (const protocol::PlayedStep& step : rank.compiled_steps) {
     if (step.iteration != iteration) continue;
     for (const StepGraph& graph : rank.plans.at(step.plan)) json.push_back(graph);
   }
@@ -113,7 +116,7 @@ Json write(const PlayResult& rank) {
   Json json{{"rank", rank.rank},           {"spans", Json::array()},    {"collectives", Json::array()},
             {"iterations", Json::array()}, {"warnings", rank.warnings}, {"hooks", Json::array()},
             {"refusals", rank.refusals}};
-  for (const PlayedHookCall& call : rank.hook_calls) {
+  for (const protocol::PlayedHookCall& call : rank.hook_calls) {
     Json& written = json["hooks"].emplace_back(Json{{"iteration", call.iteration},
                                                     {"call", call.during},
                                                     {"hook", call.hook},
@@ -142,8 +145,8 @@ Json write(const PlayResult& rank) {
                                    {"start", collective.start},
                                    {"end", collective.end}});
   }
-  for (const PlayedIteration& iteration : rank.iterations) {
-    Json& written = json["iterations"].emplace_back(Json{{"loss", bits_of(iteration.loss)},
+  for (const protocol::PlayedIteration& iteration : rank.iterations) {
+    Json& written = json["iterations"].emplace_back(Json{{"loss", protocol::bits_of(iteration.loss)},
                                                          {"gradients", values(iteration.gradients)},
                                                          {"parameters", values(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
@@ -151,7 +154,7 @@ Json write(const PlayResult& rank) {
   }
   if (rank.compiled_steps.empty()) return json;
   json["compiled_steps"] = Json::array();
-  for (const PlayedStep& step : rank.compiled_steps)
+  for (const protocol::PlayedStep& step : rank.compiled_steps)
     json["compiled_steps"].push_back({{"iteration", step.iteration}, {"backward", step.backward}, {"plan", step.plan}});
   json["plans"] = rank.plans;
   return json;
@@ -221,7 +224,8 @@ std::string order(const PlayResult& rank) {
     if (collective.op != ReduceOp::none) text += fmt::format(" ({})", to_string(collective.op));
     text += fmt::format(" \"{}\", {} -> {} {}, ranks {}", collective.tag, collective.in_count, collective.out_count,
                         to_string(collective.dtype), fmt::join(collective.group, " "));
-    const auto hook = std::ranges::find(rank.hook_calls, std::optional(number++), &PlayedHookCall::collective);
+    const auto hook =
+        std::ranges::find(rank.hook_calls, std::optional(number++), &protocol::PlayedHookCall::collective);
     text += hook == rank.hook_calls.end() ? "\n" : fmt::format(", by the hook {}, state {}\n", hook->hook, hook->state);
   }
   return text.empty() ? "  none\n" : text;
@@ -229,7 +233,7 @@ std::string order(const PlayResult& rank) {
 
 std::string hook_calls(const PlayResult& rank) {
   std::string text;
-  for (const PlayedHookCall& call : rank.hook_calls) {
+  for (const protocol::PlayedHookCall& call : rank.hook_calls) {
     text += fmt::format("  iter {} {}: {} at {}, state {}, of \"{}\", {} {}{}\n", call.iteration, call.during,
                         call.hook, call.point, call.state, call.label, call.count, to_string(call.dtype),
                         call.collective ? fmt::format(", collective {}", *call.collective) : "");
@@ -279,7 +283,8 @@ std::string sections(std::span<const PlayResult> ranks, std::string_view heading
   for (const PlayResult& rank : ranks) texts.push_back(to_text(rank));
   std::string text;
   for (const std::vector<int>& group : ranks_by_text(texts)) {
-    text += fmt::format("\n{}: {}\n{}", rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
+    text +=
+        fmt::format("\n{}: {}\n{}", base::rank_list(group), heading, texts[static_cast<std::size_t>(group.front())]);
   }
   return text;
 }

@@ -20,10 +20,10 @@ namespace shardproof::reports {
 ///
 /// All times are virtual, except `measured_ns`, which exists if this `world` could measure. Then `times` names the
 /// source of measured times, and `unfit_for_timing` says why they mean nothing, if they do.
-nlohmann::ordered_json to_json(std::span<const PlayResult> ranks, const WorldResult& world);
+nlohmann::ordered_json to_json(std::span<const protocol::PlayResult> ranks, const WorldResult& world);
 
 /// Writes times, the source of measured times, the order of collectives, calls of gradient hooks, and a timeline that
 /// fits into `width` columns. Ranks that did the same are shown once.
-std::string to_text(std::span<const PlayResult> ranks, const WorldResult& world, int width);
+std::string to_text(std::span<const protocol::PlayResult> ranks, const WorldResult& world, int width);
 
 }  // namespace shardproof::reports

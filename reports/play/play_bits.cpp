@@ -12,6 +12,10 @@
 
 namespace shardproof::reports {
 
+using protocol::PlayedIteration;
+using protocol::PlayedTensor;
+using protocol::PlayResult;
+
 namespace {
 
 struct Format {
@@ -167,7 +171,7 @@ class Values {
   }
 
   void losses(float first, float second) {
-    const std::string one = bits_of(first), other = bits_of(second);
+    const std::string one = protocol::bits_of(first), other = protocol::bits_of(second);
     const Element mine(DType::f32, one), others(DType::f32, other);
     // A loss is a single number, so the sign of a zero counts, too.
     const bool is_other_zero = first == 0 && second == 0 && one != other;

@@ -19,7 +19,7 @@ struct BitsComparison {
 ///   1. A different number of captures.
 ///   2. By capture: the loss, missing parameters, gradients, parameters, second tensors of parameters.
 ///   3. By rank, in order of registration.
-BitsComparison compare_bits(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second,
-                            std::uint64_t ulps);
+BitsComparison compare_bits(const std::vector<protocol::PlayResult>& first,
+                            const std::vector<protocol::PlayResult>& second, std::uint64_t ulps);
 
 }  // namespace shardproof::reports

@@ -12,6 +12,8 @@
 
 namespace shardproof::reports {
 
+using protocol::PlayResult;
+
 namespace {
 
 /// The properties that distinguish collectives. Each property includes those before it.

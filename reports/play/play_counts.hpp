@@ -21,6 +21,7 @@ struct CountsComparison {
 
 /// Both plays have the same number of ranks. `first` is the first difference in this order: numbers by kind, numbers by
 /// kind and tag, what is exchanged.
-CountsComparison compare_counts(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second);
+CountsComparison compare_counts(const std::vector<protocol::PlayResult>& first,
+                                const std::vector<protocol::PlayResult>& second);
 
 }  // namespace shardproof::reports

@@ -18,7 +18,7 @@ namespace shardproof::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using PlayedRanks = std::vector<PlayResult>;
+using PlayedRanks = std::vector<protocol::PlayResult>;
 
 // -- Verdicts ---------------------------------------------------------------------------------------------------------
 
@@ -44,20 +44,20 @@ struct Phase {
   std::optional<Nanoseconds> PhaseTimes::* time;
 };
 
-constexpr Phase compared_phases[] = {{"forward", &PhaseTimes::forward},
-                                     {"forward_backward", &PhaseTimes::forward_backward},
-                                     {"exposed", &PhaseTimes::exposed}};
+constexpr Phase compared_phases[] = {{"forward", &protocol::PhaseTimes::forward},
+                                     {"forward_backward", &protocol::PhaseTimes::forward_backward},
+                                     {"exposed", &protocol::PhaseTimes::exposed}};
 
 std::string time_text(std::optional<Nanoseconds> time) { return time ? trace::in_time(*time) : "none"; }
 
-std::optional<Nanoseconds> time_of(const PlayResult& rank, std::size_t iteration, const Phase& phase) {
+std::optional<Nanoseconds> time_of(const protocol::PlayResult& rank, std::size_t iteration, const Phase& phase) {
   return iteration < rank.times.phases.size() ? rank.times.phases[iteration].*phase.time : std::nullopt;
 }
 
 std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const PlayedRanks& second) {
   std::size_t iterations = 0;
   for (const PlayedRanks* ranks : {&first, &second}) {
-    for (const PlayResult& rank : *ranks) iterations = std::max(iterations, rank.times.phases.size());
+    for (const protocol::PlayResult& rank : *ranks) iterations = std::max(iterations, rank.times.phases.size());
   }
   for (std::size_t iteration = 0; iteration < iterations; ++iteration) {
     for (const Phase& phase : compared_phases) {

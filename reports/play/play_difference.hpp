@@ -27,7 +27,7 @@ struct SubjectPlay {
   std::string subject;  ///< The user's name for it.
   Verdict verdict = Verdict::not_run;  ///< The verdict of the scenario's case.
   std::string why;  ///< Why it has not passed, in lines.
-  std::vector<PlayResult> ranks;  ///< Empty if the play did not finish: refused, hung, …
+  std::vector<protocol::PlayResult> ranks;  ///< Empty if the play did not finish: refused, hung, …
 };
 
 enum class Aspect : std::uint8_t {

@@ -115,7 +115,8 @@ std::optional<PlayDifference> compare_waits(const Order& first, const Order& sec
 
 }  // namespace
 
-OrderComparison compare_orders(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second) {
+OrderComparison compare_orders(const std::vector<protocol::PlayResult>& first,
+                               const std::vector<protocol::PlayResult>& second) {
   OrderComparison comparison;
   std::vector<std::pair<Trace, Trace>> traces;
   std::vector<std::pair<Order, Order>> orders;

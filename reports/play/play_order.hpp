@@ -18,6 +18,7 @@ struct OrderComparison {
 
 /// Both plays have the same number of ranks. `first` is the first step that differs on a rank. Without such a step, it
 /// is the first wait.
-OrderComparison compare_orders(const std::vector<PlayResult>& first, const std::vector<PlayResult>& second);
+OrderComparison compare_orders(const std::vector<protocol::PlayResult>& first,
+                               const std::vector<protocol::PlayResult>& second);
 
 }  // namespace shardproof::reports

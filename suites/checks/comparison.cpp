@@ -15,7 +15,7 @@
 
 namespace shardproof::suites {
 
-Tensor part(const Tensor& whole, const scenario::CapturedParameter& held) {
+Tensor part(const Tensor& whole, const CapturedParameter& held) {
   if (held.dim == flattened) return whole.flatten().narrow(held.start, held.shard.numel());
   if (held.shape.empty()) return whole;
   const auto dim = static_cast<std::size_t>(held.dim);
@@ -47,7 +47,7 @@ DType kept_dtype(const scenario::Scenario& scenario, const std::string& paramete
 }
 
 // Requires that the held parameter is a part of the expected one, so that later comparisons are valid.
-void require_part_of(const oracles::NamedValues& expected, const scenario::CapturedParameter& held) {
+void require_part_of(const oracles::NamedValues& expected, const CapturedParameter& held) {
   REQUIRE(held.name == expected.name);
   REQUIRE(held.shape == expected.shape);
   REQUIRE(held.shard.defined());
@@ -76,7 +76,7 @@ int holders_of(int world, const scenario::Scenario& scenario, const std::string&
 }
 
 // Whether an element of the whole is in the part, by its place in row-major order.
-bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
+bool holds(const CapturedParameter& held, std::int64_t element) {
   if (held.dim == flattened) return element >= held.start && element < held.start + held.shard.numel();
   if (held.shape.empty()) return true;
   const auto dim = static_cast<std::size_t>(held.dim);
@@ -87,15 +87,14 @@ bool holds(const scenario::CapturedParameter& held, std::int64_t element) {
 
 // Checks that each element of every parameter is held by the number of ranks that the plan says. One call checks all
 // parameters, so that the ranks communicate once.
-void check_dealt(Rank& rank, const scenario::Scenario& scenario,
-                 const std::vector<scenario::CapturedParameter>& parameters) {
+void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vector<CapturedParameter>& parameters) {
   std::vector<std::int64_t> mine;
-  for (const scenario::CapturedParameter& held : parameters) {
+  for (const CapturedParameter& held : parameters) {
     for (std::int64_t i = 0; i < numel(held.shape); ++i) mine.push_back(holds(held, i) ? 1 : 0);
   }
   const Tensor all = rank.world().all_reduce(Tensor::of<std::int64_t>({std::ssize(mine)}, mine));
   auto counts = all.values<std::int64_t>();
-  for (const scenario::CapturedParameter& held : parameters) {
+  for (const CapturedParameter& held : parameters) {
     INFO("parameter \"" << held.name << "\": number of ranks that hold each element");
     const auto elements = static_cast<std::size_t>(numel(held.shape));
     const std::vector<std::int64_t> own(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(elements));
@@ -105,8 +104,7 @@ void check_dealt(Rank& rank, const scenario::Scenario& scenario,
 }
 
 // The initial values of a held parameter, before any step.
-scenario::CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter,
-                                     const scenario::CapturedParameter& held) {
+CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const CapturedParameter& held) {
   const auto initial = [&](std::size_t component) {
     const Tensor whole = initial_value(scenario.model, parameter, component, held.shape);
     return part(in_dtype(kept_dtype(scenario, held.name), whole), held);
@@ -122,8 +120,7 @@ class ParameterNotes {
   explicit ParameterNotes(std::size_t parameters)
       : found_(Tensor::host(DType::i64, {static_cast<std::int64_t>(parameters), 4})) {}
 
-  void note(std::size_t parameter, const scenario::CapturedParameter& before, const scenario::CapturedParameter& now,
-            bool is_right) const {
+  void note(std::size_t parameter, const CapturedParameter& before, const CapturedParameter& now, bool is_right) const {
     const auto found = found_.row(static_cast<std::int64_t>(parameter)).values<std::int64_t>();
     found[0] = before.shard == now.shard ? 0 : 1;
     found[1] = before.second == now.second ? 0 : 1;
@@ -135,7 +132,7 @@ class ParameterNotes {
     std::int64_t moves = 0;  ///< the number of parameters that have moved, summed over ranks
     bool right = true;  ///< all values are right on every rank
   };
-  Answers check(Rank& rank, const std::vector<scenario::CapturedParameter>& now, Moves moves) const {
+  Answers check(Rank& rank, const std::vector<CapturedParameter>& now, Moves moves) const {
     const Tensor ranks = rank.world().all_reduce(found_);
     Answers answers;
     for (std::size_t p = 0; p < now.size(); ++p) {
@@ -176,14 +173,14 @@ bool check_close(const char* what, const Tensor& actual, const Tensor& expected,
   return difference <= tolerance;
 }
 
-bool check_second(const scenario::CapturedParameter& held, const Tensor& expected, const Tolerance& tolerance) {
+bool check_second(const CapturedParameter& held, const Tensor& expected, const Tolerance& tolerance) {
   REQUIRE(held.second.defined() == expected.defined());
   if (!expected.defined()) return true;
   REQUIRE(held.second.shape() == held.shard.shape());
   return check_close("second tensor", held.second, part(expected, held), tolerance.parameter, tolerance.zeros);
 }
 
-bool check_gradient(const scenario::CapturedParameter& held, const Tensor& expected, const Tolerance& tolerance) {
+bool check_gradient(const CapturedParameter& held, const Tensor& expected, const Tolerance& tolerance) {
   if (!expected.defined()) {
     INFO("its gradient, although one process computes no gradient");
     CHECK_FALSE(held.gradient.defined());
@@ -257,8 +254,7 @@ bool mean_rounds(Rank& rank) { return !std::has_single_bit(static_cast<unsigned>
 
 Tolerance exact_unless_mean_rounds(Rank& rank) { return mean_rounds(rank) ? exact_at_first : Tolerance{}; }
 
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& given,
-                    Moves moves) {
+void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic, const Tolerance& given, Moves moves) {
   const auto judged = judging(rank, Finding::values);
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), arithmetic);
   if (given.loss > 0 || given.gradient > 0 || given.parameter > 0)
@@ -266,7 +262,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   check_training(rank, run, arithmetic, expected, given, moves);
 }
 
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic,
+void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic,
                     const std::vector<oracles::SerialIteration>& expected, const Tolerance& given, Moves moves) {
   const auto judged = judging(rank, Finding::values);
   const scenario::Scenario& scenario = run.scenario();
@@ -274,11 +270,11 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   REQUIRE(run.captures().size() == expected.size());
   const bool all_exact = given.loss == 0 || given.gradient == 0 || given.parameter == 0;
   if (all_exact || given.exact > 0) require_exact_sums(expected, all_exact ? expected.size() : given.exact);
-  std::vector<scenario::CapturedParameter> before;  // the values at the capture before
+  std::vector<CapturedParameter> before;  // the values at the capture before
   std::int64_t all_moves = 0, gradients = 0;
   bool right = true;
   for (std::size_t i = 0; i < expected.size() && right; ++i) {  // values after wrong values show nothing new
-    const scenario::Capture& captured = run.captures()[i];
+    const Capture& captured = run.captures()[i];
     INFO("capture " << i);
     const Tolerance tolerance = i < given.exact ? Tolerance{.zeros = given.zeros} : given;
     const double expected_loss = expected[i].losses[static_cast<std::size_t>(rank.index())];
@@ -291,7 +287,7 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
     REQUIRE(expected[i].seconds.size() == expected[i].parameters.size());
     const ParameterNotes notes(captured.parameters.size());
     for (std::size_t p = 0; p < captured.parameters.size(); ++p) {
-      const scenario::CapturedParameter& held = captured.parameters[p];
+      const CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
       require_part_of(expected[i].parameters[p], held);
       if (i > 0)
@@ -324,20 +320,20 @@ void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic ar
   CHECK(gradients > 0);
 }
 
-void check_same_training(Rank& rank, const scenario::Run& run, const scenario::Run& other) {
+void check_same_training(Rank& rank, const Run& run, const Run& other) {
   const auto judged = judging(rank, Finding::values);
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
   require_exact_sums(expected, expected.size());
   REQUIRE(run.captures().size() == expected.size());
   REQUIRE(run.captures().size() == other.captures().size());
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
-    const scenario::Capture &mine = run.captures()[i], &others = other.captures()[i];
+    const Capture &mine = run.captures()[i], &others = other.captures()[i];
     INFO("capture " << i);
     const double loss_difference = std::abs(mine.loss - others.loss);
     CHECK(loss_difference <= 2 * expected[i].loss_errors[static_cast<std::size_t>(rank.index())]);
     REQUIRE(mine.parameters.size() == others.parameters.size());
     for (std::size_t p = 0; p < mine.parameters.size(); ++p) {
-      const scenario::CapturedParameter &held = mine.parameters[p], &same = others.parameters[p];
+      const CapturedParameter &held = mine.parameters[p], &same = others.parameters[p];
       INFO("parameter \"" << held.name << '"');
       CHECK(held.shard == same.shard);
       CHECK(held.second == same.second);
@@ -346,11 +342,10 @@ void check_same_training(Rank& rank, const scenario::Run& run, const scenario::R
   }
 }
 
-void check_three_iterations(Rank& rank, const scenario::Run& run) {
+void check_three_iterations(Rank& rank, const Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::suites

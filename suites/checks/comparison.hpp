@@ -12,7 +12,7 @@
 namespace shardproof::suites {
 
 /// The part of a whole parameter, or of its whole gradient, that the rank holds.
-Tensor part(const Tensor& whole, const scenario::CapturedParameter& held);
+Tensor part(const Tensor& whole, const CapturedParameter& held);
 
 /// The same values in another dtype, each rounded once, on the host. Undefined for undefined values.
 Tensor in_dtype(DType dtype, const Tensor& values);
@@ -55,18 +55,18 @@ enum class Moves : std::uint8_t {
 
 /// Compares every rank's values at every capture: loss, gradients, parameters, both tensors of pairs. Checks that
 /// parameters are sharded as the plan says, and that steps move the right parameters.
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
+void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic, const Tolerance& tolerance,
                     Moves moves = Moves::every_parameter);
 /// The same for a caller that has trained the run's scenario serially, and knows that rounding alone stays far below
 /// the tolerance.
-void check_training(Rank& rank, const scenario::Run& run, oracles::Arithmetic arithmetic,
+void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic,
                     const std::vector<oracles::SerialIteration>& expected, const Tolerance& tolerance, Moves moves);
 
 /// Fails unless two runs have the same parameters and gradients at every capture, bit by bit. Losses may differ like
 /// sums in another order.
-void check_same_training(Rank& rank, const scenario::Run& run, const scenario::Run& other);
+void check_same_training(Rank& rank, const Run& run, const Run& other);
 
 /// Fails unless a run of `three_iterations` has right values, is sound, and leaves no memory after any iteration.
-void check_three_iterations(Rank& rank, const scenario::Run& run);
+void check_three_iterations(Rank& rank, const Run& run);
 
 }  // namespace shardproof::suites

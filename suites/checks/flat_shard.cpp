@@ -143,7 +143,7 @@ class FlatShardChecks final : public Kind {
  public:
   SoundnessClauses clauses() const override { return sharded_clauses; }
 
-  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+  std::string_view ordering_clause(const Run& run, const trace::Race& race) const override {
     return ordering_clause_of_sharded(run, race);
   }
 
@@ -161,7 +161,7 @@ class FlatShardChecks final : public Kind {
   // Checks the end of each forward, evaluate and backward. The number of whole units is as the strategy says. Only
   // gradients that no backward has reduced wait, and no operand of a reduction is left. Units that were gathered in
   // vain may be whole after a forward.
-  void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
+  void check_memory(const Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const bool counts_gathers = !may_gather_in_vain(run.scenario());
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
@@ -190,7 +190,7 @@ class FlatShardChecks final : public Kind {
   }
 
   // A unit's whole flat parameter, and the gather that fills it, have the unit's name.
-  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+  void check_nothing_gathered_twice(const Run& run) const override {
     std::map<std::uint64_t, std::string> whole;  // by buffer: whose parameters it holds, or will hold
     for (const Fact& fact : run.trace().facts) {
       if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
@@ -208,8 +208,8 @@ class FlatShardChecks final : public Kind {
     }
   }
 
-  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
-    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+  void check_nothing_is_left(const Run& run, int iteration, int backward) const override {
+    const std::string end = mark(iteration, ActionKind::backward, true, backward);
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
     check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded);

@@ -39,7 +39,7 @@ class FullyShardChecks final : public Kind {
 
   SoundnessClauses clauses() const override { return sharded_clauses; }
 
-  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+  std::string_view ordering_clause(const Run& run, const trace::Race& race) const override {
     return ordering_clause_of_sharded(run, race);
   }
 
@@ -59,7 +59,7 @@ class FullyShardChecks final : public Kind {
         scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
-  void check_memory(const scenario::Run& run, int world, MemoryCheck check) const override {
+  void check_memory(const Run& run, int world, MemoryCheck check) const override {
     if (plans(run.scenario(), world) == Plans::nothing) return;
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     // A whole parameter that an extension has made may keep the gathered memory.
@@ -90,7 +90,7 @@ class FullyShardChecks final : public Kind {
     return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
   }
 
-  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+  void check_nothing_gathered_twice(const Run& run) const override {
     std::map<std::string, std::string> tag_of;  // by parameter: the tag of its group's collectives
     for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
       if (const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter.name))
@@ -124,8 +124,8 @@ class FullyShardChecks final : public Kind {
     }
   }
 
-  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
-    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+  void check_nothing_is_left(const Run& run, int iteration, int backward) const override {
+    const std::string end = mark(iteration, ActionKind::backward, true, backward);
     for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::reduce_input})
       check_alive(run.trace(), memory, end, Alive::exactly, 0);
     // Parameters without a group stay whole, and so do their gradients.

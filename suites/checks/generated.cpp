@@ -180,7 +180,7 @@ std::optional<Drawn> judged(Scenario scenario, int world) {
   return Drawn{.scenario = std::move(scenario), .expected = std::move(expected), .tolerance = *tolerance};
 }
 
-void check_communication(Rank& rank, const scenario::Run& run) {
+void check_communication(Rank& rank, const Run& run) {
   switch (kind_of(run.scenario().plan).plans(run.scenario(), rank.world().size())) {
     case Plans::exactly: return check_nothing_else_is_communicated(rank, run);
     case Plans::nothing: return;
@@ -198,7 +198,7 @@ scenario::Palette palette_of(const Subjects& subjects) {
 // The scenario of a document that the run gives to the case. Skips the case if the serial model cannot judge the
 // values.
 Drawn given(Rank& rank, const Subjects& subjects, const std::filesystem::path& document) {
-  Scenario scenario = read_scenario(document, rank.world().size());
+  Scenario scenario = runner::read_scenario(document, rank.world().size());
   if (const std::string_view kind = scenario.plan.engine.get()->kind(); kind != subjects.kind)
     rank.skip(
         fmt::format("{} is for the engine kind {}, but the case is for {}", document.string(), kind, subjects.kind));
@@ -247,7 +247,7 @@ class Search {
  private:
   std::optional<Drawn> draw(int number) {
     palette_.captures_all = number % 2 == 0;
-    const std::uint64_t of_draw = digest(fmt::format("{} {}", seed_, number));
+    const std::uint64_t of_draw = base::digest(fmt::format("{} {}", seed_, number));
     Scenario scenario = scenario::draw(subjects_.kind, of_draw, std::vector{world_}, palette_).scenario;
     const std::set<Trait> has = scenario::traits(scenario);
     if (!std::ranges::includes(has, palette_.wanted)) {
@@ -309,7 +309,7 @@ std::vector<Trait> wanted_traits(const Subjects& subjects, std::uint64_t seed, i
         return each == 4 || trait != Feature(Feature::replicated_mesh).name();
       };
       std::vector<Trait> traits =
-          rows.next(most_traits, is_allowed, digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));
+          rows.next(most_traits, is_allowed, base::digest(fmt::format("{} {} {}", subjects.kind, earlier, each)));
       if (earlier == seed && each == std::min(world, 4)) return traits;
     }
   }
@@ -319,7 +319,7 @@ Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world) {
   return Search(subjects, seed, world, nullptr).run();
 }
 
-scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
+Run check_generated(Rank& rank, const Subjects& subjects) {
   if (rank.param<int>("generator") != generator_version)
     throw std::logic_error(fmt::format("this program has only version {} of the generator", generator_version));
   const auto seed = static_cast<std::uint64_t>(rank.param<int>("seed"));
@@ -334,7 +334,7 @@ scenario::Run check_generated(Rank& rank, const Subjects& subjects) {
                          : fmt::format("the scenario is {}", document.string())));
   const std::set<Trait> combined = scenario::traits(drawn.scenario);
   rank.combines({combined.begin(), combined.end()});
-  scenario::Run run = play_accepted(rank, drawn.scenario);
+  Run run = play_accepted(rank, drawn.scenario);
   check_sound(rank, run);
   check_communication(rank, run);
   check_memory(rank, run);

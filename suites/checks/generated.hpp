@@ -49,6 +49,6 @@ Drawn drawn(const Subjects& subjects, std::uint64_t seed, int world);
 /// Draws the scenario of the case and plays it. Checks values, races, the order and the number of collectives, memory,
 /// and that no rank refuses it. Skips the case if the subject does not claim a feature of the scenario. Returns the run
 /// for the suite's own checks.
-scenario::Run check_generated(Rank& rank, const Subjects& subjects);
+Run check_generated(Rank& rank, const Subjects& subjects);
 
 }  // namespace shardproof::suites

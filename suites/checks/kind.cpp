@@ -28,13 +28,13 @@ void count(Communication& communication, const Kind& kind, const fact::Collectiv
 
 }  // namespace
 
-Communication issued(const Kind& kind, const scenario::Iteration& iteration) {
+Communication issued(const Kind& kind, const Iteration& iteration) {
   Communication communication;
   for (const fact::Collective& call : iteration.collectives()) count(communication, kind, call);
   return communication;
 }
 
-Communication issued(const Kind& kind, const scenario::Run& run) {
+Communication issued(const Kind& kind, const Run& run) {
   Communication communication;
   for (const Fact& fact : run.trace().facts) {
     if (const auto* const call = std::get_if<fact::Collective>(&fact)) count(communication, kind, *call);

@@ -65,16 +65,16 @@ class Kind {
   virtual bool may_leave_work(const scenario::Scenario& /*scenario*/) const { return false; }
   virtual SoundnessClauses clauses() const = 0;
   /// The clause that the race breaks.
-  virtual std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const = 0;
-  virtual void check_nothing_gathered_twice(const scenario::Run& run) const = 0;
-  virtual void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const = 0;
+  virtual std::string_view ordering_clause(const Run& run, const trace::Race& race) const = 0;
+  virtual void check_nothing_gathered_twice(const Run& run) const = 0;
+  virtual void check_nothing_is_left(const Run& run, int iteration, int backward) const = 0;
   /// Checks the memory that is alive after each call, as far as this is known for the scenario.
-  virtual void check_memory(const scenario::Run& run, int world, MemoryCheck check) const = 0;
+  virtual void check_memory(const Run& run, int world, MemoryCheck check) const = 0;
 };
 
 /// The collectives of an iteration, or of a whole run, without agreements.
-Communication issued(const Kind& kind, const scenario::Iteration& iteration);
-Communication issued(const Kind& kind, const scenario::Run& run);
+Communication issued(const Kind& kind, const Iteration& iteration);
+Communication issued(const Kind& kind, const Run& run);
 
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
 const Kind& kind_of(const scenario::Plan& plan);

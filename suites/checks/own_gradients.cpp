@@ -27,14 +27,14 @@ std::vector<double> input(const scenario::Scenario& scenario, int rank_index, in
   const int batch = batch_of(scenario, rank_index);
   if (script.given.empty()) {
     const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + batch);
-    return formula::tensor(seed, script.input, script.input_divisor).to_doubles();
+    return scenario::formula::tensor(seed, script.input, script.input_divisor).to_doubles();
   }
   const auto& of_ranks = script.given[static_cast<std::size_t>(iteration) % script.given.size()];
   return of_ranks[static_cast<std::size_t>(batch) % of_ranks.size()];
 }
 
 // The elements of the logical parameter that the rank holds.
-std::span<const double> held_part(std::span<const double> whole, const scenario::CapturedParameter& held) {
+std::span<const double> held_part(std::span<const double> whole, const CapturedParameter& held) {
   std::int64_t row = 1;  // elements
   for (std::size_t d = 1; d < held.shape.size() && held.dim != flattened; ++d) row *= held.shape[d];
   return whole.subspan(static_cast<std::size_t>(held.start * row), static_cast<std::size_t>(held.shard.numel()));
@@ -60,16 +60,16 @@ double mean(std::span<const double> by_rank) { return sum(by_rank) / static_cast
 
 double sum(std::span<const double> by_rank) { return std::accumulate(by_rank.begin(), by_rank.end(), 0.0); }
 
-void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path) {
+void check_gradients(Rank& rank, const Run& run, const Combine& combine, const std::string& path) {
   const auto judged = judging(rank, Finding::values);
   const int world = rank.world().size();
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t compared = 0, differing = 0;
-  for (const scenario::Capture& capture : run.captures()) {
+  for (const Capture& capture : run.captures()) {
     CAPTURE(capture.iteration);
     std::vector<std::vector<NamedGradient>> by_rank;
     for (int each = 0; each < world; ++each) by_rank.push_back(own_gradients(run.scenario(), each, capture.iteration));
-    const std::vector<scenario::CapturedParameter>& held = capture.parameters;
+    const std::vector<CapturedParameter>& held = capture.parameters;
     REQUIRE(held.size() == by_rank.front().size());
     for (std::size_t p = 0; p < held.size(); ++p) {
       if (!scenario::is_at_or_under(held[p].name, path)) continue;

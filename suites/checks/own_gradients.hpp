@@ -30,6 +30,6 @@ double sum(std::span<const double> by_rank);
 /// Checks the gradients of this rank in each capture, of parameters at or under a path: each element, bit by bit, and
 /// the dtype. Checks that the ranks' own gradients differ from the result, so that an engine that reduces nothing
 /// fails. The script must not move parameters, and must have one backward before each capture of an iteration.
-void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path = "");
+void check_gradients(Rank& rank, const Run& run, const Combine& combine, const std::string& path = "");
 
 }  // namespace shardproof::suites

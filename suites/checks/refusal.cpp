@@ -14,31 +14,31 @@ namespace {
 
 void check_said_by_all(Rank& rank, const std::string& text) {
   Tensor mine = Tensor::host(DType::i64, {1});
-  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(digest(text));
+  mine.values<std::int64_t>()[0] = static_cast<std::int64_t>(base::digest(text));
   const Tensor all = rank.world().all_gather(mine);
   for (const std::int64_t other : all.values<std::int64_t>()) CHECK(other == mine.values<std::int64_t>()[0]);
 }
 
 // The reason without its traceback, because a traceback may contain any word.
-std::string said(const scenario::SubjectError& refused) {
+std::string said(const player::SubjectError& refused) {
   return refused.reason().substr(0, refused.reason().find("\nTraceback (most recent call last):"));
 }
 
 }  // namespace
 
-std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
+std::optional<player::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
   try {
     play(rank, with_last_module(rank, scenario));
-  } catch (const scenario::SubjectError& error) {
+  } catch (const player::SubjectError& error) {
     return error;
   }
   return std::nullopt;
 }
 
-scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
+Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
   try {
     return play(rank, with_last_module(rank, scenario));
-  } catch (const scenario::SubjectError& error) {
+  } catch (const player::SubjectError& error) {
     FAIL("the engine must accept this scenario, but it refuses: " << error.on_any_rank());
     throw;
   }
@@ -48,7 +48,7 @@ namespace {
 
 void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
                         const std::vector<std::string>& culprits, const std::vector<CallStatus>& statuses) {
-  std::optional<scenario::SubjectError> refused;
+  std::optional<player::SubjectError> refused;
   try {
     refused = refusal(rank, scenario);
   } catch (const Mismatch& mismatch) {

@@ -13,11 +13,11 @@ namespace shardproof::suites {
 
 /// The error by which the subject refuses a scenario. Empty if it plays the scenario. All functions of this header add
 /// the last module of the case's parameter to the scenario (last_module.hpp).
-std::optional<scenario::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
+std::optional<player::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario);
 
 /// Plays a scenario that every right subject plays. A refusal fails the case: it is a finding, and not an error.
 /// Collectives that differ between ranks are a finding, too. The harness has a clause for them.
-scenario::Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
+Run play_accepted(Rank& rank, const scenario::Scenario& scenario);
 
 /// Fails unless the subject refuses the scenario in this call. The text must contain each of `culprits` and be the same
 /// on every rank. The status of the reply must be `failed`. An `unsupported` reply is not a refusal, but shows that the

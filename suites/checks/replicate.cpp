@@ -114,7 +114,7 @@ class ReplicateChecks final : public Kind {
  public:
   SoundnessClauses clauses() const override { return replicate_clauses; }
 
-  std::string_view ordering_clause(const scenario::Run& run, const trace::Race& race) const override {
+  std::string_view ordering_clause(const Run& run, const trace::Race& race) const override {
     if (is_about_release(race)) return gradients_in_order;
     const auto& divided = replicate(run.scenario().plan).tensor_parallel;
     const auto sums_over_parts = [&](const trace::Access& access) {
@@ -175,7 +175,7 @@ class ReplicateChecks final : public Kind {
   }
 
   // All parameters are whole, so nothing may be gathered.
-  void check_nothing_gathered_twice(const scenario::Run& run) const override {
+  void check_nothing_gathered_twice(const Run& run) const override {
     if (!replicate(run.scenario().plan).tensor_parallel.empty()) return;
     for (const Fact& fact : run.trace().facts) {
       const auto* const call = std::get_if<fact::Collective>(&fact);
@@ -187,8 +187,8 @@ class ReplicateChecks final : public Kind {
   }
 
   // Whole parameters, whole gradients and buckets stay.
-  void check_nothing_is_left(const scenario::Run& run, int iteration, int backward) const override {
-    const std::string end = scenario::mark(iteration, ActionKind::backward, true, backward);
+  void check_nothing_is_left(const Run& run, int iteration, int backward) const override {
+    const std::string end = mark(iteration, ActionKind::backward, true, backward);
     CAPTURE(end);
     CHECK(trace::at(run.trace(), MemoryClass::gathered, end).buffers == 0);
     CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes <= bytes_of_buckets(run.scenario()));
@@ -196,7 +196,7 @@ class ReplicateChecks final : public Kind {
   }
 
   // Buckets have the same number of bytes as their gradients. Views of buckets need no additional memory.
-  void check_memory(const scenario::Run& run, int /*world*/, MemoryCheck check) const override {
+  void check_memory(const Run& run, int /*world*/, MemoryCheck check) const override {
     if (check != MemoryCheck::nothing_left) return;
     const Scenario& scenario = run.scenario();
     const ReplicatePlan& section = replicate(scenario.plan);
@@ -217,8 +217,8 @@ class ReplicateChecks final : public Kind {
           if (action.kind != ActionKind::backward) continue;
           ++backwards;
           check_nothing_is_left(run, iteration, backwards);
-          const std::string begin = scenario::mark(iteration, ActionKind::backward, false, backwards),
-                            end = scenario::mark(iteration, ActionKind::backward, true, backwards);
+          const std::string begin = mark(iteration, ActionKind::backward, false, backwards),
+                            end = mark(iteration, ActionKind::backward, true, backwards);
           CAPTURE(end);
           CHECK(trace::peak(run.trace(), MemoryClass::reduce_input, begin, end).bytes <=
                 (calls.reduces() ? most_inputs : buckets));

@@ -36,7 +36,7 @@ void follow_script(const scenario::Scenario& scenario, const std::function<void(
         make(action);
         if (!may_free_or_gather(action.kind)) continue;
         const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
-        look(action, scenario::mark(iteration, call, true, ++occurrences[call]));
+        look(action, mark(iteration, call, true, ++occurrences[call]));
       }
     }
   }

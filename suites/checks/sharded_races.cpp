@@ -31,7 +31,7 @@ std::vector<std::string> clauses_of_sharded_scopes() {
   return clauses;
 }
 
-std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trace::Race& race) {
+std::string_view ordering_clause_of_sharded(const Run& run, const trace::Race& race) {
   const Trace& trace = run.trace();
   if (is_about_release(race)) return kept_while_used;
   const auto any = [&](auto is_one) {

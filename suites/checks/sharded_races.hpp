@@ -20,7 +20,7 @@ inline constexpr SoundnessClauses sharded_clauses{.same_order = "OVL-15",
                                                   .no_other_reduction = "OVL-17"};
 
 /// The clause that the race breaks. It follows from the memory of the race and from the two conflicting pieces of work.
-std::string_view ordering_clause_of_sharded(const scenario::Run& run, const trace::Race& race);
+std::string_view ordering_clause_of_sharded(const Run& run, const trace::Race& race);
 
 /// The clauses that only the checks of this folder judge.
 std::vector<std::string> clauses_of_sharded_scopes();

@@ -16,6 +16,8 @@
 
 namespace shardproof::suites {
 
+using base::digest;
+
 namespace {
 
 struct Count {
@@ -50,7 +52,7 @@ ClauseScope judging_count(const Rank& rank, const Kind& kind, const Count& count
   return rank.under(std::move(clauses));
 }
 
-void check_equal(const Rank& rank, const Kind& kind, const scenario::Iteration& iteration, const Count& count) {
+void check_equal(const Rank& rank, const Kind& kind, const Iteration& iteration, const Count& count) {
   const auto judged = judging_count(rank, kind, count);
   check_said(count.done == count.asked, fmt::format("iteration {} issues {} {}, but the plan asks for {}",
                                                     iteration.index(), count.done, count.what, count.asked));
@@ -73,10 +75,10 @@ std::vector<Communication> planned(const scenario::Scenario& scenario, int world
   return kind_of(scenario.plan).planned(scenario, world);
 }
 
-void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
+void check_plan_is_communicated(Rank& rank, const Run& run) {
   const std::vector<Communication> least = planned(run.scenario(), rank.world().size());
   const Kind& kind = kind_of(run.scenario().plan);
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     const Communication asked = least.at(static_cast<std::size_t>(iteration.index()));
     for (const Count& count : counts(issued(kind, iteration), asked)) {
       // The plan requires none of these collectives, so any number would pass.
@@ -88,11 +90,11 @@ void check_plan_is_communicated(Rank& rank, const scenario::Run& run) {
   }
 }
 
-void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
+void check_nothing_else_is_communicated(Rank& rank, const Run& run) {
   const std::vector<Communication> plan = planned(run.scenario(), rank.world().size());
   const Kind& kind = kind_of(run.scenario().plan);
   Communication inside;
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     const Communication asked = plan.at(static_cast<std::size_t>(iteration.index()));
     const Communication done = issued(kind, iteration);
     for (const Count& count : counts(done, asked)) check_equal(rank, kind, iteration, count);
@@ -107,39 +109,38 @@ void check_nothing_else_is_communicated(Rank& rank, const scenario::Run& run) {
   }
 }
 
-void check_reductions(Rank& rank, const scenario::Run& run) {
+void check_reductions(Rank& rank, const Run& run) {
   const std::vector<Communication> plan = planned(run.scenario(), rank.world().size());
   const Kind& kind = kind_of(run.scenario().plan);
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     for (const Count& count : counts(issued(kind, iteration), plan.at(static_cast<std::size_t>(iteration.index()))))
       if (count.kind != CollectiveKind::all_gather) check_equal(rank, kind, iteration, count);
   }
 }
 
-void check_all_in_iterations(const scenario::Run& run, CollectiveKind kind) {
+void check_all_in_iterations(const Run& run, CollectiveKind kind) {
   std::size_t inside = 0;
-  for (const scenario::Iteration& iteration : run.iterations()) inside += iteration.count(kind);
+  for (const Iteration& iteration : run.iterations()) inside += iteration.count(kind);
   check_said(run.count(kind) == inside, fmt::format("{} collectives of the kind {} are outside the iterations",
                                                     run.count(kind) - inside, to_string(kind)));
 }
 
-void check_count(const scenario::Iteration& iteration, CollectiveKind kind, std::size_t expected) {
+void check_count(const Iteration& iteration, CollectiveKind kind, std::size_t expected) {
   check_count(fmt::format("iteration {}", iteration.index()), iteration.collectives(), kind, expected);
 }
 
-void check_count(const scenario::Iteration& iteration, CollectiveKind kind, scenario::ActionKind call,
-                 std::size_t expected) {
+void check_count(const Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected) {
   check_count(fmt::format("{} of iteration {}", to_string(call), iteration.index()), iteration.collectives(call), kind,
               expected);
 }
 
-std::vector<scenario::Iteration> steady_iterations(const scenario::Run& run) {
-  std::vector<scenario::Iteration> all = run.iterations();
+std::vector<Iteration> steady_iterations(const Run& run) {
+  std::vector<Iteration> all = run.iterations();
   REQUIRE(all.size() >= 3);
   return all;
 }
 
-void check_same_order(Rank& rank, const scenario::Run& run) {
+void check_same_order(Rank& rank, const Run& run) {
   const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().same_order, Finding::order);
   std::uint64_t so_far = digest("");
   for (const Fact& fact : run.trace().facts) {
@@ -160,19 +161,19 @@ void check_same_order(Rank& rank, const scenario::Run& run) {
   }
 }
 
-void check_nothing_gathered_twice(const Rank& rank, const scenario::Run& run) {
+void check_nothing_gathered_twice(const Rank& rank, const Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
   const auto judged = judging(rank, kind.clauses().nothing_twice, Finding::repetition);
   kind.check_nothing_gathered_twice(run);
 }
 
-void check_nothing_is_left(const Rank& rank, const scenario::Run& run, int iteration, int backward) {
+void check_nothing_is_left(const Rank& rank, const Run& run, int iteration, int backward) {
   const Kind& kind = kind_of(run.scenario().plan);
   const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
   kind.check_nothing_is_left(run, iteration, backward);
 }
 
-void check_memory(Rank& rank, const scenario::Run& run) {
+void check_memory(Rank& rank, const Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
   {
     const auto judged = judging(rank, kind.clauses().nothing_left, Finding::memory);
@@ -182,25 +183,25 @@ void check_memory(Rank& rank, const scenario::Run& run) {
   kind.check_memory(run, rank.world().size(), MemoryCheck::whole_after_forward);
 }
 
-void check_freed_memory(const Rank& rank, const scenario::Run& run) {
+void check_freed_memory(const Rank& rank, const Run& run) {
   const auto judged = judging(rank, kind_of(run.scenario().plan).clauses().freed_memory, Finding::memory);
   CHECK(run.left_alive() == 0);
 }
 
-void check_sound(Rank& rank, const scenario::Run& run) {
+void check_sound(Rank& rank, const Run& run) {
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_nothing_gathered_twice(rank, run);
 }
 
-std::size_t host_waits(const scenario::Iteration& iteration) {
+std::size_t host_waits(const Iteration& iteration) {
   return static_cast<std::size_t>(std::ranges::count_if(iteration.facts(), [](const Fact& fact) {
     return std::holds_alternative<fact::EventSynchronized>(fact) ||
            std::holds_alternative<fact::StreamSynchronized>(fact);
   }));
 }
 
-void check_no_race(const Rank& rank, const scenario::Run& run) {
+void check_no_race(const Rank& rank, const Run& run) {
   const Kind& kind = kind_of(run.scenario().plan);
   // One missing wait makes many races. The first of them shows the wait.
   struct Cause {

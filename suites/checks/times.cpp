@@ -14,7 +14,7 @@ namespace {
 using Span = std::pair<Nanoseconds, Nanoseconds>;
 
 // The spans of computation, in order. Adjacent spans are merged.
-std::vector<Span> computing(const scenario::Iteration& iteration) {
+std::vector<Span> computing(const Iteration& iteration) {
   std::vector<Span> spans;
   for (const Fact& fact : iteration.facts()) {
     if (const auto* const work = std::get_if<fact::Work>(&fact); work != nullptr && work->stream == Device::compute.id)
@@ -53,7 +53,7 @@ bool holds(Nanoseconds time, Limit limit, Nanoseconds expected) {
 
 std::string in_ms(Time time) { return fmt::format("{} ms", static_cast<double>(time.ns) / 1e6); }
 
-void check_time(const scenario::Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected) {
+void check_time(const Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected) {
   if (holds(time.ns, limit, expected.ns)) {
     SUCCEED(what);
     return;
@@ -64,7 +64,7 @@ void check_time(const scenario::Iteration& iteration, std::string_view what, Tim
                          in_ms(time), words(limit), in_ms(expected)));
 }
 
-std::string exposed_collectives(const scenario::Iteration& iteration) {
+std::string exposed_collectives(const Iteration& iteration) {
   constexpr std::size_t shown = 3;
   const std::vector<Span> hides = computing(iteration);
   std::vector<std::pair<Nanoseconds, std::string>> exposed;

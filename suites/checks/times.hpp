@@ -28,10 +28,10 @@ enum class Limit : std::uint8_t { at_most, less_than, at_least, exactly };
 
 /// One assertion: `what` of the iteration takes this time. `check_time(iteration, "forward", iteration.forward(),
 /// Limit::at_most, 87ms);`
-void check_time(const scenario::Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected);
+void check_time(const Iteration& iteration, std::string_view what, Time time, Limit limit, Time expected);
 
 /// The collectives of an iteration that do not overlap with computation, longest first: `all_gather "layers.1" (10 ms),
 /// …`. Empty if every collective overlaps.
-std::string exposed_collectives(const scenario::Iteration& iteration);
+std::string exposed_collectives(const Iteration& iteration);
 
 }  // namespace shardproof::suites

@@ -36,9 +36,9 @@ scenario::Scenario hooked_groups(Rank& rank, HookPoint point, HookKind kind, boo
 double doubled_mean(std::span<const double> by_rank) { return 2 * mean(by_rank); }
 
 // The captured gradients of a group one after the other, each padded to the first rank's part.
-std::vector<float> packed(const scenario::Capture& capture, bool in_net, int shards) {
+std::vector<float> packed(const Capture& capture, bool in_net, int shards) {
   std::vector<float> values;
-  for (const scenario::CapturedParameter& parameter : capture.parameters) {
+  for (const CapturedParameter& parameter : capture.parameters) {
     if (scenario::is_at_or_under(parameter.name, "net") != in_net) continue;
     REQUIRE(parameter.gradient.dtype() == DType::f32);
     const auto own = parameter.gradient.values<float>();
@@ -57,7 +57,7 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
                  on_engines("fully_shard"), each("hook", "plain", "doubled"),
                  needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
-  const scenario::Run run = play_accepted(
+  const Run run = play_accepted(
       rank, hooked_groups(rank, HookPoint::after_reduction, doubles ? HookKind::doubled : HookKind::plain, false));
   check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
   const auto judged = rank.under("CMH-20");
@@ -65,7 +65,7 @@ RANKED_TEST_CASE("comm_hooks/after_reduction", clauses("CMH-20", "CMH-22", "CMH-
     CAPTURE(iteration);
     const auto calls = hook_calls(run, iteration);
     std::vector<std::string> called;
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       called.push_back(call->name);
       CHECK(state_of(*call) == static_cast<std::uint64_t>(state));
       CHECK(call->during == "backward");
@@ -91,12 +91,12 @@ RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"
   scenario::Scenario scenario = hooked_groups(rank, HookPoint::after_reduction, HookKind::plain, false);
   scenario.plan.mixed_precision.reduce = low;
   const double after_hook = low == DType::f16 ? division(rank.world().size()).after : 1;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     const auto calls = hook_calls(run, iteration);
     REQUIRE(calls.size() == 2);
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       CAPTURE(call->name);
       const std::vector<float> expected =
           packed(run.captures().at(static_cast<std::size_t>(iteration)), call->name == "net", rank.world().size());
@@ -111,8 +111,7 @@ RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"
 RANKED_TEST_CASE("comm_hooks/after_reduction_on_a_mesh", clauses("CMH-20", "CMH-22"), ranks(2, 4),
                  on_engines("fully_shard"),
                  needs(Feature::timeline, FullyShardFeature::reduction_hooks, Feature::replicated_mesh)) {
-  const scenario::Run run =
-      play_accepted(rank, hooked_groups(rank, HookPoint::after_reduction, HookKind::doubled, true));
+  const Run run = play_accepted(rank, hooked_groups(rank, HookPoint::after_reduction, HookKind::doubled, true));
   check_gradients(rank, run, doubled_mean);
   const auto judged = rank.under("CMH-20");
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK(hook_calls(run, iteration).size() == 2);
@@ -123,23 +122,22 @@ RANKED_TEST_CASE("comm_hooks/after_accumulation", clauses("CMH-21", "CMH-22", "C
                  also_with_discarded_module(), on_engines("fully_shard"), each("hook", "plain", "doubled"),
                  needs(Feature::timeline, FullyShardFeature::reduction_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
-  const scenario::Run run = play_accepted(
+  const Run run = play_accepted(
       rank, hooked_groups(rank, HookPoint::after_accumulation, doubles ? HookKind::doubled : HookKind::plain, false));
   check_gradients(rank, run, doubles ? Combine(doubled_mean) : Combine(mean));
   const auto judged = rank.under("CMH-21");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     const auto calls = hook_calls(run, iteration);
-    const scenario::Capture& capture = run.captures().at(static_cast<std::size_t>(iteration));
+    const Capture& capture = run.captures().at(static_cast<std::size_t>(iteration));
     CHECK(calls.size() == capture.parameters.size());
-    for (const scenario::CapturedParameter& parameter : capture.parameters) {
+    for (const CapturedParameter& parameter : capture.parameters) {
       CAPTURE(parameter.name);
-      const auto call =
-          std::ranges::find(calls, parameter.name, [](const scenario::Callback* each) { return each->name; });
+      const auto call = std::ranges::find(calls, parameter.name, [](const Callback* each) { return each->name; });
       REQUIRE(call != calls.end());
       CHECK(state_of(**call) == static_cast<std::uint64_t>(state));
       CHECK((*call)->during == "backward");
-      const Tensor left = std::get<scenario::GradientHookCall>((*call)->detail).result;
+      const Tensor left = std::get<GradientHookCall>((*call)->detail).result;
       REQUIRE(left.defined());
       const auto judged_result = rank.under("CMH-21", "CMH-22");
       CHECK(left.flatten() == parameter.gradient.flatten());

@@ -43,30 +43,30 @@ RANKED_TEST_CASE("comm_hooks/default_behavior", clauses("CMH-1"), ranks(1, 2, 3,
                  seed("test_fsdp_comm_hooks.py::test_default_communication_hook_behavior",
                       each("strategy", "no_shard", "full_shard", "shard_grad_op"))) {
   const int world = rank.world().size();
-  const scenario::Run run = play_accepted(rank, ranks_as_gradients(rank));
+  const Run run = play_accepted(rank, ranks_as_gradients(rank));
   REQUIRE(run.captures().size() == static_cast<std::size_t>(iterations));
   check_all_elements(rank, run);
   const auto expected = static_cast<float>((world + 1) / 2.0);
-  for (const scenario::Capture& capture : run.captures()) {
-    const scenario::CapturedParameter& weight = capture.parameters.at(0);
+  for (const Capture& capture : run.captures()) {
+    const CapturedParameter& weight = capture.parameters.at(0);
     if (weight.shard.numel() == 0) continue;
     REQUIRE(weight.gradient.defined());
     const std::vector<float> all(static_cast<std::size_t>(weight.gradient.numel()), expected);
     CHECK(weight.gradient == Tensor::of<float>(weight.gradient.shape(), all));
   }
-  CHECK(run.count_callbacks({.kind = scenario::CallbackKind::gradient_hook}) == 0);
+  CHECK(run.count_callbacks({.kind = CallbackKind::gradient_hook}) == 0);
 }
 
 RANKED_TEST_CASE("comm_hooks/default_of_each_unit", clauses("CMH-1", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
                  needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
-  const scenario::Run run = play_accepted(rank, hooked_net(strategy(rank), rank.param<bool>("wrapping")));
+  const Run run = play_accepted(rank, hooked_net(strategy(rank), rank.param<bool>("wrapping")));
   check_all_elements(rank, run);
   check_gradients(rank, run, mean);
   const auto judged = rank.under("CMH-1");
-  CHECK(run.count_callbacks({.kind = scenario::CallbackKind::gradient_hook}) == 0);
+  CHECK(run.count_callbacks({.kind = CallbackKind::gradient_hook}) == 0);
   const auto judged_dtypes = rank.under("CMH-14");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     for (const fact::Collective& call : iteration.collectives()) CHECK(call.dtype == DType::f32);
     check_nothing_is_left(rank, run, iteration.index());
   }

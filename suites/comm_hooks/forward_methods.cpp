@@ -40,11 +40,10 @@ scenario::Scenario with_layer_alone(bool by_method) {
 
 RANKED_TEST_CASE("comm_hooks/forward_method", clauses("CMH-23"), ranks(2, 3, 4), on_engines("fully_shard"),
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::forward_methods)) {
-  const scenario::Run run = play_accepted(rank, with_layer_alone(true)),
-                      usual = play_accepted(rank, with_layer_alone(false));
+  const Run run = play_accepted(rank, with_layer_alone(true)), usual = play_accepted(rank, with_layer_alone(false));
   check_no_race(rank, run);
   check_same_order(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::vector<fact::Collective> gathers = iteration.collectives(ActionKind::evaluate);
     REQUIRE(gathers.size() == 1);

@@ -17,31 +17,29 @@ Division division(int ranks) {
   return steps;
 }
 
-void check_gradients(Rank& rank, const scenario::Run& run, const Combine& combine, const std::string& path) {
+void check_gradients(Rank& rank, const Run& run, const Combine& combine, const std::string& path) {
   const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE(run.captures().size() == static_cast<std::size_t>(iterations));
   suites::check_gradients(rank, run, combine, path);
 }
 
-std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration) {
-  return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
+std::vector<const Callback*> hook_calls(const Run& run, int iteration) {
+  return run.callbacks({.kind = CallbackKind::gradient_hook, .iteration = iteration + 1});
 }
 
-std::uint64_t state_of(const scenario::Callback& call) {
-  return std::get<scenario::GradientHookCall>(call.detail).state;
-}
+std::uint64_t state_of(const Callback& call) { return std::get<GradientHookCall>(call.detail).state; }
 
-void check_sound_iterations(Rank& rank, const scenario::Run& run) {
+void check_sound_iterations(Rank& rank, const Run& run) {
   suites::check_no_race(rank, run);
   suites::check_same_order(rank, run);
   for (int iteration = 0; iteration < iterations; ++iteration) suites::check_nothing_is_left(rank, run, iteration + 1);
 }
 
-void check_all_elements(Rank& rank, const scenario::Run& run) {
+void check_all_elements(Rank& rank, const Run& run) {
   const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t mine = 0, whole = 0;
-  for (const scenario::CapturedParameter& held : run.captures().front().parameters) {
+  for (const CapturedParameter& held : run.captures().front().parameters) {
     mine += held.shard.numel();
     whole += numel(held.shape);
   }

@@ -56,7 +56,7 @@ scenario::Scenario large_gradients(Rank& rank, int offset) {
       std::vector<double>& values =
           of_ranks.emplace_back(scenario.script.input.at(0) * scenario.script.input.at(1), offset);
       for (std::uint32_t i = 0; double& value : values)
-        value += formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
+        value += scenario::formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
     }
   }
   return with_calls_first(std::move(scenario), {registration(HookKind::fp16_compress)});
@@ -64,7 +64,7 @@ scenario::Scenario large_gradients(Rank& rank, int offset) {
 
 void check_compresses(Rank& rank, HookKind hook, DType low) {
   skip_unless_sums_have_an_order(rank);
-  const scenario::Run run = play_accepted(rank, rounded_net(rank, {registration(hook)}));
+  const Run run = play_accepted(rank, rounded_net(rank, {registration(hook)}));
   check_all_elements(rank, run);
   std::int64_t rounded = 0;
   check_gradients(rank, run, [&](std::span<const double> by_rank) {
@@ -77,7 +77,7 @@ void check_compresses(Rank& rank, HookKind hook, DType low) {
   const auto judged_dtypes = rank.under("CMH-14");
   std::size_t reductions = 0;
   for (int iteration = 0; iteration < iterations; ++iteration) {
-    const std::vector<scenario::Iteration> all = run.iterations();
+    const std::vector<Iteration> all = run.iterations();
     for (const fact::Collective& call : all.at(static_cast<std::size_t>(iteration) + 1).collectives()) {
       CHECK(call.dtype == (call.kind == CollectiveKind::all_gather ? DType::f32 : low));
       if (call.kind != CollectiveKind::all_gather) ++reductions;
@@ -111,7 +111,7 @@ RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), r
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::compressing_hooks)) {
   // The sum of all ranks is about 120,000, and half of it about 60,000.
-  const scenario::Run run = play_accepted(rank, large_gradients(rank, 192 / rank.world().size()));
+  const Run run = play_accepted(rank, large_gradients(rank, 192 / rank.world().size()));
   std::int64_t too_large = 0;
   check_gradients(rank, run, [&](std::span<const double> by_rank) {
     if (std::abs(sum(by_rank)) > largest_f16) ++too_large;
@@ -125,9 +125,9 @@ RANKED_TEST_CASE("comm_hooks/fp16_hook_of_large_gradients", clauses("CMH-13"), r
 RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, FlatShardFeature::compressing_hooks)) {
-  const scenario::Run run = play_accepted(
+  const Run run = play_accepted(
       rank, with_call_in_third_iteration(hooked_net(strategy(rank), true), registration(HookKind::bf16_compress)));
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t reductions = 0;
     for (const fact::Collective& call : iteration.collectives(scenario::ActionKind::backward)) {
@@ -144,11 +144,11 @@ RANKED_TEST_CASE("comm_hooks/as_mixed_precision", clauses("CMH-13"), ranks(1, 2,
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
                  each("dtype", "f16", "bf16"), needs(FlatShardFeature::compressing_hooks, Feature::mixed_precision)) {
   const bool is_f16 = rank.param("dtype") == "f16";
-  const scenario::Run hooked = play_accepted(
+  const Run hooked = play_accepted(
       rank, rounded_net(rank, {registration(is_f16 ? HookKind::fp16_compress : HookKind::bf16_compress)}));
   scenario::Scenario mixed = rounded_net(rank, {{.kind = scenario::ActionKind::zero_grad}});
   mixed.plan.mixed_precision.reduce = is_f16 ? DType::f16 : DType::bf16;
-  const scenario::Run reduced = play_accepted(rank, mixed);
+  const Run reduced = play_accepted(rank, mixed);
   REQUIRE(hooked.captures().size() == reduced.captures().size());
   std::size_t compared = 0;
   for (std::size_t i = 0; i < hooked.captures().size(); ++i) {

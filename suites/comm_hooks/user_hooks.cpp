@@ -40,9 +40,9 @@ std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::
 }
 
 // Each of these units has one call.
-void check_names(const std::vector<const scenario::Callback*>& calls, std::vector<std::string> units) {
+void check_names(const std::vector<const Callback*>& calls, std::vector<std::string> units) {
   std::vector<std::string> called;
-  for (const scenario::Callback* call : calls) called.push_back(call->name);
+  for (const Callback* call : calls) called.push_back(call->name);
   std::ranges::sort(called);
   std::ranges::sort(units);
   REQUIRE(called == units);
@@ -58,7 +58,7 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
   const auto world = static_cast<std::size_t>(rank.world().size());
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
   flat_shard(scenario.plan).use_orig_params = orig;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || world == 1;
   const auto judged = rank.under("CMH-3");
   for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -67,7 +67,7 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
     const auto calls = hook_calls(run, iteration);
     check_names(calls, units(wrapping));
     const auto judged_operands = rank.under("CMH-4");
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       CAPTURE(call->name);
       const std::size_t divides = keeps_all && !orig ? 1 : world;
       const std::vector<float> expected = flat(gradients, call->name, wrapping, orig ? 4 : 1, divides);
@@ -76,7 +76,7 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
                              Tensor::of<float>({static_cast<std::int64_t>(expected.size())}, expected)) == "");
       CHECK(std::ranges::any_of(expected, [](float value) { return value != 0; }));
       if (!keeps_all)
-        CHECK(call->sizes[1] == scenario::TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
+        CHECK(call->sizes[1] == TensorSize{DType::f32, {static_cast<std::int64_t>(expected.size() / world)}});
     }
   }
   check_sound_iterations(rank, run);
@@ -90,7 +90,7 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
   scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
   scenario.plan.mixed_precision.reduce = low;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
   const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
   std::int64_t rounded = 0;
@@ -103,7 +103,7 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
       const auto judged_calls = rank.under("CMH-3");
       check_names(calls, units(true));
     }
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       CAPTURE(call->name);
       std::vector<double> expected;
       for (const float value : flat(gradients, call->name, true, 1, divides)) {
@@ -114,8 +114,7 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
       CHECK(call->tensors.at(0).to_doubles() == expected);
     }
     const auto judged_result = rank.under("CMH-5");
-    for (const scenario::CapturedParameter& parameter :
-         run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
+    for (const CapturedParameter& parameter : run.captures().at(static_cast<std::size_t>(iteration)).parameters) {
       if (parameter.shard.numel() > 0) CHECK(parameter.gradient.dtype() == DType::f32);
     }
   }
@@ -127,9 +126,8 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
                  each("hook", "doubled", "sum"), needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
   const bool doubles = rank.param("hook") == "doubled";
   const bool wrapping = rank.param<bool>("wrapping");
-  const scenario::Run run =
-      play_accepted(rank, with_calls_first(hooked_net(strategy(rank), wrapping),
-                                           {registration(doubles ? HookKind::doubled : HookKind::sum)}));
+  const Run run = play_accepted(rank, with_calls_first(hooked_net(strategy(rank), wrapping),
+                                                       {registration(doubles ? HookKind::doubled : HookKind::sum)}));
   check_all_elements(rank, run);
   check_gradients(rank, run,
                   [doubles](std::span<const double> by_rank) { return doubles ? 2 * mean(by_rank) : sum(by_rank); });
@@ -137,7 +135,7 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
   const auto judged = rank.under("CMH-6");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
-    const std::vector<scenario::Iteration> all = run.iterations();
+    const std::vector<Iteration> all = run.iterations();
     std::vector<std::string> reduced;
     for (const fact::Collective& call : all.at(static_cast<std::size_t>(iteration) + 1).collectives()) {
       if (call.kind != CollectiveKind::all_gather) reduced.push_back(call.tag);
@@ -161,14 +159,14 @@ RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4),
                                               {.kind = scenario::ActionKind::step},
                                               {.kind = scenario::ActionKind::capture},
                                               {.kind = scenario::ActionKind::zero_grad}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   REQUIRE(run.captures().size() == 6);
   for (std::size_t step = 0; step < 3; ++step) {
     CAPTURE(step);
     std::int64_t moved = 0;
     for (std::size_t p = 0; p < run.captures()[2 * step].parameters.size(); ++p) {
-      const scenario::CapturedParameter &before = run.captures()[2 * step].parameters[p],
-                                        &after = run.captures()[2 * step + 1].parameters[p];
+      const CapturedParameter &before = run.captures()[2 * step].parameters[p],
+                              &after = run.captures()[2 * step + 1].parameters[p];
       if (before.shard.numel() == 0) continue;
       REQUIRE(before.gradient.defined());
       REQUIRE(before.gradient.dtype() == DType::f32);
@@ -195,7 +193,7 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4),
   auto& segments = scenario.script.segments;
   segments.pop_back();
   for (int round = 0; round < 3; ++round) segments.insert(segments.end(), {unsynced, synced});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
   const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
   for (int round = 0; round < 3; ++round) {
@@ -205,7 +203,7 @@ RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4),
     check_names(calls, units(true));
     const auto first = local_gradients(run.scenario(), rank.index(), 2 * round),
                second = local_gradients(run.scenario(), rank.index(), 2 * round + 1);
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       CAPTURE(call->name);
       std::vector<float> expected = flat(first, call->name, true, 1, divides);
       const std::vector<float> later = flat(second, call->name, true, 1, divides);
@@ -230,7 +228,7 @@ RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4),
   try {
     try {
       play(rank, scenario);
-    } catch (const scenario::SubjectError& error) {
+    } catch (const player::SubjectError& error) {
       has_failed = true;
       CHECK(error.call() == "backward");
       CHECK_THAT(error.reason(), ContainsSubstring("fails on rank " + std::to_string(failing) + ", as planned"));

@@ -14,8 +14,8 @@ namespace shardproof::exec_order {
 
 using suites::play_accepted;
 
-std::size_t validating_gathers(const scenario::Run& run, int iteration) {
-  const std::vector<scenario::Iteration> all = run.iterations();
+std::size_t validating_gathers(const Run& run, int iteration) {
+  const std::vector<Iteration> all = run.iterations();
   const std::vector<fact::Collective> collectives = all.at(static_cast<std::size_t>(iteration)).collectives();
   return static_cast<std::size_t>(
       std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
@@ -23,13 +23,13 @@ std::size_t validating_gathers(const scenario::Run& run, int iteration) {
 
 namespace {
 
-std::size_t collectives(const scenario::Run& run, int iteration) {
-  const std::vector<scenario::Iteration> all = run.iterations();
+std::size_t collectives(const Run& run, int iteration) {
+  const std::vector<Iteration> all = run.iterations();
   return all.at(static_cast<std::size_t>(iteration)).collectives().size();
 }
 
-std::size_t host_waits(const scenario::Run& run, int iteration) {
-  const std::vector<scenario::Iteration> all = run.iterations();
+std::size_t host_waits(const Run& run, int iteration) {
+  const std::vector<Iteration> all = run.iterations();
   return suites::host_waits(all.at(static_cast<std::size_t>(iteration)));
 }
 
@@ -43,7 +43,7 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
     return play_accepted(
         rank, Twins(rank, strategy(rank)).validate(validates).train(Way::first, iterations).evaluate(Way::first));
   };
-  const scenario::Run validated = play(true), plain = play(false);
+  const Run validated = play(true), plain = play(false);
   {
     const auto judged = rank.under("EXO-11");
     CHECK(validating_gathers(plain, 0) == 0);
@@ -63,8 +63,8 @@ RANKED_TEST_CASE("exec_order/cost", clauses("EXO-10", "EXO-11"), ranks(2, 3, 4),
 RANKED_TEST_CASE("exec_order/cost_of_each_use", clauses("EXO-21"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"), needs(FlatShardFeature::order_validation),
                  tags("reference")) {
-  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 3));
-  const std::vector<scenario::Iteration> all = run.iterations();
+  const Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 3));
+  const std::vector<Iteration> all = run.iterations();
   std::size_t single = 0;
   for (const fact::Collective& call : all.front().collectives()) {
     if (call.tag != scenario::execution_order_tag) continue;

@@ -8,6 +8,6 @@
 namespace shardproof::exec_order {
 
 /// The number of all-gathers in an iteration by which ranks compare their order.
-std::size_t validating_gathers(const scenario::Run& run, int iteration);
+std::size_t validating_gathers(const Run& run, int iteration);
 
 }  // namespace shardproof::exec_order

@@ -17,7 +17,7 @@ RANKED_TEST_CASE("exec_order/train_eval", clauses("EXO-3", "EXO-10"), ranks(2, 3
                  seed("test_fsdp_exec_order.py::test_train_eval", each("strategy", "full_shard", "shard_grad_op"))) {
   Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
   for (int epoch = 0; epoch < 2; ++epoch) twins.train(Way::first, 3).evaluate(Way::first, 3);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   {
     const auto judged = rank.under("EXO-3");
     check_silent(run, 0, 12);
@@ -35,7 +35,7 @@ RANKED_TEST_CASE("exec_order/eval_of_another_way", clauses("EXO-3"), ranks(2, 3,
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   for (int epoch = 0; epoch < 3; ++epoch) twins.train(Way::first).evaluate(Way::all_second);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   check_silent(run, 0, 6);
 }
 
@@ -51,7 +51,7 @@ RANKED_TEST_CASE("exec_order/eval_first", clauses("EXO-8", "EXO-10"), ranks(2, 3
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   twins.evaluate(Way::all_second, 2).train(Way::first, 3).train(Way::all_second);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   {
     const auto judged = rank.under("EXO-10");
     for (const int evaluation : {0, 1}) CHECK(validating_gathers(run, evaluation) == 0);

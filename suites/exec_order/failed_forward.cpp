@@ -22,9 +22,9 @@ scenario::Action failing(bool second_way) {
 }
 
 // The failing forward itself may warn: its units are gathered in another order.
-void check_silent_elsewhere(const scenario::Run& run, int iteration) {
+void check_silent_elsewhere(const Run& run, int iteration) {
   CAPTURE(iteration);
-  for (const scenario::Warning& warning : warnings(run, iteration)) {
+  for (const Warning& warning : warnings(run, iteration)) {
     INFO(to_string(warning));
     CHECK(warning.call == "failing forward");
   }
@@ -40,7 +40,7 @@ RANKED_TEST_CASE("exec_order/failed_in_first_iter", clauses("EXO-2", "EXO-10", "
   Twins twins(rank, strategy(rank));
   twins.train(Way::first).fail_in(0, rank.param("when") == "before_forward" ? 0 : 1, failing(true));
   twins.train(Way::first, 3).train(Way::all_second);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   {
     const auto judged = rank.under("EXO-2", "EXO-16");
     check_silent(run, 0, 4);
@@ -61,7 +61,7 @@ RANKED_TEST_CASE("exec_order/failed_in_later_iter", clauses("EXO-2", "EXO-14", "
   Twins twins(rank, strategy(rank));
   twins.train(Way::first, 2).train(Way::first).fail_in(1, 0, failing(rank.param("way") == "second"));
   twins.train(Way::all_second).train(Way::first);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   const auto judged = rank.under("EXO-2", "EXO-16");
   check_silent(run, 0, 2);
   check_silent_elsewhere(run, 2);

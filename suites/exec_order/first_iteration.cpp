@@ -20,7 +20,7 @@ RANKED_TEST_CASE("exec_order/invalid_first_iter", clauses("EXO-1"), ranks(2, 3, 
                       each("strategy", "full_shard", "shard_grad_op"))) {
   const auto twins = [&] { return Twins(rank, strategy(rank), rank.param<bool>("orig")); };
   // The refusal is of the deviation alone.
-  const scenario::Run right = play_accepted(rank, twins().train(Way::first, 3));
+  const Run right = play_accepted(rank, twins().train(Way::first, 3));
   check_silent(right, 0, 3);
   check_refused(rank, twins().train(Way::others_second), "forward", {"rank 0", "rank 1", first_way, second_way});
   // With enforced tags, a gather before the comparison ends in an error of the fabric instead.
@@ -46,12 +46,12 @@ RANKED_TEST_CASE("exec_order/invalid_second_forward", clauses("EXO-1"), ranks(2,
 RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14", "OVL-35"), ranks(2),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(Feature::timeline, FlatShardFeature::order_validation, Feature::gradient_accumulation)) {
-  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train_on_two(Way::all_second, 3));
+  const Run run = play_accepted(rank, Twins(rank, strategy(rank)).train_on_two(Way::all_second, 3));
   // Gradients of two forwards make values of some thousands.
   constexpr Tolerance large_values{.loss = 1, .gradient = 0.1, .parameter = 0.01, .exact = 1};
   check_training(rank, run, oracles::Arithmetic::f32, large_values, Moves::some_parameter);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-35");
     CHECK(iteration.peak(MemoryClass::shard).bytes ==
@@ -65,11 +65,10 @@ RANKED_TEST_CASE("exec_order/trains_as_without", clauses("EXO-13", "EXO-14"), ra
                  each("validates", false, true), needs(Feature::timeline, FlatShardFeature::order_validation),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   Twins twins(rank, strategy(rank), rank.param<bool>("orig"));
-  const scenario::Run run = play_accepted(rank, twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
+  const Run run = play_accepted(rank, twins.validate(rank.param<bool>("validates")).train(Way::first, 3));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::exec_order

@@ -23,7 +23,7 @@ bool takes_ways(const scenario::Scenario& scenario) {
 }
 
 // A rank that makes the forwards of its first iteration must not warn. An engine's iteration ends with a backward.
-void check_no_false_warning(const scenario::Run& run) {
+void check_no_false_warning(const Run& run) {
   std::vector<Action> first, current;
   int iteration = 0;
   for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
@@ -49,7 +49,7 @@ void check_no_false_warning(const scenario::Run& run) {
 RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4),
                  each("generator", suites::generator_version), drawn_by("seed", 10),
                  needs(FlatShardFeature::order_validation)) {
-  const scenario::Run run =
+  const Run run =
       suites::check_generated(rank, {.kind = "flat_shard",
                                      .without = {"gradient_hooks", "compressing_hooks"},
                                      .about = {},

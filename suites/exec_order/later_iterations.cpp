@@ -23,9 +23,9 @@ RANKED_TEST_CASE("exec_order/invalid_later_iter", clauses("EXO-2"), ranks(2, 3, 
                  needs_if("orig", true, FlatShardFeature::orig_params),
                  seed(later_iter_test, each("strategy", "full_shard", "shard_grad_op"), each("after", 1, 3))) {
   const int after = rank.param<int>("after"), deviating = 2;
-  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank), rank.param<bool>("orig"))
-                                                    .train(Way::first, after)
-                                                    .train(Way::others_second, deviating));
+  const Run run = play_accepted(rank, Twins(rank, strategy(rank), rank.param<bool>("orig"))
+                                          .train(Way::first, after)
+                                          .train(Way::others_second, deviating));
   check_silent(run, 0, after);
   if (deviates(rank)) {
     check_warned(run, after, rank.index(), {first_way, second_way});
@@ -38,10 +38,10 @@ RANKED_TEST_CASE("exec_order/invalid_later_iter", clauses("EXO-2"), ranks(2, 3, 
 RANKED_TEST_CASE("exec_order/invalid_later_forward", clauses("EXO-2"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::order_validation, Feature::gradient_accumulation)) {
-  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank))
-                                                    .train_on_two(Way::all_second, 2)
-                                                    .train_on_two(Way::first)
-                                                    .train_on_two(Way::all_second));
+  const Run run = play_accepted(rank, Twins(rank, strategy(rank))
+                                          .train_on_two(Way::all_second, 2)
+                                          .train_on_two(Way::first)
+                                          .train_on_two(Way::all_second));
   check_silent(run, 0, 2);
   check_warned(run, 2, rank.index(), {first_way, second_way});
   check_silent(run, 3, 4);
@@ -52,7 +52,7 @@ RANKED_TEST_CASE("exec_order/silent_after_warning", clauses("EXO-20"), ranks(2, 
                  needs(FlatShardFeature::order_validation), tags("reference"),
                  seed(later_iter_test, each("strategy", "full_shard", "shard_grad_op"), each("after", 1, 3))) {
   const int after = rank.param<int>("after"), deviating = 4;
-  const scenario::Run run =
+  const Run run =
       play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, after).train(Way::others_second, deviating));
   CHECK(warnings(run, after).size() == (deviates(rank) ? 1 : 0));
   check_silent(run, after + 1, after + deviating);
@@ -62,7 +62,7 @@ RANKED_TEST_CASE("exec_order/warns_again", clauses("EXO-6"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   Twins twins(rank, strategy(rank));
   twins.train(Way::first, 2).train(Way::others_second).train(Way::first, 2).train(Way::others_second).train(Way::first);
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   for (const int deviating : {2, 5}) {
     if (deviates(rank)) {
       check_warned(run, deviating, rank.index(), {first_way, second_way});
@@ -78,7 +78,7 @@ namespace {
 
 // All ranks deviate in the same way in the third of four iterations. Each compares with its own first iteration.
 void check_one_warning(Rank& rank, const Twins& twins) {
-  const scenario::Run run = play_accepted(rank, twins);
+  const Run run = play_accepted(rank, twins);
   check_silent(run, 0, 2);
   check_warned(run, 2, rank.index(), {"way.second.more"});
   check_silent(run, 3, 4);

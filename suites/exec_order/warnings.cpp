@@ -8,19 +8,18 @@
 
 namespace shardproof::exec_order {
 
-std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration) {
-  std::vector<scenario::Warning> all = run.warnings();
-  std::erase_if(all, [iteration](const scenario::Warning& warning) {
-    return warning.iteration != iteration || warning.call == "create";
-  });
+std::vector<Warning> warnings(const Run& run, int iteration) {
+  std::vector<Warning> all = run.warnings();
+  std::erase_if(
+      all, [iteration](const Warning& warning) { return warning.iteration != iteration || warning.call == "create"; });
   return all;
 }
 
-void check_warned(const scenario::Run& run, int iteration, int rank, const std::vector<std::string>& modules) {
+void check_warned(const Run& run, int iteration, int rank, const std::vector<std::string>& modules) {
   std::vector<std::string> names = modules;
   names.push_back(fmt::format("rank {}", rank));
   std::string said;
-  for (const scenario::Warning& warning : warnings(run, iteration)) {
+  for (const Warning& warning : warnings(run, iteration)) {
     const auto contains = [&](const std::string& name) { return warning.text.find(name) != std::string::npos; };
     if (std::ranges::all_of(names, contains)) {
       SUCCEED();
@@ -32,10 +31,10 @@ void check_warned(const scenario::Run& run, int iteration, int rank, const std::
                          fmt::join(names, "\" and \""), said.empty() ? "none" : said));
 }
 
-void check_silent(const scenario::Run& run, int from, int to) {
+void check_silent(const Run& run, int from, int to) {
   std::vector<std::string> said;
   for (int iteration = from; iteration < to; ++iteration) {
-    for (const scenario::Warning& warning : warnings(run, iteration)) said.push_back(to_string(warning));
+    for (const Warning& warning : warnings(run, iteration)) said.push_back(to_string(warning));
   }
   INFO("iterations " << from << " to " << to - 1 << " are in order");
   CHECK(said == std::vector<std::string>{});

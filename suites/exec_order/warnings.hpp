@@ -11,12 +11,12 @@ namespace shardproof::exec_order {
 
 /// Warnings of all calls of one iteration. Excludes warnings from the creation of an engine, which are not about the
 /// order.
-std::vector<scenario::Warning> warnings(const scenario::Run& run, int iteration);
+std::vector<Warning> warnings(const Run& run, int iteration);
 
 /// Checks that this rank warned once or more in this iteration, and that one warning names the rank and these modules.
-void check_warned(const scenario::Run& run, int iteration, int rank, const std::vector<std::string>& modules);
+void check_warned(const Run& run, int iteration, int rank, const std::vector<std::string>& modules);
 
 /// Checks that this rank did not warn in iterations [from, to).
-void check_silent(const scenario::Run& run, int from, int to);
+void check_silent(const Run& run, int from, int to);
 
 }  // namespace shardproof::exec_order

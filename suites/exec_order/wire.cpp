@@ -31,7 +31,7 @@ std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
     play(rank, scenario);
   } catch (const Mismatch& error) {
     return error.what();
-  } catch (const scenario::SubjectError& error) {
+  } catch (const player::SubjectError& error) {
     return error.on_any_rank();
   }
   return {};
@@ -53,7 +53,7 @@ scenario::Scenario one_forward(Twins twins) {
 RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
   const scenario::Scenario scenario = one_forward(Twins(rank, strategy(rank)).validate(false));
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_silent(run, 0, 1);
   CHECK(validating_gathers(run, 0) == 0);
   REQUIRE(run.captures().size() == 1);
@@ -72,7 +72,7 @@ RANKED_TEST_CASE("exec_order/silent_deviation", clauses("EXO-11"), ranks(2, 3, 4
     return Twins(rank, strategy(rank)).validate(validates).train(Way::first, 2).train(Way::all_second);
   };
   check_warned(play_accepted(rank, twins(true)), 2, rank.index(), {first_way, second_way});
-  const scenario::Run run = play_accepted(rank, twins(false));
+  const Run run = play_accepted(rank, twins(false));
   check_silent(run, 0, 3);
   for (int iteration = 0; iteration < 3; ++iteration) CHECK(validating_gathers(run, iteration) == 0);
 }
@@ -114,9 +114,9 @@ RANKED_TEST_CASE("exec_order/absent_rank", clauses("EXO-9"), ranks(2, 3, 4),
 RANKED_TEST_CASE("exec_order/steady_order", clauses("EXO-13"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  needs(Feature::timeline, FlatShardFeature::order_validation)) {
-  const scenario::Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 4));
+  const Run run = play_accepted(rank, Twins(rank, strategy(rank)).train(Way::first, 4));
   check_same_order(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::string> reduced;
     for (const fact::Collective& call : iteration.collectives(scenario::ActionKind::backward)) {

@@ -69,7 +69,7 @@ Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGr
 
 // Fails unless modules compute with the parameter in this dtype. The size of its first whole memory shows the dtype.
 // That memory may end in the padding of the last shard.
-void check_computed_in(DType dtype, const scenario::Run& run, const scenario::ParameterShape& parameter, int world) {
+void check_computed_in(DType dtype, const Run& run, const scenario::ParameterShape& parameter, int world) {
   CAPTURE(parameter.name);
   Shape padded = parameter.shape;
   padded[0] = (padded[0] + world - 1) / world * world;
@@ -90,11 +90,11 @@ RANKED_TEST_CASE("extensions/casts_by_hand", clauses("EXT-23"), ranks(1, 2, 3, 4
                  needs(Feature::mixed_precision)) {
   for (const Activation& activation : activations()) {
     if (activation.name != rank.param("cast")) continue;
-    const scenario::Run run =
+    const Run run =
         play_accepted(rank, one_layer({.in = 2, .out = 1, .given = {{activation.input}}, .policy = activation.policy}));
     REQUIRE(run.captures().size() == 1);
     CHECK(run.captures().front().loss == activation.loss);
-    const scenario::CapturedParameter& held = run.captures().front().parameters.at(0);
+    const CapturedParameter& held = run.captures().front().parameters.at(0);
     if (held.shard.numel() > 0) CHECK(held.gradient.to_doubles() == activation.gradient);
   }
 }
@@ -115,7 +115,7 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
     scenario = of_nine_bits({square("before"), inner, square("after")}, {{.modules = {"inner"}}},
                             {.param = DType::bf16, .output = DType::f32}, rank.world().size());
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   const auto all = scenario::parameters(run.scenario().model);
@@ -136,7 +136,7 @@ RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"),
   const Scenario scenario = of_nine_bits({square("begin"), sum, square("last")},
                                          {{.modules = {"begin"}}, {.modules = std::move(group)}, {.modules = {""}}},
                                          {.param = DType::bf16, .output = DType::f32}, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
 }
@@ -182,7 +182,7 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
                                         {ActionKind::step},
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1.25e-4},
                  Moves::some_parameter);
   check_sound(rank, run);

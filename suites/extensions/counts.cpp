@@ -8,7 +8,6 @@ namespace shardproof::extensions {
 using namespace suites;
 
 using scenario::ActionKind;
-using scenario::CallbackKind;
 using scenario::ExtensionKind;
 using scenario::Scenario;
 using scenario::TensorKind;
@@ -18,7 +17,7 @@ RANKED_TEST_CASE("extensions/hook_calls", clauses("EXT-40"), tags("reference"), 
   const bool reshard = rank.param<bool>("reshard");
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   train(scenario, 3, {extend(TensorKind::two_tensor, ExtensionKind::components)});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const auto parameters = scenario::parameters(scenario.model);
   CHECK(hooked_parameters(run).size() == parameters.size());
   for (const CallbackKind kind : {CallbackKind::pre_all_gather, CallbackKind::post_all_gather}) {

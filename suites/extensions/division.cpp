@@ -49,7 +49,7 @@ Scenario divided(const Given& given, DType reduce) {
 }
 
 // Work that divides, or otherwise alters, reduced gradients in place.
-std::size_t alterations(const scenario::Run& run) {
+std::size_t alterations(const Run& run) {
   return static_cast<std::size_t>(std::ranges::count_if(run.trace().facts, [](const Fact& fact) {
     const auto* work = std::get_if<fact::Work>(&fact);
     return work != nullptr && work->kind == WorkKind::reduce_copy_out && work->reads == work->writes;
@@ -67,7 +67,7 @@ void check_division(Rank& rank) {
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = reduce}});
   fully_shard(scenario.plan).gradient_divide_factor = factor;
   scenario.script.keep_tensors = true;
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   if (adds_in_rank_order(rank)) gradient_of_one_layer(rank, run);
 
   const oracles::DivideFactors factors = oracles::divide_factors(factor != 0 ? factor : world);
@@ -76,7 +76,7 @@ void check_division(Rank& rank) {
   if (in_f16 || world > 1) CHECK(alterations(run) == divisions);  // one rank has no collective that could divide
   const ReduceOp op = in_f16 ? ReduceOp::sum : factor == 0 || factor == world ? ReduceOp::avg : ReduceOp::premul_sum;
   std::size_t reductions = 0;
-  for (const scenario::Operand& operand : run.operands()) {
+  for (const Operand& operand : run.operands()) {
     if (operand.kind != CollectiveKind::reduce_scatter) continue;
     ++reductions;
     CHECK(operand.op == op);
@@ -94,7 +94,7 @@ RANKED_TEST_CASE("extensions/division", clauses("EXT-25"), ranks(1, 2, 3, 4), mo
                  each("gradients", "distinct", "large", "small"), each("reduce", "f32", "bf16", "f16"),
                  needs(Feature::mixed_precision)) {
   const Given given = given_to(rank.world().size(), rank.param("gradients"));
-  const scenario::Run run = play(rank, divided(given, *dtype_named(rank.param("reduce"))));
+  const Run run = play(rank, divided(given, *dtype_named(rank.param("reduce"))));
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
 }
 
@@ -117,7 +117,7 @@ RANKED_TEST_CASE("extensions/division_on_a_mesh", clauses("EXT-21", "EXT-25"), r
   const Given given = given_to(world, rank.param("gradients"));
   Scenario scenario = divided(given, reduce);
   scenario.plan.mesh = replicated(2, world);
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   const auto judged = rank.under("EXT-25");
   CHECK(gradient_of_one_layer(rank, run) == given.mean);
   // With two ranks, no rank shards. With four ranks, ranks 0 and 1 shard together, and ranks 2 and 3. Ranks 0 and 2

@@ -12,8 +12,6 @@ using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;
-using scenario::Callback;
-using scenario::CallbackKind;
 using scenario::ExtensionKind;
 using scenario::Initialisation;
 using scenario::Scenario;
@@ -21,8 +19,7 @@ using scenario::TensorKind;
 
 namespace {
 
-scenario::Run play_end_to_end(Rank& rank, const Blocks& how,
-                              scenario::Distribution init = scenario::Distribution::uniform) {
+Run play_end_to_end(Rank& rank, const Blocks& how, scenario::Distribution init = scenario::Distribution::uniform) {
   Scenario scenario = blocks(how);
   scenario.model.init = init;
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
@@ -32,7 +29,7 @@ scenario::Run play_end_to_end(Rank& rank, const Blocks& how,
   train(
       scenario, 3,
       {extend(TensorKind::two_tensor, ExtensionKind::components), {ActionKind::materialize}, {ActionKind::initialize}});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   // Which way a sum in single precision ends may change a last bit in bf16; a step that is missed is ten times as far
   // off.
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-3});
@@ -40,7 +37,7 @@ scenario::Run play_end_to_end(Rank& rank, const Blocks& how,
   check_paired(rank, run);
   const auto judged = rank.under("EXT-2");
   for (const Callback* call : run.callbacks({.kind = CallbackKind::post_all_gather}))
-    CHECK(std::get<scenario::PostAllGather>(call->detail).param_dtype == DType::bf16);
+    CHECK(std::get<PostAllGather>(call->detail).param_dtype == DType::bf16);
   CHECK(std::ssize(hooked_parameters(run)) == 2 * how.count);
   return run;
 }
@@ -53,7 +50,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
                  ranks(2, 8), each("reshard", false, true),
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation),
                  seed(end_to_end_test)) {
-  const scenario::Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)});
+  const Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)});
   check_out(rank, run);
   check_contributions(rank, run);
 }
@@ -65,7 +62,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation,
                        Feature::truncated_normal),
                  seed(end_to_end_test)) {
-  const scenario::Run run =
+  const Run run =
       play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)}, scenario::Distribution::truncated_normal);
   check_out(rank, run);
   check_contributions(rank, run);

@@ -59,20 +59,20 @@ RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(
   const std::string& reduce = rank.param("reduce");
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
-  const scenario::Run run = play(rank, recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
+  const Run run = play(rank, recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
   REQUIRE(run.captures().size() == 2);
   const auto serial = oracles::train_serially(run.scenario(), 2, oracles::Arithmetic::f32);
   INFO(serial.back().order_shows);
   REQUIRE(serial.back().order_shows.empty());
   for (std::size_t i = 0; i < 2; ++i) {
     const oracles::golden::Iteration& expected = values.iterations.at(i);
-    const scenario::Capture& actual = run.captures()[i];
+    const Capture& actual = run.captures()[i];
     const auto index = static_cast<std::size_t>(rank.index());
     const double loss_difference = std::abs(actual.loss - static_cast<double>(expected.losses.at(index)));
     CHECK(loss_difference <= 2 * serial.at(i).loss_errors.at(index));
     REQUIRE(actual.parameters.size() == expected.parameters.size());
     for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
-      const scenario::CapturedParameter& held = actual.parameters[p];
+      const CapturedParameter& held = actual.parameters[p];
       CAPTURE(i, held.name);
       const std::int64_t rows = held.shape[0] / 2;
       REQUIRE(held.shard.shape()[0] == rows);

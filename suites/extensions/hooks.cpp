@@ -10,14 +10,9 @@
 
 namespace shardproof::extensions {
 
-using scenario::Callback;
-using scenario::PostAllGather;
-using scenario::PreAllGather;
-using scenario::Run;
-
 namespace {
 
-using enum scenario::CallbackKind;
+using enum CallbackKind;
 
 const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all,
                                          const std::string& parameter) {

@@ -20,17 +20,17 @@ using scenario::TensorKind;
 
 namespace {
 
-void check_nothing_whole(const scenario::Run& run, int iteration, ActionKind call) {
+void check_nothing_whole(const Run& run, int iteration, ActionKind call) {
   for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
     CAPTURE(to_string(memory), iteration, scenario::to_string(call));
-    CHECK(trace::at(run.trace(), memory, scenario::mark(iteration, call, true)).buffers == 0);
+    CHECK(trace::at(run.trace(), memory, mark(iteration, call, true)).buffers == 0);
   }
 }
 
 // Checks an operand of a group with one parameter. The operand of an all-gather has one rank's rows, and the operand of
 // a reduction has the rows of all ranks. The rows of a rank with fewer rows end with padding. Returns the number of
 // zeros in the padding.
-std::int64_t check_operand(const scenario::Operand& operand, const Shape& whole, int rank) {
+std::int64_t check_operand(const Operand& operand, const Shape& whole, int rank) {
   const auto ranks = static_cast<std::int64_t>(operand.group.size());
   const std::int64_t padded = (whole[0] + ranks - 1) / ranks, row = numel(whole) / whole[0];
   const bool is_gather = operand.kind == CollectiveKind::all_gather;
@@ -57,7 +57,7 @@ RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4),
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
   Scenario scenario = layers({kind, kind}, {scenario::ReshardAfterForward::Kind::yes});
   train(scenario, 2, {extend(kind, is_pair ? ExtensionKind::components : ExtensionKind::bf16), {ActionKind::evaluate}});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   CHECK(run.peak(MemoryClass::parameter).buffers > 0);
   check_nothing_whole(run, 0, ActionKind::evaluate);
@@ -79,10 +79,10 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
   std::vector<scenario::Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   train(scenario, 2, extension);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   if (is_pair) check_padding(rank, run);
   std::int64_t reduced = 0, gathered = 0;
-  for (const scenario::Operand& operand : run.operands()) {
+  for (const Operand& operand : run.operands()) {
     const bool is_gather = operand.kind == CollectiveKind::all_gather;
     if (is_gather && is_pair) continue;  // what hooks contribute travels as they like
     CAPTURE(to_string(operand.kind), operand.tag, operand.iteration);

@@ -57,13 +57,13 @@ std::vector<Action> making(const std::string& how) {
 
 }  // namespace
 
-void check_materialized_by(const Rank& rank, const scenario::Run& run, ActionKind call) {
+void check_materialized_by(const Rank& rank, const Run& run, ActionKind call) {
   const auto judged = rank.under("EXT-30");
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
-    CHECK(trace::at(run.trace(), memory, scenario::mark(0, call)).bytes == 0);
+    CHECK(trace::at(run.trace(), memory, mark(0, call)).bytes == 0);
   }
-  CHECK(trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, call, true)).bytes > 0);
+  CHECK(trace::at(run.trace(), MemoryClass::shard, mark(0, call, true)).bytes > 0);
 }
 
 RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
@@ -71,22 +71,22 @@ RANKED_TEST_CASE("extensions/meta_as_direct", clauses("EXT-30"), ranks(1, 2, 3, 
                  needs(Feature::timeline, Feature::meta_initialisation)) {
   const bool reshard = rank.param<bool>("reshard");
   const int iterations = mean_rounds(rank) ? 1 : 3;
-  const scenario::Run run =
+  const Run run =
       play_accepted(rank, partly_wrapped(Initialisation::meta, reshard, iterations, making(rank.param("how"))));
   // Before the call, parameters have no memory, and no work has run.
-  const std::string begin = scenario::mark(0, ActionKind::materialize);
+  const std::string begin = mark(0, ActionKind::materialize);
   for (const MemoryClass memory : {MemoryClass::shard, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
     CHECK(trace::at(run.trace(), memory, begin).bytes == 0);
   }
   const int calls = rank.param("how") == "whole" ? 1 : 2;
-  const std::string end = scenario::mark(0, ActionKind::materialize, true, calls);
+  const std::string end = mark(0, ActionKind::materialize, true, calls);
   const std::int64_t rows = (7 + rank.world().size() - 1) / rank.world().size();
   CHECK(trace::at(run.trace(), MemoryClass::shard, end).bytes ==
         static_cast<std::uint64_t>(rows) * 5 * size_of(DType::f32));
   CHECK(trace::at(run.trace(), MemoryClass::parameter, end).bytes == 40 * size_of(DType::f32));
 
-  const scenario::Run direct = play(rank, partly_wrapped(Initialisation::direct, reshard, iterations, {}));
+  const Run direct = play(rank, partly_wrapped(Initialisation::direct, reshard, iterations, {}));
   check_same_training(rank, run, direct);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
@@ -108,7 +108,7 @@ RANKED_TEST_CASE("extensions/meta", clauses("EXT-30"), ranks(1, 2, 3, 4), each("
   train(direct, iterations, extension);
   before.insert(before.begin(), extension.begin(), extension.end());
   train(meta, iterations, before);
-  const scenario::Run run = play_accepted(rank, meta), expected = play_accepted(rank, direct);
+  const Run run = play_accepted(rank, meta), expected = play_accepted(rank, direct);
   check_materialized_by(rank, run, ActionKind::materialize);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_same_training(rank, run, expected);

@@ -25,7 +25,7 @@ using scenario::TensorKind;
 namespace {
 
 // The checks of every run with extensions, for iterations with `backwards` backwards.
-void check_run(Rank& rank, const scenario::Run& run, const Tolerance& tolerance, int iterations, int backwards = 1) {
+void check_run(Rank& rank, const Run& run, const Tolerance& tolerance, int iterations, int backwards = 1) {
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_hooks(rank, run);
   check_sound(rank, run);
@@ -112,11 +112,11 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
 
 // For a run with one group of all parameters: checks that its all-gathers move the hooks' contributions, and the other
 // parameters' rows in `dtype`.
-void check_bytes_gathered(Rank& rank, const scenario::Run& run, DType dtype) {
+void check_bytes_gathered(Rank& rank, const Run& run, DType dtype) {
   const auto world = static_cast<std::int64_t>(rank.world().size());
   std::uint64_t expected = 0;
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-    const auto calls = run.callbacks({.kind = scenario::CallbackKind::pre_all_gather, .name = parameter.name});
+    const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter.name});
     const bool is_dealt_in_rows = !fully_shard(run.scenario().plan).shard_dims.contains(parameter.name);
     const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
     if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
@@ -161,13 +161,13 @@ RANKED_TEST_CASE("extensions/convolution",
   train(scenario, 3,
         {is_pair ? extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))
                  : extend("l1.weight", ExtensionKind::components, form_of(rank))});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_run(rank, run, exact_unless_mean_rounds(rank), 3);
   const auto judged = rank.under("EXT-2");
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l1.weight"});
   const std::int64_t rows = (3 + rank.world().size() - 1) / rank.world().size();
   const auto judged_shards = rank.under("EXT-10");
-  for (const scenario::Callback* call : run.callbacks({.kind = scenario::CallbackKind::pre_all_gather})) {
+  for (const Callback* call : run.callbacks({.kind = CallbackKind::pre_all_gather})) {
     CHECK(call->tensors.size() == (is_pair ? 2U : 1U));
     for (const Tensor& tensor : call->tensors) CHECK(tensor.shape() == Shape{rows, 3, 2});
   }
@@ -179,14 +179,14 @@ RANKED_TEST_CASE("extensions/under_a_policy",
                  needs(Feature::timeline, Feature::module_groups, FullyShardFeature::shard_dims,
                        Feature::all_gather_extensions, Feature::mixed_precision, Feature::gradient_accumulation)) {
   const DType param = *dtype_named(rank.param("param"));
-  const scenario::Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
+  const Run run = play_accepted(rank, under_a_policy({.param = param}, reshard_of(rank)));
   check_kept_in_single_precision(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_hooks(rank, run);
   check_sound(rank, run);
   check_bytes_gathered(rank, run, param);
   const auto alive = [&run](MemoryClass memory, int iteration, ActionKind call, bool end) {
-    return trace::at(run.trace(), memory, scenario::mark(iteration, call, end));
+    return trace::at(run.trace(), memory, mark(iteration, call, end));
   };
   const auto judged = rank.under("EXT-9");
   CHECK(run.peak(MemoryClass::shard) == alive(MemoryClass::shard, 1, ActionKind::forward, false));

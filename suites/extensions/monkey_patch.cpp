@@ -21,8 +21,6 @@ using namespace suites;
 
 using scenario::Action;
 using scenario::ActionKind;
-using scenario::Callback;
-using scenario::CallbackKind;
 using scenario::ExtensionKind;
 using scenario::Scenario;
 using scenario::TensorKind;
@@ -38,7 +36,7 @@ Action extension_of(const Rank& rank, std::string parameter) {
 }
 
 // Checks the dtype of the first tensor that each pre hook of a parameter contributes.
-void check_contributed_dtype(const Rank& rank, const scenario::Run& run, const std::string& parameter, DType dtype) {
+void check_contributed_dtype(const Rank& rank, const Run& run, const std::string& parameter, DType dtype) {
   const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter});
   CAPTURE(parameter);
   const auto judged = rank.under("EXT-5");
@@ -73,7 +71,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   scenario.plan.optimizer.rate = 1.0 / 256;
   scenario.model.loss.dot_seed = 40;  // gradients -2, 1 and 2
   train(scenario, 2, {{ActionKind::materialize}, {ActionKind::initialize}, extension_of(rank, "l1.weight")});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_rounding_shows(rank, scenario, 0);
   const auto judged = rank.under("EXT-4");
@@ -109,7 +107,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
   // No step comes before the first capture.
   std::vector<Action>& first = scenario.script.segments.front().body;
   first.insert(std::ranges::find(first, ActionKind::step, &Action::kind), {ActionKind::capture});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3, .exact = 1},
                  Moves::some_parameter);
   check_rounding_shows(rank, scenario, 1);
@@ -135,7 +133,7 @@ RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2
       extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};
   if (rank.param("first") == "kind") std::ranges::reverse(extensions);
   train(scenario, 1, extensions);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   CHECK(hooked_parameters(run) == std::vector<std::string>{"l0.weight", "l1.weight"});
   check_contributed_dtype(rank, run, "l0.weight", DType::i8);
   check_contributed_dtype(rank, run, "l1.weight", DType::bf16);

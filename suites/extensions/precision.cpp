@@ -34,16 +34,16 @@ std::vector<double> padded_rows(const std::vector<double>& whole, std::int64_t r
 
 // The serial result of one rank alone, on its own inputs.
 oracles::SerialIteration alone(Scenario scenario, int rank) {
-  scenario.script.given = {
-      {formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input, scenario.script.input_divisor)
-           .to_doubles()}};
+  scenario.script.given = {{scenario::formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input,
+                                                      scenario.script.input_divisor)
+                                .to_doubles()}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f32).front();
 }
 
 // The expected operands of the two groups of uneven_layers, from the captures and from this rank's own serial result.
 class Wire {
  public:
-  Wire(Rank& rank, const scenario::Run& run)
+  Wire(Rank& rank, const Run& run)
       : run_(run),
         world_(rank.world().size()),
         param_(run.scenario().plan.mixed_precision.param.value_or(DType::f32)),
@@ -54,8 +54,8 @@ class Wire {
     const auto judged = rank.under("EXT-20", "EXT-21");
     std::set<std::string> gathered, gathered_again, reduced;
     for (const ActionKind call : {ActionKind::forward, ActionKind::backward}) {
-      std::vector<scenario::Operand> operands;
-      std::ranges::copy_if(run_.operands(), std::back_inserter(operands), [&](const scenario::Operand& operand) {
+      std::vector<Operand> operands;
+      std::ranges::copy_if(run_.operands(), std::back_inserter(operands), [&](const Operand& operand) {
         return operand.iteration == iteration && operand.during == to_string(call);
       });
       const auto collectives = run_.iterations().at(static_cast<std::size_t>(iteration)).collectives(call);
@@ -81,10 +81,9 @@ class Wire {
   }
 
  private:
-  void check_gather(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand,
-                    int iteration) const {
+  void check_gather(const Rank& rank, const fact::Collective& collective, const Operand& operand, int iteration) const {
     std::vector<double> expected;
-    for (const scenario::CapturedParameter* held : of_group(collective.tag, iteration)) {
+    for (const CapturedParameter* held : of_group(collective.tag, iteration)) {
       std::vector<double> mine = held->shard.to_doubles();
       mine.resize(
           padded_rows(std::vector<double>(static_cast<std::size_t>(numel(held->shape))), held->shape[0], world_, 0)
@@ -106,12 +105,12 @@ class Wire {
 
   // In the first iteration every rank has the same parameters: what it brings to a reduction is what it computes by
   // itself.
-  void check_reduction(const Rank& rank, const fact::Collective& collective, const scenario::Operand& operand,
+  void check_reduction(const Rank& rank, const fact::Collective& collective, const Operand& operand,
                        int iteration) const {
     const double before = reduce_ == DType::f16 ? oracles::divide_factors(world_).pre : 1;
     std::vector<double> expected;
     for (int receiver = 0; receiver < world_; ++receiver) {
-      for (const scenario::CapturedParameter* held : of_group(collective.tag, iteration)) {
+      for (const CapturedParameter* held : of_group(collective.tag, iteration)) {
         const auto named = std::ranges::find(local_.gradients, held->name, &oracles::NamedValues::name);
         for (const double value : padded_rows(named->values, held->shape[0], world_, receiver)) {
           expected.push_back(oracles::rounded_to(reduce_, oracles::rounded_to(reduce_, value) / before));
@@ -132,16 +131,15 @@ class Wire {
     CHECK(collective.reads.front().length == expected.size() * size_of(reduce_));
   }
 
-  std::vector<const scenario::CapturedParameter*> of_group(const std::string& tag, int iteration) const {
-    std::vector<const scenario::CapturedParameter*> members;
-    for (const scenario::CapturedParameter& held :
-         run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
+  std::vector<const CapturedParameter*> of_group(const std::string& tag, int iteration) const {
+    std::vector<const CapturedParameter*> members;
+    for (const CapturedParameter& held : run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
       if (scenario::is_at_or_under(held.name, tag)) members.push_back(&held);
     }
     return members;
   }
 
-  const scenario::Run& run_;
+  const Run& run_;
   int world_;
   DType param_, reduce_;
   oracles::SerialIteration local_;
@@ -159,7 +157,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
   const int iterations = policy.param == DType::f32 ? 1 : 2;
   Scenario scenario = uneven_layers(policy, rank.param<bool>("reshard"), iterations);
   scenario.script.keep_tensors = true;
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_kept_in_single_precision(rank, run);
@@ -178,7 +176,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   const auto judged = rank.under("EXT-20");
@@ -190,7 +188,7 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
     kept += call.in_count * size_of(param);
   }
   const auto shards = [&run](bool end) {
-    return trace::at(run.trace(), MemoryClass::shard, scenario::mark(0, ActionKind::forward, end));
+    return trace::at(run.trace(), MemoryClass::shard, mark(0, ActionKind::forward, end));
   };
   CHECK(kept > 0);
   CHECK(shards(true).bytes - shards(false).bytes == kept);
@@ -202,7 +200,7 @@ RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "
   // very seldom one of bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-6},
                  Moves::some_parameter);
   check_kept_in_single_precision(rank, run);
@@ -215,10 +213,10 @@ RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24")
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param, .reduce = DType::f32}, true, 3);
   for (scenario::Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("EXT-20");
     for (const fact::Collective& call : iteration.collectives()) {

@@ -65,12 +65,12 @@ Scenario one_layer(const OneLayer& how) {
   return scenario;
 }
 
-double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
+double gradient_of_one_layer(Rank& rank, const Run& run) {
   const auto judged = suites::judging(rank, suites::Finding::values);
   const auto expected = oracles::train_serially(run.scenario(), rank.world().size(), oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());
   suites::require_exact_sums(run.scenario(), rank.world().size());
-  const scenario::CapturedParameter& held = run.captures().back().parameters.at(0);
+  const CapturedParameter& held = run.captures().back().parameters.at(0);
   const oracles::NamedValues& whole = expected.back().gradients.at(0);
   REQUIRE(whole.defined());
   if (held.shard.numel() == 0) return whole.values.front();
@@ -80,11 +80,11 @@ double gradient_of_one_layer(Rank& rank, const scenario::Run& run) {
   return mine.front();
 }
 
-void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run) {
+void check_kept_in_single_precision(const Rank& rank, const Run& run) {
   const auto judged = rank.under("EXT-22");
   std::size_t gradients = 0;
-  for (const scenario::Capture& captured : run.captures()) {
-    for (const scenario::CapturedParameter& held : captured.parameters) {
+  for (const Capture& captured : run.captures()) {
+    for (const CapturedParameter& held : captured.parameters) {
       CAPTURE(held.name);
       CHECK(held.shard.dtype() == DType::f32);
       if (!held.gradient.defined()) continue;

@@ -36,10 +36,10 @@ scenario::Scenario one_layer(const OneLayer& how);
 
 /// The gradient that every weight of one_layer has on this rank at the last capture. Fails unless the serial model in
 /// single precision has the same gradient. A rank without rows returns the serial model's gradient.
-double gradient_of_one_layer(Rank& rank, const scenario::Run& run);
+double gradient_of_one_layer(Rank& rank, const Run& run);
 
 /// Fails unless shards and gradients are f32 at each capture.
-void check_kept_in_single_precision(const Rank& rank, const scenario::Run& run);
+void check_kept_in_single_precision(const Rank& rank, const Run& run);
 
 /// The world as a mesh of two dimensions.
 scenario::Mesh replicated(int replicas, int world);

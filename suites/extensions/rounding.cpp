@@ -50,7 +50,7 @@ RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), rank
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const Scenario layer = one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy});
-  const scenario::Run run = play(rank, after_two_iterations(postponed(layer, ActionKind::set_requires_gradient_sync)));
+  const Run run = play(rank, after_two_iterations(postponed(layer, ActionKind::set_requires_gradient_sync)));
   CHECK(gradient_of_one_layer(rank, run) == (is_rounded(reduce) ? 0 : 1));
 }
 
@@ -59,7 +59,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
   const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
-  const scenario::Run run = play(rank, one_layer({.batch = 3, .given = {{{big, 1, -big}}}, .policy = policy}));
+  const Run run = play(rank, one_layer({.batch = 3, .given = {{{big, 1, -big}}}, .policy = policy}));
   CHECK(gradient_of_one_layer(rank, run) == 1);
 }
 
@@ -73,7 +73,7 @@ RANKED_TEST_CASE("extensions/rounded_between_ranks", clauses("EXT-24"), ranks(2,
   std::vector<std::vector<double>> by_rank(static_cast<std::size_t>(world), {1});
   by_rank.front() = {big};
   if (world > 2) by_rank.back() = {-big};
-  const scenario::Run run = play(rank, one_layer({.given = {by_rank}, .policy = policy_of(rank)}));
+  const Run run = play(rank, one_layer({.given = {by_rank}, .policy = policy_of(rank)}));
   const double expected = world > 2
                               ? (is_rounded(reduce) ? 0 : static_cast<float>(world - 2) / static_cast<float>(world))
                               : big / 2 + (is_rounded(reduce) ? 0 : 0.5);
@@ -100,7 +100,7 @@ RANKED_TEST_CASE("extensions/parameters_rounded_to_compute", clauses("EXT-24"), 
       one_layer({.in = 2, .out = 1, .given = {{{256, -256}}, {{1, 1}}}, .policy = {.param = DType::bf16}});
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.end(),
                                                {{ActionKind::step}, {ActionKind::capture}, {ActionKind::zero_grad}});
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   REQUIRE(run.captures().size() == 2);
   CHECK(run.captures()[0].loss == 0);
   CHECK(run.captures()[1].loss == -1);
@@ -122,11 +122,11 @@ RANKED_TEST_CASE("extensions/shards_are_not_rounded", clauses("EXT-24"), ranks(1
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
   scenario.model.root.children.front().out_features = 2;  // both weights are -1
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   REQUIRE(run.captures().size() == 8);
   for (int i = 0; i < 8; ++i) {
     CAPTURE(i);
-    const scenario::Capture& captured = run.captures()[static_cast<std::size_t>(i)];
+    const Capture& captured = run.captures()[static_cast<std::size_t>(i)];
     CHECK(captured.loss == 2 * step * oracles::rounded_to(DType::bf16, -1 - i * step));
     for (const double weight : captured.parameters.at(0).shard.to_doubles()) CHECK(weight == -1 - (i + 1) * step);
   }

@@ -44,7 +44,7 @@ void play_blocks(Rank& rank) {
                                             .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
   zero_by_turns(scenario.script);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   // Ten steps in single precision. On seven ranks rounding alone moves a parameter by 9e-6 under Adam.
   const double parameter = adam && rank.world().size() > 4 ? 1e-4 : 1e-5;
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-4, .gradient = 1e-4, .parameter = parameter});
@@ -67,7 +67,7 @@ struct LinearModel {
     scenario.script.input = {1, columns};
     std::vector<std::vector<double>> given;
     for (int r = 0; r < world; ++r) {
-      given.push_back(formula::tensor(static_cast<std::uint32_t>(2000 + r), {columns}, 1).to_doubles());
+      given.push_back(scenario::formula::tensor(static_cast<std::uint32_t>(2000 + r), {columns}, 1).to_doubles());
       for (double& x : given.back()) x *= world;
     }
     scenario.script.given = {given};
@@ -90,7 +90,7 @@ struct LinearModel {
   double value(int component, int steps, std::int64_t row, std::int64_t column) const {
     const auto seed = static_cast<std::uint32_t>(1 + 500 * component);
     const auto index = static_cast<std::uint32_t>(row * columns + column);
-    return formula::small_integer(seed, index) - steps * scenario.plan.optimizer.rate * gradient(row, column);
+    return scenario::formula::small_integer(seed, index) - steps * scenario.plan.optimizer.rate * gradient(row, column);
   }
   double loss(int rank, int steps) const {
     double sum = 0;
@@ -173,7 +173,7 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
                  seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
   require_exact_sums(model.scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, model.scenario);
+  const Run run = play_accepted(rank, model.scenario);
   const auto judged = rank.under("EXT-7");
   REQUIRE(run.captures().size() == 2 * iterations);
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
@@ -181,7 +181,7 @@ RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), 
     const int forwards = static_cast<int>(i / 2), steps = static_cast<int>((i + 1) / 2);
     CHECK(run.captures()[i].loss == model.loss(rank.index(), forwards));
     REQUIRE(run.captures()[i].parameters.size() == 1);
-    const scenario::CapturedParameter& held = run.captures()[i].parameters.front();
+    const CapturedParameter& held = run.captures()[i].parameters.front();
     const auto value = [&](int component) {
       return [&model, component, steps](std::int64_t row, std::int64_t column) {
         return model.value(component, steps, row, column);

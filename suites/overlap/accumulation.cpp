@@ -20,11 +20,11 @@ constexpr int steps = 3;
 
 // The iterations of a step: one for each of two micro-batches.
 struct MicroBatches {
-  scenario::Iteration first, second;
+  Iteration first, second;
 };
 
-std::vector<MicroBatches> micro_batches(const scenario::Run& run) {
-  const std::vector<scenario::Iteration> iterations = steady_iterations(run);
+std::vector<MicroBatches> micro_batches(const Run& run) {
+  const std::vector<Iteration> iterations = steady_iterations(run);
   std::vector<MicroBatches> all;
   for (std::size_t i = 0; i + 1 < iterations.size(); i += 2) all.push_back({iterations[i], iterations[i + 1]});
   REQUIRE(all.size() == steps);
@@ -52,7 +52,7 @@ scenario::Scenario accumulating(ActionKind which, const std::string& module, boo
   return scenario;
 }
 
-void check_values(Rank& rank, const scenario::Run& run) {
+void check_values(Rank& rank, const Run& run) {
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
 }
@@ -63,7 +63,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
                  ranks(1, 2, 3, 4), each("module", "all", "l0"), each("reshard", false, true),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool all = rank.param("module") == "all";
-  const scenario::Run run =
+  const Run run =
       play(rank, accumulating(ActionKind::set_requires_gradient_sync, all ? "" : "l0", rank.param<bool>("reshard")));
   check_values(rank, run);
   // Two groups; in the first micro-batch of each step only those reduce that the switch leaves on.
@@ -80,7 +80,7 @@ RANKED_TEST_CASE("overlap/accumulation", clauses("OVL-4", "OVL-6", "OVL-7", "OVL
 RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL-16", "OVL-18"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, Feature::gradient_accumulation)) {
   const bool reshard = rank.param<bool>("reshard"), alone = rank.world().size() == 1;
-  const scenario::Run run = play(rank, accumulating(ActionKind::set_reshard_after_backward, "", reshard));
+  const Run run = play(rank, accumulating(ActionKind::set_reshard_after_backward, "", reshard));
   check_values(rank, run);
   // Parameters that are kept after the first micro-batch are whole in the second one's forward. Every step makes new
   // parameters.
@@ -103,7 +103,7 @@ RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL
   for (scenario::Script::Segment& segment : scenario.script.segments) {
     if (!segment.body.front().value) std::erase(segment.body, Action{ActionKind::capture});
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_values(rank, run);
   for (const auto& [first, second] : micro_batches(run)) check_nothing_is_left(rank, run, second.index());
 }
@@ -128,13 +128,13 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
   for (int step = 0; step < steps; ++step) {
     for (const bool last : {false, true}) hurried.script.segments.push_back(micro_batch(last));
   }
-  const scenario::Run waits = play(rank, plain), goes_on = play(rank, hurried);
+  const Run waits = play(rank, plain), goes_on = play(rank, hurried);
   check_no_race(rank, waits);
   check_no_race(rank, goes_on);
   const std::vector<MicroBatches> hurrying = micro_batches(goes_on);
-  for (const scenario::Iteration& waiting : steady_iterations(waits)) {
+  for (const Iteration& waiting : steady_iterations(waits)) {
     CAPTURE(waiting.index());
-    const scenario::Iteration& first = hurrying.at(static_cast<std::size_t>(waiting.index())).first;
+    const Iteration& first = hurrying.at(static_cast<std::size_t>(waiting.index())).first;
     CHECK(std::chrono::nanoseconds(waiting.forward_backward() - first.forward_backward()) == 10ms);
   }
 }

@@ -35,12 +35,12 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
                  ranks(1, 2, 3, 4), also_with_discarded_module(), each("async", false, true),
                  each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   const bool several = rank.world().size() > 1;
-  const scenario::Run run =
+  const Run run =
       play_accepted(rank, three_iterations({{.kind = ActionKind::unshard, .async = rank.param<bool>("async")},
                                             {.kind = ActionKind::unshard, .module = "l0"}},
                                            {}, rank.param<bool>("reshard")));
   check_three_iterations(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-16");
     // Once by hand; forward finds everything there.
@@ -55,12 +55,11 @@ RANKED_TEST_CASE("overlap/unshard_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "
 RANKED_TEST_CASE("overlap/waited_by_hand", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
                  ranks(1, 2, 3, 4), also_with_discarded_module(),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
-  const scenario::Run run = play_accepted(
-      rank, three_iterations(
-                {{.kind = ActionKind::unshard, .module = "l1", .async = true}, {.kind = ActionKind::wait_for_unshard}},
-                {}, true));
+  const Run run = play_accepted(rank, three_iterations({{.kind = ActionKind::unshard, .module = "l1", .async = true},
+                                                        {.kind = ActionKind::wait_for_unshard}},
+                                                       {}, true));
   check_three_iterations(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-16");
     check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, rank.world().size() > 1 ? 1 : 0);
@@ -80,12 +79,11 @@ RANKED_TEST_CASE("overlap/unshard_beside_compute", clauses("OVL-26"), ranks(2, 3
                                         {.kind = ActionKind::evaluate, .module = "sleep"},
                                         {.kind = ActionKind::forward},
                                         {.kind = ActionKind::backward}}}};
-  const scenario::Run run = play(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    const std::chrono::nanoseconds time(trace::between(run.trace(),
-                                                       scenario::mark(iteration.index(), ActionKind::unshard),
-                                                       scenario::mark(iteration.index(), ActionKind::evaluate, true)));
+    const std::chrono::nanoseconds time(trace::between(run.trace(), mark(iteration.index(), ActionKind::unshard),
+                                                       mark(iteration.index(), ActionKind::evaluate, true)));
     CHECK(time == (async ? 25ms : 35ms));
     check_count(iteration, CollectiveKind::all_gather, ActionKind::forward, 0);
   }
@@ -96,7 +94,7 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
                  each("async", false, true), needs(Feature::timeline, FullyShardFeature::manual_unshard),
                  tags("reference")) {
   const bool async = rank.param<bool>("async");
-  const scenario::Run run = play_accepted(
+  const Run run = play_accepted(
       rank, after_plain_iterations(three_iterations({{.kind = ActionKind::unshard, .async = async}}, {}, true)));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
   std::size_t gathering = 0;
@@ -114,10 +112,9 @@ RANKED_TEST_CASE("overlap/streams_of_gathers", clauses("OVL-27"), ranks(2, 3, 4)
 
 RANKED_TEST_CASE("overlap/reshard_by_hand", clauses("OVL-4", "OVL-7", "OVL-10", "OVL-15", "OVL-16"), ranks(1, 2, 3, 4),
                  also_with_discarded_module(), needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
-  const scenario::Run run =
-      play_accepted(rank, three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
+  const Run run = play_accepted(rank, three_iterations({}, {{.kind = ActionKind::reshard, .module = "l0"}}, false));
   check_three_iterations(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-16");
     // Kept by the plan, freed by hand: one of the two is gathered again.
@@ -129,11 +126,11 @@ RANKED_TEST_CASE("overlap/no_unshard_in_backward", clauses("OVL-6", "OVL-7", "OV
                  ranks(1, 2, 3, 4), also_with_discarded_module(),
                  needs(Feature::timeline, FullyShardFeature::manual_unshard)) {
   // The first layer's input needs no gradient, so its backward never looks at its weight.
-  const scenario::Run run = play_accepted(
+  const Run run = play_accepted(
       rank, after_plain_iterations(three_iterations(
                 {{.kind = ActionKind::set_unshard_in_backward, .module = "l0", .value = false}}, {}, true)));
   check_three_iterations(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-18");
     const std::size_t groups = iteration.index() < plain_iterations ? 2 : 1;

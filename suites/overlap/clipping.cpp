@@ -28,10 +28,10 @@ scenario::Scenario clipping(double max_norm, double type) {
 }
 
 // Over the shards of all ranks.
-double norm_of(Rank& rank, const scenario::Capture& captured, double type) {
+double norm_of(Rank& rank, const Capture& captured, double type) {
   Tensor mine = Tensor::host(DType::f64, {1});
   double& sum = mine.values<double>()[0];
-  for (const scenario::CapturedParameter& held : captured.parameters) {
+  for (const CapturedParameter& held : captured.parameters) {
     if (!held.gradient.defined()) continue;
     for (const double value : held.gradient.to_doubles()) {
       sum = std::isinf(type) ? std::max(sum, std::abs(value)) : sum + std::pow(std::abs(value), type);
@@ -48,15 +48,14 @@ double norm_of(Rank& rank, const scenario::Capture& captured, double type) {
 RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(1, 2, 3, 4),
                  each("norm", "1", "2", "3", "inf"), needs(Feature::timeline, Feature::clip_grad_norm)) {
   const double type = norm_type(rank), max_norm = 2;
-  const scenario::Run run = play(rank, clipping(max_norm, type));
+  const Run run = play(rank, clipping(max_norm, type));
   // The norm is a sum of many rounded terms: a few units in the last place of the gradient.
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
   check_sound(rank, run);
   const auto judged = rank.under("OVL-41");
   REQUIRE(run.captures().size() == 3);
-  for (const scenario::Capture& captured : run.captures())
-    CHECK(std::abs(norm_of(rank, captured, type) - max_norm) < 1e-3);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Capture& captured : run.captures()) CHECK(std::abs(norm_of(rank, captured, type) - max_norm) < 1e-3);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_count(iteration, CollectiveKind::all_reduce, rank.world().size() > 1 ? 1 : 0);
   }
@@ -68,10 +67,10 @@ RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL
                  needs(Feature::timeline, Feature::clip_grad_norm, Feature::replicated_mesh)) {
   scenario::Scenario scenario = clipping(2, norm_type(rank));
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-41");
     check_count(iteration, CollectiveKind::all_reduce, ActionKind::clip_grad_norm, 1);

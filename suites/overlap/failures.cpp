@@ -125,10 +125,10 @@ void check_refused_plan(Rank& rank) {
 }
 
 // The collectives after a failed forward are those that a run without it makes from the mark `next` on.
-void check_as_if_never_failed(const scenario::Run& run, const scenario::Run& undisturbed, const std::string& next,
-                              int iteration, bool gathers_again) {
-  const std::string end = scenario::mark(iteration, ActionKind::zero_grad, true);
-  auto done = trace::collectives(run.trace(), scenario::mark(iteration, "failing forward", true), end);
+void check_as_if_never_failed(const Run& run, const Run& undisturbed, const std::string& next, int iteration,
+                              bool gathers_again) {
+  const std::string end = mark(iteration, ActionKind::zero_grad, true);
+  auto done = trace::collectives(run.trace(), mark(iteration, "failing forward", true), end);
   const auto planned = trace::collectives(undisturbed.trace(), next, end);
   if (gathers_again) std::erase_if(done, [](const auto& call) { return call.kind == CollectiveKind::all_gather; });
   REQUIRE(done.size() == planned.size());
@@ -138,8 +138,8 @@ void check_as_if_never_failed(const scenario::Run& run, const scenario::Run& und
   }
 }
 
-void check_nothing_is_held_after_failure(const scenario::Run& run, int iteration) {
-  const std::string failed = scenario::mark(iteration, "failing forward", true);
+void check_nothing_is_held_after_failure(const Run& run, int iteration) {
+  const std::string failed = mark(iteration, "failing forward", true);
   for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
     CAPTURE(to_string(memory));
     CHECK(trace::at(run.trace(), memory, failed).buffers == 0);
@@ -173,18 +173,18 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), {.kind = ActionKind::forward, .fails_in = module});
   if (when == "by_hand") body.insert(body.begin(), {.kind = ActionKind::unshard, .module = "l1", .async = true});
 
-  const scenario::Run run = play_accepted(rank, scenario), expected = play_accepted(rank, undisturbed);
+  const Run run = play_accepted(rank, scenario), expected = play_accepted(rank, undisturbed);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   const ActionKind next = undisturbed.script.segments.front().body.at(at).kind;
   // Parameters that an earlier forward has kept for its backward are released, too, and gathered again.
   const bool gathers_again = when == "before_backward" && !reshard;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     const int index = iteration.index();
     CAPTURE(index);
     check_nothing_is_left(rank, run, index, backward);
     const auto judged = rank.under("OVL-19");
-    check_as_if_never_failed(run, expected, scenario::mark(index, next, false, when == "micro_batch" ? 2 : 1), index,
+    check_as_if_never_failed(run, expected, mark(index, next, false, when == "micro_batch" ? 2 : 1), index,
                              gathers_again);
     check_nothing_is_held_after_failure(run, index);
   }
@@ -274,10 +274,10 @@ RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-1
   fully_shard(scenario.plan).wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-19");
     check_nothing_is_held_after_failure(run, iteration.index());

@@ -50,7 +50,8 @@ std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenari
   flat_shard(alone.plan).strategy = scenario::ShardStrategy::no_shard;
   alone.plan.mixed_precision.reduce = DType::f32;
   const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank);
-  alone.script.given = {{formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
+  alone.script.given = {
+      {scenario::formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
   alone.script.segments = {{.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
   const std::vector<oracles::SerialIteration> computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f32);
   std::vector<std::vector<double>> gradients;
@@ -60,12 +61,12 @@ std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenari
 
 namespace {
 
-std::vector<OnWire> on_wire(const scenario::Run& run, int iteration, bool gathers) {
+std::vector<OnWire> on_wire(const Run& run, int iteration, bool gathers) {
   std::vector<OnWire> all;
-  const std::vector<scenario::Iteration> iterations = run.iterations();
+  const std::vector<Iteration> iterations = run.iterations();
   const std::vector<fact::Collective> calls = iterations.at(static_cast<std::size_t>(iteration)).collectives();
-  std::vector<scenario::Operand> operands;
-  for (const scenario::Operand& operand : run.operands()) {
+  std::vector<Operand> operands;
+  for (const Operand& operand : run.operands()) {
     if (operand.iteration == iteration) operands.push_back(operand);
   }
   REQUIRE(calls.size() == operands.size());
@@ -79,9 +80,7 @@ std::vector<OnWire> on_wire(const scenario::Run& run, int iteration, bool gather
 
 }  // namespace
 
-std::vector<OnWire> gathers_on_wire(const scenario::Run& run, int iteration) { return on_wire(run, iteration, true); }
-std::vector<OnWire> reductions_on_wire(const scenario::Run& run, int iteration) {
-  return on_wire(run, iteration, false);
-}
+std::vector<OnWire> gathers_on_wire(const Run& run, int iteration) { return on_wire(run, iteration, true); }
+std::vector<OnWire> reductions_on_wire(const Run& run, int iteration) { return on_wire(run, iteration, false); }
 
 }  // namespace shardproof::overlap

@@ -30,9 +30,9 @@ std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenari
 /// an operand.
 struct OnWire {
   fact::Collective call;
-  scenario::Operand operand;
+  Operand operand;
 };
-std::vector<OnWire> gathers_on_wire(const scenario::Run& run, int iteration);
-std::vector<OnWire> reductions_on_wire(const scenario::Run& run, int iteration);
+std::vector<OnWire> gathers_on_wire(const Run& run, int iteration);
+std::vector<OnWire> reductions_on_wire(const Run& run, int iteration);
 
 }  // namespace shardproof::overlap

@@ -119,14 +119,14 @@ void check_refused_flat_plan(Rank& rank) {
 void check_taken_flat_plan(Rank& rank) {
   Scenario scenario = block_and_layer();
   flat_plan_change(rank.param("plan")).make(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
 }
 
 // Whether the construction has warned that the plan acts as another strategy.
-bool says_no_shard(const scenario::Run& run) {
-  return std::ranges::any_of(run.warnings(), [](const scenario::Warning& warning) {
+bool says_no_shard(const Run& run) {
+  return std::ranges::any_of(run.warnings(), [](const Warning& warning) {
     std::string text = warning.text;
     std::ranges::transform(text, text.begin(),
                            [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
@@ -216,11 +216,11 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
   flat_shard(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, world, rank.param<bool>("names"));
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-40");
     for (const fact::Collective& call : iteration.collectives()) {
@@ -243,7 +243,7 @@ RANKED_TEST_CASE("overlap/flat_meta", clauses("OVL-10", "OVL-13"), ranks(1, 2, 3
     made.push_back({.kind = ActionKind::initialize, .module = module});
   }
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(made)});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance);
   check_sound(rank, run);
   check_freed_memory(rank, run);

@@ -67,7 +67,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   body.insert(body.begin() + static_cast<std::ptrdiff_t>(script.at), script.failing);
   failing.script.segments = {{.iterations = 3, .body = std::move(body)}};
 
-  const scenario::Run run = play_accepted(rank, failing), expected = play_accepted(rank, undisturbed);
+  const Run run = play_accepted(rank, failing), expected = play_accepted(rank, undisturbed);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_memory(rank, run);
@@ -76,18 +76,17 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   const bool keeps = strategy(rank) == scenario::ShardStrategy::shard_grad_op;
   const bool gathers_again = keeps && when != "first" && when != "before_step";
   const ActionKind next = script.undisturbed.at(script.at).kind;
-  const std::vector<scenario::Iteration> iterations = steady_iterations(run), others = steady_iterations(expected);
-  for (const scenario::Iteration& iteration : iterations) {
+  const std::vector<Iteration> iterations = steady_iterations(run), others = steady_iterations(expected);
+  for (const Iteration& iteration : iterations) {
     const int index = iteration.index();
     CAPTURE(index);
-    const std::string failed = scenario::mark(index, "failing forward", true),
-                      end = scenario::mark(index, ActionKind::zero_grad, true);
+    const std::string failed = mark(index, "failing forward", true), end = mark(index, ActionKind::zero_grad, true);
     check_nothing_is_left(rank, run, index);
     const auto judged = rank.under("OVL-19");
     CHECK(trace::at(run.trace(), MemoryClass::parameter, failed).buffers == 0);
     std::vector<std::string> done = issued_in(iteration, failed, end);
     std::vector<std::string> planned =
-        issued_in(others[static_cast<std::size_t>(index)], scenario::mark(index, next, false, script.occurrence), end);
+        issued_in(others[static_cast<std::size_t>(index)], mark(index, next, false, script.occurrence), end);
     if (gathers_again) {
       without_gathers(done);
       without_gathers(planned);

@@ -95,26 +95,25 @@ RANKED_TEST_CASE("overlap/flat_gathers_in_vain", clauses("OVL-4", "OVL-5", "OVL-
                  ranks(2, 3, 4), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  each("evaluates", false, true),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
-  const scenario::Run run = play_accepted(rank, ways(strategy(rank), rank.param<bool>("evaluates")));
+  const Run run = play_accepted(rank, ways(strategy(rank), rank.param<bool>("evaluates")));
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
   check_freed_memory(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/flat_root_not_reached", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15"),
                  ranks(2, 3), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch)) {
-  const scenario::Run run = play_accepted(rank, frozen_root_before(strategy(rank)));
+  const Run run = play_accepted(rank, frozen_root_before(strategy(rank)));
   check_no_race(rank, run);
   check_same_order(rank, run);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   // A backward frees the units that it reaches. The unit of the first root may stay whole until the step.
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     const auto judged = rank.under("OVL-12");
-    const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
+    const std::string end = mark(iteration.index(), ActionKind::backward, true);
     check_alive(run.trace(), MemoryClass::parameter, end, Alive::at_most, 1);
     check_alive(run.trace(), MemoryClass::reduce_input, end, Alive::exactly, 0);
   }

@@ -69,11 +69,9 @@ const FlatUnit& unit_of(const std::vector<FlatUnit>& units, const OnWire& wire) 
   return *unit;
 }
 
-StreamRole role_of(const scenario::Run& run, const fact::Collective& call) {
-  return streams(run.trace()).at(call.stream).role;
-}
+StreamRole role_of(const Run& run, const fact::Collective& call) { return streams(run.trace()).at(call.stream).role; }
 
-void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration) {
+void check_gathers(Rank& rank, const Run& run, const std::vector<FlatUnit>& units, int iteration) {
   const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
   std::set<std::string> gathered;
   for (const OnWire& wire : gathers_on_wire(run, iteration)) {
@@ -92,8 +90,7 @@ void check_gathers(Rank& rank, const scenario::Run& run, const std::vector<FlatU
   CHECK(gathered.size() == (units.front().ranks > 1 ? units.size() : 0));
 }
 
-void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<FlatUnit>& units, int iteration,
-                      DType dtype) {
+void check_reductions(Rank& rank, const Run& run, const std::vector<FlatUnit>& units, int iteration, DType dtype) {
   const Values gradients = own_gradients(run.scenario(), rank.index(), iteration);
   std::vector<std::string> reduced, expected;
   for (const FlatUnit& unit : units) expected.push_back(unit.name);
@@ -116,7 +113,7 @@ void check_reductions(Rank& rank, const scenario::Run& run, const std::vector<Fl
 }
 
 // Before training an engine fills its parts, and does nothing else. A snapshot is work of an observer, and no engine's.
-void check_creation(const scenario::Run& run) {
+void check_creation(const Run& run) {
   std::size_t pieces = 0;
   for (const Fact& fact : run.trace().facts) {
     if (std::holds_alternative<fact::Mark>(fact)) break;
@@ -130,7 +127,7 @@ void check_creation(const scenario::Run& run) {
 }
 
 // A part is cast before each gather, and for no other reason.
-void check_casts(const scenario::Run& run, const scenario::Iteration& iteration) {
+void check_casts(const Run& run, const Iteration& iteration) {
   const auto streams = shardproof::streams(run.trace());
   std::vector<std::string> cast, gathered;
   for (const Fact& fact : iteration.facts()) {
@@ -150,8 +147,7 @@ void check_casts(const scenario::Run& run, const scenario::Iteration& iteration)
 
 // The gradients of each unit are packed where they are computed. They are divided and delivered on the reduction's own
 // stream.
-void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& units,
-                         const scenario::Iteration& iteration) {
+void check_reducing_work(const Run& run, const std::vector<FlatUnit>& units, const Iteration& iteration) {
   const auto streams = shardproof::streams(run.trace());
   std::set<std::string> packed;
   std::size_t after = 0;
@@ -170,10 +166,10 @@ void check_reducing_work(const scenario::Run& run, const std::vector<FlatUnit>& 
 }
 
 void check_layout(Rank& rank) {
-  const scenario::Run run = play_accepted(rank, sending(rank));
+  const Run run = play_accepted(rank, sending(rank));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
   check_creation(run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     check_gathers(rank, run, units, iteration.index());
     // Without its own dtype a reduction has the dtype of the parameters.
     check_reductions(rank, run, units, iteration.index(),
@@ -208,9 +204,9 @@ RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3
   const scenario::Action registration{.kind = ActionKind::register_hook,
                                       .hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress}};
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {registration}});
-  const scenario::Run run = play_accepted(rank, std::move(scenario));
+  const Run run = play_accepted(rank, std::move(scenario));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     if (iteration.index() == 0) continue;  // the registration
     check_gathers(rank, run, units, iteration.index());
     check_reductions(rank, run, units, iteration.index(), DType::f16);
@@ -224,9 +220,9 @@ RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_r
                  each("param", "f32", "bf16"), needs(Feature::timeline, Feature::mixed_precision),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   const int world = rank.world().size();
-  const scenario::Run run = play_accepted(rank, sending(rank));
+  const Run run = play_accepted(rank, sending(rank));
   const DType dtype = run.scenario().plan.mixed_precision.param.value_or(DType::f32);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     const Values gradients = own_gradients(run.scenario(), rank.index(), iteration.index());
     const std::vector<OnWire> wires = reductions_on_wire(run, iteration.index());
     CHECK(wires.size() == 4);

@@ -46,7 +46,7 @@ scenario::Scenario changed(Rank& rank) {
   return scenario;
 }
 
-void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const oracles::FlatBytes& expected) {
+void check_bytes(const Iteration& iteration, MemoryClass memory, const oracles::FlatBytes& expected) {
   CAPTURE(iteration.index(), to_string(memory));
   CHECK(iteration.live_after(memory, ActionKind::forward).bytes == expected.after_forward);
   CHECK(iteration.live_after(memory, ActionKind::backward).bytes == expected.after_backward);
@@ -54,14 +54,14 @@ void check_bytes(const scenario::Iteration& iteration, MemoryClass memory, const
   CHECK(iteration.live_after(memory, ActionKind::zero_grad).bytes == expected.after_zero_grad);
 }
 
-void check_flat_memory(Rank& rank, const scenario::Run& run) {
+void check_flat_memory(Rank& rank, const Run& run) {
   const int world = rank.world().size();
   const oracles::FlatMemory expected = oracles::flat_memory(run.scenario(), world);
-  const std::vector<scenario::Iteration> iterations = steady_iterations(run);
+  const std::vector<Iteration> iterations = steady_iterations(run);
   const std::vector<std::size_t> waits =
       oracles::flat_host_waits(run.scenario(), world, static_cast<int>(iterations.size()));
   CHECK(run.peak(MemoryClass::shard).bytes == expected.shard.peak);
-  for (const scenario::Iteration& iteration : iterations) {
+  for (const Iteration& iteration : iterations) {
     CAPTURE(iteration.index());
     check_bytes(iteration, MemoryClass::shard, expected.shard);
     check_bytes(iteration, MemoryClass::parameter, expected.parameter);
@@ -125,15 +125,15 @@ UnitBytes unit_bytes(const scenario::Scenario& scenario, int world) {
 }
 
 // Without the segment that registers a hook.
-std::vector<scenario::Iteration> trained_iterations(const scenario::Run& run) {
-  std::vector<scenario::Iteration> all = run.iterations();
+std::vector<Iteration> trained_iterations(const Run& run) {
+  std::vector<Iteration> all = run.iterations();
   const auto trained = static_cast<std::size_t>(run.scenario().script.segments.back().iterations);
   all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(trained));
   REQUIRE(all.size() >= 3);
   return all;
 }
 
-void check_bounds(Rank& rank, const scenario::Run& run) {
+void check_bounds(Rank& rank, const Run& run) {
   const scenario::FlatShardPlan& section = flat_shard(run.scenario().plan);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const bool shards = world > 1 && section.strategy != scenario::ShardStrategy::no_shard;
@@ -144,7 +144,7 @@ void check_bounds(Rank& rank, const scenario::Run& run) {
   CHECK(kept >= values.all / ranks);
   CHECK(kept <= whole.all / ranks);
   CHECK(run.peak(MemoryClass::optimizer_state).bytes == 0);  // SGD without momentum has none
-  for (const scenario::Iteration& iteration : trained_iterations(run)) {
+  for (const Iteration& iteration : trained_iterations(run)) {
     CAPTURE(iteration.index());
     const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
     const auto after = [&](ActionKind call, MemoryClass memory) { return iteration.live_after(memory, call).bytes; };

@@ -29,14 +29,14 @@ scenario::Scenario rounding(Rank& rank) {
 }
 
 void check_precision(Rank& rank) {
-  const scenario::Run run = play_accepted(rank, rounding(rank));
+  const Run run = play_accepted(rank, rounding(rank));
   const DType param = *run.scenario().plan.mixed_precision.param;
   const DType reduce = run.scenario().plan.mixed_precision.reduce.value_or(param);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
-  for (const scenario::Capture& captured : run.captures()) {
-    for (const scenario::CapturedParameter& held : captured.parameters) {
+  for (const Capture& captured : run.captures()) {
+    for (const CapturedParameter& held : captured.parameters) {
       CAPTURE(held.name);
       {
         const auto judged = rank.under("OVL-35");
@@ -47,7 +47,7 @@ void check_precision(Rank& rank) {
       CHECK(held.gradient.dtype() == DType::f32);
     }
   }
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_nothing_is_left(rank, run, iteration.index());
     const auto judged = rank.under("OVL-43");

@@ -38,7 +38,7 @@ Scenario with_iterations(Scenario scenario, int iterations, std::vector<Action> 
 }
 
 // Values, order, races, counts and memory after each call.
-void check_script(Rank& rank, const scenario::Run& run, const Tolerance& tolerance = ways_tolerance) {
+void check_script(Rank& rank, const Run& run, const Tolerance& tolerance = ways_tolerance) {
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_memory(rank, run);
@@ -82,7 +82,7 @@ RANKED_TEST_CASE("overlap/flat_old_weights", clauses("OVL-4", "OVL-5", "OVL-7", 
     body.insert(body.end(), {synced(false), {ActionKind::forward}, backward_call, synced(true)});
   }
   scenario.script.segments = {{.iterations = 3, .body = trained_by(std::move(body))}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
 
@@ -103,7 +103,7 @@ RANKED_TEST_CASE("overlap/flat_several_forwards",
   // The gradient of `a` waits for a reduction. The synced micro-batch does not run `a`, and the step follows.
   if (script == "missed_micro_batch")
     body = trained_by({synced(false), one, backward_call, synced(true), three, backward_call});
-  const scenario::Run run = play_accepted(rank, with_iterations(flat_ways(strategy(rank)), 3, std::move(body)));
+  const Run run = play_accepted(rank, with_iterations(flat_ways(strategy(rank)), 3, std::move(body)));
   check_script(rank, run);
 }
 
@@ -114,7 +114,7 @@ RANKED_TEST_CASE("overlap/flat_used_twice", clauses("OVL-4", "OVL-6", "OVL-7", "
                  needs_if("forward_prefetch", true, FlatShardFeature::forward_prefetch)) {
   Scenario scenario = used_twice(strategy(rank));
   flat_shard(scenario.plan).forward_prefetch = rank.param<bool>("forward_prefetch");
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_script(rank, run);
 }
 
@@ -124,8 +124,8 @@ RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 
                        FlatShardFeature::prefetch_after)) {
   Scenario scenario = used_twice(ShardStrategy::full_shard);
   flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::none;
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t waits = 0;
     bool has_waited = false;  // and nothing has been issued since
@@ -156,17 +156,15 @@ RANKED_TEST_CASE("overlap/flat_ways_in_turn", clauses("OVL-10", "OVL-15", "OVL-1
   Scenario in_turn = flat_ways(ShardStrategy::full_shard);
   const std::vector<std::string> ways{other, other, "one", other, "one"};
   for (const std::string& way : ways) in_turn.script.segments.push_back({.body = body(way)});
-  const scenario::Run run = play_accepted(rank, in_turn);
+  const Run run = play_accepted(rank, in_turn);
   check_script(rank, run);
-  const scenario::Run first_alone =
-      play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
-  const scenario::Run second_alone =
-      play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body("one")));
+  const Run first_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body(other)));
+  const Run second_alone = play_accepted(rank, with_iterations(flat_ways(ShardStrategy::full_shard), 1, body("one")));
   const std::vector<std::string> first = issued_in(first_alone.iterations().front()),
                                  second = issued_in(second_alone.iterations().front());
   const auto judged = rank.under("OVL-38");
   CHECK(first != second);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(issued_in(iteration) == (ways.at(static_cast<std::size_t>(iteration.index())) == other ? first : second));
   }
@@ -196,13 +194,13 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
   train("one", 2);
   if (rank.param("later") == "two") train("two", 1);
   train("one", 2);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   // Each unit that is gathered also runs. So every gather is used.
   check_nothing_else_is_communicated(rank, run);
   const int first = evaluates_first ? 1 : 0;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::vector<std::string> issued = issued_in(iteration);
     const bool takes_one = std::ranges::find(issued, "forward " + unit_of_ways("a")) != issued.end();
@@ -228,7 +226,7 @@ RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", 
     const Action forward{.kind = ActionKind::forward, .paths = {{"way", way}}};
     scenario.script.segments.push_back({.body = trained_by({forward, backward_call})});
   }
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_memory(rank, run);
@@ -248,12 +246,12 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
   flat_shard(scenario.plan).wrap = {"first", "second", "third", ""};
   const FlatPrefetch prefetch = backward_prefetch(rank);
   flat_shard(scenario.plan).backward_prefetch = prefetch;
-  const scenario::Run run =
+  const Run run =
       play_accepted(rank, with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call})));
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // The third unit reads what the second one gives: an engine may gather the second one first, and then free the
     // third.
@@ -265,9 +263,8 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
     }
     // The first unit is frozen, and its input needs no gradient, so no backward reaches it.
     if (frozen == "first") continue;
-    const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true);
-    const std::vector<std::string> issued =
-        issued_in(iteration, scenario::mark(iteration.index(), ActionKind::backward), end);
+    const std::string end = mark(iteration.index(), ActionKind::backward, true);
+    const std::vector<std::string> issued = issued_in(iteration, mark(iteration.index(), ActionKind::backward), end);
     const std::string gather = "all_gather first", own = "backward second", next = "backward relu";
     check_issued_in_order(rank, issued, prefetch == FlatPrefetch::before ? gather : own,
                           prefetch == FlatPrefetch::before ? own : gather);
@@ -287,7 +284,7 @@ RANKED_TEST_CASE("overlap/flat_frozen_layer", clauses("OVL-10", "OVL-15", "OVL-1
   flat_shard(scenario.plan).wrap = {""};
   flat_shard(scenario.plan).use_orig_params = true;
   flat_shard(scenario.plan).strategy = strategy(rank);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
 
@@ -306,7 +303,7 @@ RANKED_TEST_CASE("overlap/flat_unfinished_scripts", clauses("OVL-7", "OVL-13"), 
   body.push_back({ActionKind::forward});
   if (end != "forward") body.push_back(backward_call);
   if (end == "zero_grad") body.push_back({.kind = ActionKind::zero_grad});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_no_race(rank, run);
   check_freed_memory(rank, run);
   if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);

@@ -67,9 +67,9 @@ scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   return scenario;
 }
 
-void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
+void check_times(const Run& run, const oracles::FlatStack& stack) {
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly,
                expected.at(static_cast<std::size_t>(iteration.index())).forward);
@@ -79,7 +79,7 @@ void check_times(const scenario::Run& run, const oracles::FlatStack& stack) {
 }
 
 // The calls that the host issued, in order. Several pieces of work of one layer count once.
-std::vector<std::string> calls(const scenario::Iteration& iteration) {
+std::vector<std::string> calls(const Iteration& iteration) {
   constexpr std::string_view layers_end = ".linear";
   std::vector<std::string> calls;
   const auto add = [&](const std::string& kind, const std::string& layer) {
@@ -99,7 +99,7 @@ std::vector<std::string> calls(const scenario::Iteration& iteration) {
 }
 
 // The most units that are whole at one time of the forward: gathered, or being gathered, and not yet computed.
-std::size_t most_whole_units(const scenario::Iteration& iteration) {
+std::size_t most_whole_units(const Iteration& iteration) {
   std::vector<Nanoseconds> gathered, computed;
   for (const Fact& fact : iteration.facts()) {
     if (const auto* mark = std::get_if<fact::Mark>(&fact); mark != nullptr && mark->text.ends_with("forward end"))
@@ -129,9 +129,9 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
   const bool alone = rank.world().size() == 1;
   const std::chrono::nanoseconds first_gather = alone || stack.strategy == ShardStrategy::no_shard ? 0ms : 10ms;
   const std::chrono::nanoseconds last_reduction = alone ? 0ms : 10ms;
-  const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  const Run run = play_accepted(rank, scenario_of(stack));
   check_no_race(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-1");
@@ -154,9 +154,9 @@ RANKED_TEST_CASE("overlap/flat_seed_times", clauses("OVL-32"), ranks(1, 2, 3, 4)
                  needs(Feature::timeline), tags("reference")) {
   const bool alone = rank.world().size() == 1;
   const oracles::FlatStack stack = seed_of_flat_layers(rank);
-  const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  const Run run = play_accepted(rank, scenario_of(stack));
   check_no_race(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 85ms);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 245ms);
@@ -183,7 +183,7 @@ RANKED_TEST_CASE("overlap/flat_times", clauses("OVL-32"), ranks(1, 2, 3, 4), on_
   stack.backward_prefetch = static_cast<FlatPrefetch>(set % 3);
   stack.forward_prefetch = set % 2 == 1;
   stack.limit_all_gathers = pick(4) != 0;
-  const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  const Run run = play_accepted(rank, scenario_of(stack));
   check_no_race(rank, run);
   check_times(run, stack);
   check_nothing_else_is_communicated(rank, run);
@@ -198,9 +198,9 @@ RANKED_TEST_CASE("overlap/flat_order", clauses("OVL-39"), ranks(2, 3), on_engine
   stack.strategy = strategy(rank);
   stack.backward_prefetch = backward_prefetch(rank);
   stack.forward_prefetch = rank.param<bool>("forward_prefetch");
-  const scenario::Run run = play_accepted(rank, scenario_of(stack));
+  const Run run = play_accepted(rank, scenario_of(stack));
   const std::vector<oracles::FlatIteration> expected = oracles::flat_iterations(stack, stack_iterations);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(calls(iteration) == expected.at(static_cast<std::size_t>(iteration.index())).calls);
   }
@@ -212,15 +212,13 @@ RANKED_TEST_CASE("overlap/gather_limit", clauses("OVL-33"), ranks(2, 3, 4), on_e
   oracles::FlatStack stack{.layers = {6, seed_layer},
                            .world = rank.world().size(),
                            .forward_prefetch = rank.param<bool>("forward_prefetch")};
-  for (const scenario::Run run = play_accepted(rank, scenario_of(stack));
-       const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Run run = play_accepted(rank, scenario_of(stack)); const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) <= 1 + 2);
   }
   // The bound binds: without it gathers run further ahead.
   stack.limit_all_gathers = false;
-  for (const scenario::Run run = play_accepted(rank, scenario_of(stack));
-       const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Run run = play_accepted(rank, scenario_of(stack)); const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(most_whole_units(iteration) > 1 + 2);
   }

@@ -38,7 +38,7 @@ RANKED_TEST_CASE("overlap/flat_values", clauses("OVL-10", "OVL-12", "OVL-15", "O
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("orig", false, true), needs(Feature::timeline),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  const scenario::Run run = play_accepted(rank, flat_mlp(rank));
+  const Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
@@ -50,7 +50,7 @@ RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   scenario::Scenario scenario = flat_mlp(rank);
   scenario.model.root.children.back() = convolution("l1", 3, 6, 3);
-  const scenario::Run run = play_accepted(rank, std::move(scenario));
+  const Run run = play_accepted(rank, std::move(scenario));
   check_three_iterations(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
@@ -59,7 +59,7 @@ RANKED_TEST_CASE("overlap/flat_values_of_copies", clauses("OVL-10", "OVL-12", "O
                  on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("orig", false, true),
                  needs(Feature::timeline, Feature::replicated_mesh),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  const scenario::Run run = play_accepted(rank, flat_mlp(rank));
+  const Run run = play_accepted(rank, flat_mlp(rank));
   check_three_iterations(rank, run);
   check_nothing_else_is_communicated(rank, run);
 }
@@ -81,7 +81,7 @@ RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-1
                                         {ActionKind::step},
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = play_accepted(rank, std::move(scenario));
+  const Run run = play_accepted(rank, std::move(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);

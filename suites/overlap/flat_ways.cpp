@@ -71,14 +71,13 @@ std::vector<Action> trained_by(std::vector<Action> calls) {
   return calls;
 }
 
-std::vector<std::string> issued_in(const scenario::Iteration& iteration) {
+std::vector<std::string> issued_in(const Iteration& iteration) {
   const std::span<const Fact> facts = iteration.facts();
   REQUIRE_FALSE(facts.empty());
   return issued_in(iteration, std::get<fact::Mark>(facts.front()).text, std::get<fact::Mark>(facts.back()).text);
 }
 
-std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark,
-                                   std::string_view to_mark) {
+std::vector<std::string> issued_in(const Iteration& iteration, std::string_view from_mark, std::string_view to_mark) {
   std::vector<std::string> issued;
   bool is_between = false, is_over = false;
   for (const Fact& fact : iteration.facts()) {

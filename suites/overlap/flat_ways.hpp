@@ -38,9 +38,8 @@ std::vector<scenario::Action> trained_by(std::vector<scenario::Action> calls);
 
 /// The collectives and work that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward
 /// way.one.a`, …. Excludes work that is neither forward nor backward.
-std::vector<std::string> issued_in(const scenario::Iteration& iteration);
+std::vector<std::string> issued_in(const Iteration& iteration);
 /// The same between two marks of the iteration, both included.
-std::vector<std::string> issued_in(const scenario::Iteration& iteration, std::string_view from_mark,
-                                   std::string_view to_mark);
+std::vector<std::string> issued_in(const Iteration& iteration, std::string_view from_mark, std::string_view to_mark);
 
 }  // namespace shardproof::overlap

@@ -18,11 +18,10 @@ constexpr Tolerance of_f32_training{.loss = 1e-5, .gradient = 1e-5, .parameter =
 RANKED_TEST_CASE("overlap/language_model", clauses("OVL-4", "OVL-5", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
                  ranks(1, 2, 3, 4), each("wrap", "root", "blocks"),
                  needs(Feature::timeline, Feature::language_model, Feature::shared_parameters)) {
-  const scenario::Run run = play(rank, language_model(rank.param("wrap") == "blocks"));
+  const Run run = play(rank, language_model(rank.param("wrap") == "blocks"));
   check_training(rank, run, oracles::Arithmetic::f64, of_f32_training);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 }  // namespace shardproof::overlap

@@ -63,7 +63,7 @@ scenario::Scenario later_root(int replicas, int world) {
 }
 
 void play_later_root(Rank& rank, int replicas) {
-  const scenario::Run run = play_accepted(rank, later_root(replicas, rank.world().size()));
+  const Run run = play_accepted(rank, later_root(replicas, rank.world().size()));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   check_sound(rank, run);
   check_nothing_else_is_communicated(rank, run);
@@ -96,7 +96,7 @@ RANKED_TEST_CASE("overlap/later_root", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-1
 RANKED_TEST_CASE("overlap/streams_of_later_root", clauses("OVL-27"), ranks(4), on_engines("fully_shard"),
                  needs(Feature::timeline, Feature::module_groups, Feature::failed_forward, Feature::replicated_mesh),
                  tags("reference")) {
-  const scenario::Run run = play_accepted(rank, later_root(2, rank.world().size()));
+  const Run run = play_accepted(rank, later_root(2, rank.world().size()));
   const std::map<std::uint32_t, StreamInfo> streams = shardproof::streams(run.trace());
   std::map<CollectiveKind, int> counts;
   for (const Fact& fact : run.trace().facts) {

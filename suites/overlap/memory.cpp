@@ -64,7 +64,7 @@ std::uint64_t all_of(const std::vector<oracles::GroupBytes>& groups, std::uint64
 
 // Whole parameters of a group must be released before the operand of its reduction is allocated. PyTorch keeps the
 // parameters of the group whose backward comes first.
-void check_freed_before_packing(const scenario::Run& run) {
+void check_freed_before_packing(const Run& run) {
   std::map<std::uint64_t, std::string> whole;  // by buffer: the parameter's name
   std::size_t packings = 0;
   for (const Fact& fact : run.trace().facts) {
@@ -88,11 +88,11 @@ RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), mor
                  also_with_discarded_module(), each("reshard", false, true), each("policy", "f32", "bf16"),
                  needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision)) {
   using oracles::GroupBytes;
-  const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
+  const Run run = play_accepted(rank, groups_of_sizes(rank));
   const std::vector<GroupBytes> groups = oracles::group_bytes(run.scenario(), rank.world().size());
   const GroupBytes& root = groups.front();
   const bool is_alone = rank.world().size() == 1;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
     CHECK(peak(MemoryClass::parameter) >= root.whole + smallest(groups, &GroupBytes::whole));
@@ -113,9 +113,9 @@ RANKED_TEST_CASE("overlap/peak_bytes", clauses("OVL-51"), ranks(1, 2, 3, 4), mor
 RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3, 4), more_ranks(5, 7, 8),
                  also_with_discarded_module(), each("reshard", false, true), each("policy", "f32", "bf16"),
                  needs(Feature::timeline), needs_if("policy", "bf16", Feature::mixed_precision), tags("reference")) {
-  const scenario::Run run = play_accepted(rank, groups_of_sizes(rank));
+  const Run run = play_accepted(rank, groups_of_sizes(rank));
   const oracles::GroupMemory expected = oracles::group_memory(run.scenario(), rank.world().size());
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto peak = [&](MemoryClass memory) { return iteration.peak(memory).bytes; };
     CHECK(peak(MemoryClass::parameter) >= expected.parameter);
@@ -157,8 +157,8 @@ RANKED_TEST_CASE("overlap/host_waits", clauses("OVL-52"), ranks(1, 2, 3, 4), mor
                  needs_if("with", "event", FullyShardFeature::post_optim_event),
                  needs_if("with", "unshard", FullyShardFeature::manual_unshard),
                  needs_if("with", "bf16", Feature::mixed_precision)) {
-  const scenario::Run run = play_accepted(rank, with_call(rank));
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, with_call(rank));
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK((iteration.count(CollectiveKind::all_gather) > 0) ==
           (rank.world().size() > 1));  // there was something to wait for

@@ -34,7 +34,7 @@ std::vector<int> column_of(int rank, int shards, int replicas) {
   return column;
 }
 
-void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
+void check_groups(Rank& rank, const Run& run, int replicas) {
   const auto judged = rank.under("OVL-40");
   const int shards = rank.world().size() / replicas;
   for (const Fact& fact : run.trace().facts) {
@@ -45,7 +45,7 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
                                     ? column_of(rank.index(), shards, replicas)
                                     : row_of(rank.index(), shards)));
   }
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK((iteration.count(CollectiveKind::all_gather) > 0) == (shards > 1));
     CHECK((iteration.count(CollectiveKind::reduce_scatter) > 0) == (shards > 1));
@@ -55,12 +55,12 @@ void check_groups(Rank& rank, const scenario::Run& run, int replicas) {
 
 void play_mesh(Rank& rank) {
   const int replicas = rank.param<int>("replicas");
-  const scenario::Run run =
+  const Run run =
       play(rank, on_mesh(small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3), replicas, rank.world().size()));
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, replicas);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_nothing_is_left(rank, run, iteration.index());
     const auto judged = rank.under("OVL-40");
@@ -87,11 +87,11 @@ void play_partial(Rank& rank, bool dropped) {
                                                  {ActionKind::capture},
                                                  {ActionKind::zero_grad}}};
   scenario.script.segments = {partial, whole, partial, whole, partial, whole};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   check_groups(rank, run, replicas);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::size_t groups = 2;
     const auto judged = rank.under("OVL-17");
@@ -144,9 +144,9 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
                                         {ActionKind::forward},
                                         {ActionKind::backward},
                                         {ActionKind::step}}}};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-17");
     check_count(iteration, CollectiveKind::all_reduce, 2);
@@ -167,17 +167,16 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
                                    .size = rank.param<int>("reshard")};
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
   check_groups(rank, run, 2);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
   const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
-  for (const scenario::Capture& capture : run.captures()) {
+  for (const Capture& capture : run.captures()) {
     const auto& held = capture.parameters;
-    const auto along = std::ranges::find(held, "l1.weight", &scenario::CapturedParameter::name);
+    const auto along = std::ranges::find(held, "l1.weight", &CapturedParameter::name);
     REQUIRE(along != held.end());
     CHECK(along->dim == 1);
     CHECK(along->shard.shape() == Shape{3, 3});

@@ -113,7 +113,7 @@ RANKED_TEST_CASE("overlap/modules",
   scenario::Scenario scenario = with(shape.children, shape.wrap, rank.param<bool>("reshard"));
   std::vector<scenario::Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), {scenario::ActionKind::evaluate});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   // The first step is exact, but where a module runs twice: thirds of two gradients are rounded before they are added,
   // or their sum is.
   const bool is_rounded = shape.more > 0 && mean_rounds(rank);
@@ -121,7 +121,7 @@ RANKED_TEST_CASE("overlap/modules",
       is_rounded ? Tolerance{.loss = 1e-2, .gradient = 1e-3, .parameter = 1e-4} : exact_at_first;
   check_training(rank, run, oracles::Arithmetic::f32, tolerance, Moves::some_parameter);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     if (rank.param<bool>("reshard")) {
       const auto judged = rank.under("OVL-11");
@@ -148,16 +148,15 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
   // The order is a, b, a again, c. Each group is gathered for every use, forward and backward, and the group before it
   // is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
-  const scenario::Run run =
-      play_accepted(rank, with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
-  const auto gathered = [](const scenario::Iteration& iteration, scenario::ActionKind call) {
+  const Run run = play_accepted(rank, with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
+  const auto gathered = [](const Iteration& iteration, scenario::ActionKind call) {
     std::string tags;
     for (const fact::Collective& collective : iteration.collectives(call)) {
       if (collective.kind == CollectiveKind::all_gather) tags += collective.tag;
     }
     return tags;
   };
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(gathered(iteration, scenario::ActionKind::forward) == "abac");
     CHECK(gathered(iteration, scenario::ActionKind::backward) == "caba");
@@ -167,12 +166,12 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
 RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), ranks(2, 3, 4),
                  needs(Feature::timeline, Feature::module_groups)) {
   // Two of three layers in one group train: the operand holds their gradients and nothing of the third.
-  const scenario::Run run =
+  const Run run =
       play(rank, with({linear("l0", 4, 6), frozen(linear("inner", 6, 6)), linear("l1", 6, 3)}, {{{""}}}, true));
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first, Moves::some_parameter);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
   const auto padded = [world](std::uint64_t rows) { return (rows + world - 1) / world * world; };
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-17");
     const auto all = iteration.collectives(scenario::ActionKind::backward);
@@ -186,11 +185,10 @@ RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), rank
                  needs(Feature::timeline, Feature::ignored_parameters)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   fully_shard(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run))
-    check_nothing_is_left(rank, run, iteration.index());
+  for (const Iteration& iteration : steady_iterations(run)) check_nothing_is_left(rank, run, iteration.index());
 }
 
 RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-15", "OVL-18"), ranks(1, 2, 3, 4),
@@ -202,13 +200,13 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   fully_shard(scenario.plan).shard_dims["l0.bias"] = 0;
   if (world != 3) fully_shard(scenario.plan).shard_dims["l0.weight"] = 1;
   scenario.plan.optimizer.rate = 0.25;
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
-  for (const scenario::Capture& capture : run.captures()) {
-    const auto held = std::ranges::find(capture.parameters, "l1.weight", &scenario::CapturedParameter::name);
+  for (const Capture& capture : run.captures()) {
+    const auto held = std::ranges::find(capture.parameters, "l1.weight", &CapturedParameter::name);
     REQUIRE(held != capture.parameters.end());
     CHECK(held->dim == 1);
     CHECK(held->shard.shape() == shardproof::Shape{3, 12 / world});
@@ -225,7 +223,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
       with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
            {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
   fully_shard(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first);
   check_sound(rank, run);
   check_plan_is_communicated(rank, run);
@@ -233,7 +231,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
   const auto dim = static_cast<std::size_t>((rank.param<int>("dim") + 3) % 3);
   const auto padded = [world](std::int64_t rows) { return (rows + world - 1) / world * world; };
   const std::int64_t elements = (dim == 0 ? padded(whole[0]) : whole[0]) * features + padded(whole[0]);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-17");
@@ -249,8 +247,8 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
   }
   const auto judged = rank.under("OVL-18");
   REQUIRE(run.captures().size() == 3);
-  for (const scenario::Capture& capture : run.captures()) {
-    const auto held = std::ranges::find(capture.parameters, "window.weight", &scenario::CapturedParameter::name);
+  for (const Capture& capture : run.captures()) {
+    const auto held = std::ranges::find(capture.parameters, "window.weight", &CapturedParameter::name);
     REQUIRE(held != capture.parameters.end());
     CHECK(held->shape == whole);
     CHECK(held->dim == static_cast<int>(dim));

@@ -18,7 +18,7 @@ void play_without_race(Rank& rank, bool event) {
   scenario::Scenario scenario =
       small_mlp({.kind = scenario::OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
   if (event) scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   // Several streams, or there is nothing to order.
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
@@ -38,12 +38,12 @@ struct GathersOfPass {
 };
 
 // One gather and one unpacking after the other.
-GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Iteration& iteration) {
+GathersOfPass gathers_in_forward(const Run& run, const Iteration& iteration) {
   GathersOfPass found;
   for (const Fact& fact : iteration.facts()) {
     const auto index = static_cast<std::size_t>(&fact - run.trace().facts.data());
     if (const auto* mark = std::get_if<fact::Mark>(&fact);
-        mark != nullptr && mark->text == scenario::mark(iteration.index(), scenario::ActionKind::forward, true))
+        mark != nullptr && mark->text == shardproof::mark(iteration.index(), scenario::ActionKind::forward, true))
       break;
     if (const auto* call = std::get_if<fact::Collective>(&fact);
         call != nullptr && call->kind == CollectiveKind::all_gather)
@@ -55,7 +55,7 @@ GathersOfPass gathers_in_forward(const scenario::Run& run, const scenario::Itera
 }
 
 // Checks how many buffers are alive at a time, and that none outlives the iteration.
-void check_live_buffers(Rank& rank, const scenario::Iteration& iteration, std::uint64_t layers, bool reshard) {
+void check_live_buffers(Rank& rank, const Iteration& iteration, std::uint64_t layers, bool reshard) {
   using scenario::ActionKind;
   const auto peak = [&iteration](MemoryClass memory) { return iteration.peak(memory).buffers; };
   // Upper bounds prove nothing of buffers that never exist: each scope begins with a lower bound.
@@ -110,17 +110,17 @@ RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5",
   scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
   later.iterations = 2;
   scenario.script.segments.push_back(later);
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
 }
 
 RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(2, 3, 4), also_with_discarded_module(),
                  each("layers", 2, 3, 6), needs(Feature::timeline)) {
-  const scenario::Run run = play_accepted(rank, even_stack(rank.param<int>("layers"), true));
+  const Run run = play_accepted(rank, even_stack(rank.param<int>("layers"), true));
   check_no_race(rank, run);
   const trace::HappensBefore order(run.trace());
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto [gathered, unpacked] = gathers_in_forward(run, iteration);
     REQUIRE(gathered.size() >= 2);
@@ -135,8 +135,8 @@ RANKED_TEST_CASE("overlap/unpacking_holds_up_nothing", clauses("OVL-25"), ranks(
 RANKED_TEST_CASE("overlap/collective_counts", clauses("OVL-24"), ranks(2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline), tags("reference")) {
   const bool reshard = rank.param<bool>("reshard");
-  const scenario::Run run = play(rank, small_mlp({}, reshard, 3));
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play(rank, small_mlp({}, reshard, 3));
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Two groups.
     check_count(iteration, CollectiveKind::all_gather, reshard ? 4 : 2);
@@ -149,8 +149,8 @@ RANKED_TEST_CASE("overlap/live_buffers", clauses("OVL-9", "OVL-11", "OVL-12", "O
                  each("layers", 1, 3, 6), each("reshard", false, true), needs(Feature::timeline)) {
   const int layers = rank.param<int>("layers");
   const bool reshard = rank.param<bool>("reshard");
-  const scenario::Run run = play(rank, even_stack(layers, reshard));
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play(rank, even_stack(layers, reshard));
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_live_buffers(rank, iteration, static_cast<std::uint64_t>(layers), reshard);
   }

@@ -11,11 +11,13 @@
 
 namespace shardproof::overlap {
 
+using player::Hold;
+
 using namespace suites;
 
 namespace {
 
-using scenario::Hold;
+using player::Hold;
 
 // In the first iteration of the seed's stack: three layers, gathered once for forward and once for backward.
 const Hold& hold(const std::string& name) {
@@ -42,11 +44,11 @@ void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
   std::vector<Hold> holds;
   for (const int iteration : {0, 1, 2})
     holds.push_back({in_iteration(asked.held, iteration), in_iteration(asked.passes, iteration)});
-  const scenario::HeldRun played = play(rank, stack, holds);
+  const player::HeldRun played = play(rank, stack, holds);
   REQUIRE(played.passages.size() == holds.size());
   bool is_proven = true;
   for (std::size_t i = 0; i < holds.size(); ++i) {
-    const scenario::Passage& passage = played.passages[i];
+    const player::Passage& passage = played.passages[i];
     CAPTURE(i, to_string(holds[i].held), to_string(holds[i].passes));
     CHECK(passage.is_free);
     CHECK(passage.has_passed.value_or(true));

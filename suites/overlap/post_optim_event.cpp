@@ -28,10 +28,10 @@ std::vector<Nanoseconds> expected_times(const PostOptim& how, int world) {
 enum class Exposed { none, first, all };
 
 // The seed's bounds, for each iteration: its computation, its all-gather and 4 ms more.
-void check_bounds_of_iterations(Rank& rank, const scenario::Run& run, const PostOptim& how, Exposed exposed) {
+void check_bounds_of_iterations(Rank& rank, const Run& run, const PostOptim& how, Exposed exposed) {
   const std::chrono::nanoseconds computation = how.sleep_forward + how.sleep_backward;
   const bool hides = how.event && rank.world().size() > 1;  // the event does
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-3");
@@ -45,7 +45,7 @@ void check_bounds_of_iterations(Rank& rank, const scenario::Run& run, const Post
 
 void play_within_bounds(Rank& rank, bool event) {
   const PostOptim how{.event = event};
-  const scenario::Run run = play(rank, post_optim(how));
+  const Run run = play(rank, post_optim(how));
   check_no_race(rank, run);
   rank.measure_ns("five_iterations_ns", run.total());
   check_plan_is_communicated(rank, run);
@@ -56,12 +56,12 @@ void play_within_bounds(Rank& rank, bool event) {
 }
 
 void check_post_optim_times(Rank& rank, const PostOptim& how) {
-  const scenario::Run run = play(rank, post_optim(how));
+  const Run run = play(rank, post_optim(how));
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-22");
   const std::vector<Nanoseconds> expected = expected_times(how, rank.world().size());
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "it", iteration.time(), Limit::exactly,
                expected.at(static_cast<std::size_t>(iteration.index())));
@@ -69,12 +69,12 @@ void check_post_optim_times(Rank& rank, const PostOptim& how) {
 }
 
 void play_seed_times(Rank& rank, bool event) {
-  const scenario::Run run = play(rank, post_optim({.event = event}));
+  const Run run = play(rank, post_optim({.event = event}));
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-22");
   const bool alone = rank.world().size() == 1;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const bool exposed = !alone && (iteration.index() == 0 || !event);
     check_time(iteration, "it", iteration.time(), Limit::exactly, exposed ? 85ms : 75ms);
@@ -136,7 +136,7 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
   first.body.insert(first.body.begin(), {scenario::ActionKind::post_optim_event});
   scenario.script.segments.front().iterations = how.iterations - 1;
   scenario.script.segments.insert(scenario.script.segments.begin(), first);
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_no_race(rank, run);
   check_bounds_of_iterations(rank, run, how, Exposed::none);
   CHECK(std::chrono::nanoseconds(run.total()) <= how.iterations * (how.sleep_forward + how.sleep_backward) + 4ms);

@@ -20,14 +20,13 @@ using scenario::Scenario;
 namespace {
 
 // The groups whose gathers an iteration's call has issued before `skipped` pieces of work of a kind and the next one.
-std::vector<std::string> gathers_until(const scenario::Iteration& iteration, ActionKind call, WorkKind kind,
-                                       int skipped) {
+std::vector<std::string> gathers_until(const Iteration& iteration, ActionKind call, WorkKind kind, int skipped) {
   std::vector<std::string> tags;
   bool inside = false;
   for (const Fact& fact : iteration.facts()) {
     if (const auto* mark = std::get_if<fact::Mark>(&fact)) {
-      if (mark->text == scenario::mark(iteration.index(), call)) inside = true;
-      if (mark->text == scenario::mark(iteration.index(), call, true)) return tags;
+      if (mark->text == shardproof::mark(iteration.index(), call)) inside = true;
+      if (mark->text == shardproof::mark(iteration.index(), call, true)) return tags;
     }
     if (!inside) continue;
     if (const auto* work = std::get_if<fact::Work>(&fact); work != nullptr && work->kind == kind && skipped-- == 0)
@@ -40,7 +39,7 @@ std::vector<std::string> gathers_until(const scenario::Iteration& iteration, Act
 }
 
 // The order in which the host issues gathers, and what computes or unpacks first.
-void check_order_of_gathers(const scenario::Iteration& iteration, const std::string& lists, bool reshard) {
+void check_order_of_gathers(const Iteration& iteration, const std::string& lists, bool reshard) {
   const std::vector<std::string> forward = gathers_until(iteration, ActionKind::forward, WorkKind::copy_out, 1),
                                  backward = gathers_until(iteration, ActionKind::backward, WorkKind::copy_out, 0);
   using Tags = std::vector<std::string>;
@@ -76,10 +75,10 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
     wrap[1].forward_prefetch = {"l1", "l0"};
     wrap[0].backward_prefetch = {"l0", "l1"};
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_three_iterations(rank, run);
   if (rank.world().size() == 1) return;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-38");
     check_order_of_gathers(iteration, lists, rank.param<bool>("reshard"));
@@ -102,11 +101,11 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
   fully_shard(scenario.plan).wrap[0].forward_prefetch = {"aside"};
   fully_shard(scenario.plan).wrap[2].backward_prefetch = {"aside", "l0"};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
   if (rank.world().size() == 1) return;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-38");

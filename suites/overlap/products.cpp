@@ -47,7 +47,7 @@ RANKED_TEST_CASE("overlap/factor_on_mesh", clauses("OVL-10"), ranks(2, 4), each(
   replicate_in_two(scenario, world);
   fully_shard(scenario.plan).gradient_divide_factor = factor;
   if (rank.param<int>("backwards") == 2) reduce_twice(scenario);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
   check_sound(rank, run);
 }
@@ -57,10 +57,10 @@ RANKED_TEST_CASE("overlap/columns_reduced_twice", clauses("OVL-10", "OVL-17"), r
   Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 3);
   shard_columns(scenario);
   reduce_twice(scenario);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-17");
     check_count(iteration, CollectiveKind::reduce_scatter, rank.world().size() > 1 ? 4 : 0);
@@ -74,7 +74,7 @@ RANKED_TEST_CASE("overlap/columns_clipped", clauses("OVL-10", "OVL-41"), ranks(1
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 2,
               {.kind = ActionKind::clip_grad_norm, .max_norm = 2, .norm_type = rank.param<double>("norm")});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
   check_sound(rank, run);
 }
@@ -88,7 +88,7 @@ RANKED_TEST_CASE("overlap/columns_in_parts", clauses("OVL-10", "OVL-18"), ranks(
   fully_shard(scenario.plan).shard_dims = {{"l1.weight", 1}};
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap)
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
   check_sound(rank, run);
 }
@@ -105,11 +105,11 @@ RANKED_TEST_CASE("overlap/sync_on_mesh", clauses("OVL-10", "OVL-17", "OVL-40"), 
   if (!all) off.module = on.module = "l0";
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), {off, {ActionKind::forward}, {ActionKind::backward}, on});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
   check_sound(rank, run);
   const std::size_t groups = 2, reductions = all ? groups : groups + 1;  // the other group reduces twice
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-17");
     check_count(iteration, CollectiveKind::reduce_scatter, world > 2 ? reductions : 0);

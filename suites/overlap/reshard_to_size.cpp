@@ -25,13 +25,13 @@ RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = size};
   }
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_three_iterations(rank, run);
   // Over one rank nothing is gathered again; over some, among those alone.
   std::vector<int> few;
   for (int i = 0; i < size; ++i) few.push_back(rank.index() / size * size + i);
   const auto judged = rank.under("OVL-18");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     for (const fact::Collective& collective : iteration.collectives(ActionKind::backward)) {
       if (collective.kind == CollectiveKind::all_gather) CHECK(collective.group == few);
@@ -72,11 +72,11 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
       .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
                    {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
   fully_shard(scenario.plan).wrap.back().reshard_after_forward = {};
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
   const auto judged = rank.under("OVL-18");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.live_after(MemoryClass::shard, ActionKind::backward) ==
           iteration.live_before(MemoryClass::shard, ActionKind::forward));
@@ -91,10 +91,10 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
     group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   }
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_three_iterations(rank, run);
   const auto judged = rank.under("OVL-18");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     // Gathered again among all: the larger parts are gone.
     for (const fact::Collective& collective : iteration.collectives(ActionKind::backward))

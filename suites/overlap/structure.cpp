@@ -53,7 +53,7 @@ trace::Structure with_layers_named(trace::Structure structure) {
 }
 
 // How a phase of an iteration begins.
-std::string beginning(int iteration) { return scenario::mark(iteration, ""); }
+std::string beginning(int iteration) { return mark(iteration, ""); }
 
 int iterations_of(const trace::Structure& golden) {
   int iterations = 0;
@@ -85,8 +85,7 @@ using Keep = bool (*)(WorkKind kind, std::string_view label);
 
 // Compares the run with PyTorch's log. If the script repeats every `period` iterations, the log may begin at each of
 // these iterations.
-void check_same(Rank& rank, const trace::Structure& golden, const scenario::Run& run, Keep keep = is_linear,
-                int period = 1) {
+void check_same(Rank& rank, const trace::Structure& golden, const Run& run, Keep keep = is_linear, int period = 1) {
   check_no_race(rank, run);
   REQUIRE(golden.steps.size() > 10);
   const trace::Structure actual = trace::structure(run.trace(), keep);
@@ -134,7 +133,7 @@ scenario::Scenario on_mesh() {
   return scenario;
 }
 
-void check_post_optim(Rank& rank, const scenario::Run& run, const char* member) {
+void check_post_optim(Rank& rank, const Run& run, const char* member) {
   check_same(rank,
              with_step_named(with_layers_named(oracles::golden::structure("h_overlap_virtual_clock", member)),
                              last_update_of_post_optim),
@@ -147,50 +146,50 @@ RANKED_TEST_CASE("overlap/structure_of_blocks", clauses("OVL-23"), ranks(2), eac
                  needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
   const Reshard reshard = given == "None" ? Reshard::automatic : given == "True" ? Reshard::yes : Reshard::no;
-  const scenario::Run run = play(rank, traced_blocks({reshard}, false));
+  const Run run = play(rank, traced_blocks({reshard}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_root_parameters", clauses("OVL-23"), ranks(2), each("reshard", "None", "True"),
                  needs(Feature::timeline), tags("reference")) {
   const std::string& given = rank.param("reshard");
-  const scenario::Run run = play(rank, with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
+  const Run run = play(rank, with_root_parameters(given == "None" ? Reshard::automatic : Reshard::yes));
   check_same(rank, oracles::golden::structure("h_fsdp2_rootparam_reshard_" + given + "_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_lists", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, FullyShardFeature::prefetch_lists), tags("reference")) {
-  const scenario::Run run = play(rank, with_lists());
+  const Run run = play(rank, with_lists());
   check_same(rank, oracles::golden::structure("h_fsdp2_explicit_prefetch_W2"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_accumulation", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
-  const scenario::Run run = play(rank, with_accumulation());
+  const Run run = play(rank, with_accumulation());
   check_same(rank, oracles::golden::structure("h_fsdp2_accum_W2"), run, is_linear, 2);
 }
 
 RANKED_TEST_CASE("overlap/structure_on_mesh", clauses("OVL-23"), ranks(4),
                  needs(Feature::timeline, Feature::replicated_mesh), tags("reference")) {
-  const scenario::Run run = play(rank, on_mesh());
+  const Run run = play(rank, on_mesh());
   check_same(rank, oracles::golden::structure("h_fsdp2_hsdp_2x2", rank.index()), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_to_size", clauses("OVL-23"), ranks(4), also_with_discarded_module(),
                  needs(Feature::timeline, FullyShardFeature::reshard_to_size), tags("reference")) {
-  const scenario::Run run = play_accepted(rank, traced_blocks({.kind = Reshard::size, .size = 2}, false));
+  const Run run = play_accepted(rank, traced_blocks({.kind = Reshard::size, .size = 2}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_int2_W4", rank.index()), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_of_one_rank", clauses("OVL-23"), ranks(1), needs(Feature::timeline),
                  tags("reference")) {
-  const scenario::Run run = play(rank, traced_blocks({Reshard::yes}, false));
+  const Run run = play(rank, traced_blocks({Reshard::yes}, false));
   check_same(rank, oracles::golden::structure("h_fsdp2_reshard_True_W1"), run);
 }
 
 RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
                  needs(Feature::timeline, FullyShardFeature::post_optim_event), tags("reference")) {
-  const scenario::Run run = play(rank, traced_blocks({Reshard::yes}, true));
+  const Run run = play(rank, traced_blocks({Reshard::yes}, true));
   check_same(rank, oracles::golden::structure("h_fsdp2_post_optim_W2"), run);
 }
 
@@ -200,7 +199,7 @@ RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), need
   for (scenario::Module& block : scenario.model.root.children)
     block.children.front().bias = true;  // the recorded layers have one
   scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_same(rank, with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run,
              is_linear_or_last_update);
 }

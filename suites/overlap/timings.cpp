@@ -29,7 +29,7 @@ struct Phases {
 // By iteration.
 std::vector<Phases> phases(const Trace& trace, const scenario::Scenario& scenario) {
   std::vector<Phases> all;
-  for (const scenario::Iteration& iteration : scenario::iterations(trace, scenario.script)) {
+  for (const Iteration& iteration : iterations(trace, scenario.script)) {
     all.push_back({iteration.forward(), iteration.forward_backward()});
   }
   return all;
@@ -111,7 +111,7 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
   std::vector<Trace> overlapped, serial;
   for (const bool is_serial : {false, true, true, false, false, true, true, false}) {
     scenario::SleepingStack stack = seed_stack_of(rank);
-    const scenario::Run run = play(rank, is_serial ? stack.serial() : stack);
+    const Run run = play(rank, is_serial ? stack.serial() : stack);
     if (overlapped.empty() && !is_serial) check_no_race(rank, run);
     resource = run.resource();
     (is_serial ? serial : overlapped).push_back(run.recording().clocked());
@@ -126,7 +126,7 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
   // judged by the closed form of a stack whose layers take these times.
   const trace::Durations durations = trace::shortest(serial);
   const Trace ordered_trace = trace::expected(overlapped.front(), durations, resource);
-  const std::vector<scenario::Iteration> ordered = scenario::iterations(ordered_trace, scenario.script);
+  const std::vector<Iteration> ordered = iterations(ordered_trace, scenario.script);
   const oracles::Stack fastest = stack_at(scenario, durations, shorter_time),
                        slowest_stack = stack_at(scenario, durations, longer_time);
   const oracles::Bounds least = oracles::lower_bounds(fastest);
@@ -135,7 +135,7 @@ RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ran
   REQUIRE(most.has_value());
   REQUIRE(ordered.size() >= 3);
   std::vector<Phases> expected;
-  for (const scenario::Iteration& iteration : ordered) {
+  for (const Iteration& iteration : ordered) {
     const Phases phases = expected.emplace_back(Phases{iteration.forward(), iteration.forward_backward()});
     const auto judged = rank.under("OVL-30");
     check_time(iteration, "forward", phases.forward, Limit::at_most, most->forward);

@@ -67,13 +67,13 @@ scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
 
 // Checks that no iteration is slower than the seed's margins permit, and that no iteration is faster than the plan
 // permits.
-void check_within_bounds(Rank& rank, const scenario::Run& run) {
+void check_within_bounds(Rank& rank, const Run& run) {
   check_no_race(rank, run);  // a wait that is missing makes a run faster
   const oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());
   const oracles::Bounds lower = oracles::lower_bounds(stack);
   const auto upper = oracles::seed_bounds(stack);
   REQUIRE(upper.has_value());
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-1");
@@ -94,33 +94,32 @@ void check_within_bounds(Rank& rank, const scenario::Run& run) {
 }
 
 // The time of the slowest iteration.
-Nanoseconds longest(const scenario::Run& run, Nanoseconds (scenario::Iteration::*time)() const) {
+Nanoseconds longest(const Run& run, Nanoseconds (Iteration::*time)() const) {
   Nanoseconds longest = 0;
-  for (const scenario::Iteration& iteration : run.iterations()) longest = std::max(longest, (iteration.*time)());
+  for (const Iteration& iteration : run.iterations()) longest = std::max(longest, (iteration.*time)());
   return longest;
 }
 
-void measure(Rank& rank, const scenario::Run& run) {
-  rank.measure_ns("forward_ns", longest(run, &scenario::Iteration::forward));
-  rank.measure_ns("forward_backward_ns", longest(run, &scenario::Iteration::forward_backward));
-  rank.measure_ns("exposed_ns", longest(run, &scenario::Iteration::exposed));
+void measure(Rank& rank, const Run& run) {
+  rank.measure_ns("forward_ns", longest(run, &Iteration::forward));
+  rank.measure_ns("forward_backward_ns", longest(run, &Iteration::forward_backward));
+  rank.measure_ns("exposed_ns", longest(run, &Iteration::exposed));
 }
 
 }  // namespace
 
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"),
                  ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
-  const scenario::Run run = play(rank, seed_stack());
+  const Run run = play(rank, seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);
 
-  const scenario::Run serial = play(rank, seed_stack().serial());
-  rank.measure_ns("serial_forward_ns", longest(serial, &scenario::Iteration::forward));
-  rank.measure_ns("serial_forward_backward_ns", longest(serial, &scenario::Iteration::forward_backward));
+  const Run serial = play(rank, seed_stack().serial());
+  rank.measure_ns("serial_forward_ns", longest(serial, &Iteration::forward));
+  rank.measure_ns("serial_forward_backward_ns", longest(serial, &Iteration::forward_backward));
   if (rank.world().size() == 1) return;
   // The overlap is proven only if a run without overlap is slower.
-  const std::vector<scenario::Iteration> overlapped = steady_iterations(run),
-                                         one_after_the_other = steady_iterations(serial);
+  const std::vector<Iteration> overlapped = steady_iterations(run), one_after_the_other = steady_iterations(serial);
   for (std::size_t i = 0; i < overlapped.size(); ++i) {
     CAPTURE(i);
     {
@@ -136,19 +135,19 @@ RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", 
 RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::serial), tags("reference")) {
   const bool alone = rank.world().size() == 1;
-  const scenario::Run run = play(rank, seed_stack());
+  const Run run = play(rank, seed_stack());
   check_no_race(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-20");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 85ms);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 245ms);
     check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, alone ? 0ms : 20ms);
   }
 
-  const scenario::Run serial = play(rank, seed_stack().serial());
-  for (const scenario::Iteration& iteration : steady_iterations(serial)) {
+  const Run serial = play(rank, seed_stack().serial());
+  for (const Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, alone ? 75ms : 105ms);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly, alone ? 225ms : 315ms);
@@ -158,7 +157,7 @@ RANKED_TEST_CASE("overlap/training_times", clauses("OVL-20", "OVL-24"), ranks(1,
 RANKED_TEST_CASE("overlap/any_costs_bounds", clauses("OVL-1", "OVL-2", "OVL-3"), ranks(1, 2, 3, 4),
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline)) {
   std::mt19937_64 random(rank.seed());
-  const scenario::Run run = play(rank, random_stack_that_hides(random));
+  const Run run = play(rank, random_stack_that_hides(random));
   measure(rank, run);
   check_within_bounds(rank, run);
 }
@@ -169,7 +168,7 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));
-  const scenario::Run run = play(rank, stack);
+  const Run run = play(rank, stack);
   check_no_race(rank, run);
   const oracles::Stack layers = oracles::stack_of(run.scenario(), rank.world().size());
   const oracles::StackTimes expected = oracles::overlap_times(layers);
@@ -177,7 +176,7 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
   measure(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-21");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
@@ -195,18 +194,18 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
   // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a
   // gather.
   const auto all_gather = duration(random, 20, 40), packing = duration(random, 5, 15);
-  const scenario::Run run = play(rank, scenario::sleeping_stack(between(random, 3, 6))
-                                           .forward(duration(random, 1, 10))
-                                           .backward(duration(random, 1, 10))
-                                           .all_gather(all_gather)
-                                           .copy_in(packing)
-                                           .iterations(3));
+  const Run run = play(rank, scenario::sleeping_stack(between(random, 3, 6))
+                                 .forward(duration(random, 1, 10))
+                                 .backward(duration(random, 1, 10))
+                                 .all_gather(all_gather)
+                                 .copy_in(packing)
+                                 .iterations(3));
   oracles::Stack stack = oracles::stack_of(run.scenario(), rank.world().size());
   if (std::ranges::none_of(run.trace().facts, [](const Fact& fact) { return is_work(fact, WorkKind::copy_in); }))
     stack.packing = 0;  // it gathers shards from where they lie
   const oracles::StackTimes expected = oracles::overlap_times(stack);
   check_no_race(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
@@ -218,13 +217,13 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
   scenario::SleepingStack scenario = random_stack(random);
-  const scenario::Run run = play(rank, scenario);
+  const Run run = play(rank, scenario);
   check_no_race(rank, run);
   const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));
   measure(rank, run);
   check_nothing_else_is_communicated(rank, run);
   const auto judged = rank.under("OVL-21");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.forward);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,
@@ -232,8 +231,8 @@ RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
     check_time(iteration, "communication that is exposed", iteration.exposed(), Limit::exactly, expected.exposed);
   }
 
-  const scenario::Run serial = play(rank, scenario.serial());
-  for (const scenario::Iteration& iteration : steady_iterations(serial)) {
+  const Run serial = play(rank, scenario.serial());
+  for (const Iteration& iteration : steady_iterations(serial)) {
     CAPTURE(iteration.index());
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, expected.serial_forward);
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::exactly,

@@ -25,13 +25,13 @@ RANKED_TEST_CASE("overlap/evaluation_between",
   Scenario scenario = three_iterations({{ActionKind::evaluate}}, {}, rank.param<bool>("reshard"));
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 3, Action{ActionKind::evaluate});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
   // No backward follows an evaluation. So an evaluation must leave no parameters, and no place in the order of
   // forwards.
   const bool reshard = rank.param<bool>("reshard");
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     {
       const auto judged = rank.under("OVL-12");
@@ -68,7 +68,7 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   }
   const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
   body.insert(body.begin() + (between ? 1 : 2), before_step.begin(), before_step.end());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
 }
@@ -93,7 +93,7 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
     fully_shard(scenario.plan).wrap[1].forward_prefetch = {"l0"};
     body = {{ActionKind::evaluate}, {ActionKind::forward}};
   }
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_no_race(rank, run);
   check_freed_memory(rank, run);
   if (rank.world().size() > 1) CHECK(steady_iterations(run).back().count(CollectiveKind::all_gather) > 0);

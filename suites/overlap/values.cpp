@@ -16,7 +16,7 @@ using namespace suites;
 namespace {
 
 // A piece of work that leaves what it should write ends the play.
-scenario::Run play_closely(Rank& rank, scenario::Scenario scenario) {
+Run play_closely(Rank& rank, scenario::Scenario scenario) {
   scenario.device.hide_undeclared_memory = true;
   return play_accepted(rank, scenario);
 }
@@ -35,7 +35,7 @@ scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_f
 RANKED_TEST_CASE("overlap/values_exact", clauses("OVL-10"), ranks(1, 2, 3, 4), each("reshard", false, true)) {
   // A single iteration is exact in f32 at any world size, and three are where the mean divides by a power of two.
   const int iterations = mean_rounds(rank) ? 1 : 3;
-  const scenario::Run run = play(rank, small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
+  const Run run = play(rank, small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), iterations));
   check_training(rank, run, oracles::Arithmetic::f32, {});
 }
 
@@ -44,7 +44,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   // far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
-  const scenario::Run run = play(rank, dense_mlp(adamw, rank.param<bool>("reshard"), 5));
+  const Run run = play(rank, dense_mlp(adamw, rank.param<bool>("reshard"), 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 
@@ -52,14 +52,14 @@ RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4)) {
   // As above; the decay goes into the gradient here, and so into both moments.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
   const scenario::Optimizer adam{.kind = scenario::OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
-  const scenario::Run run = play(rank, dense_mlp(adam, true, 5));
+  const Run run = play(rank, dense_mlp(adam, true, 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
 
 RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::hidden_memory)) {
   // Races are found in what work declares; so what it declares must be all that it touches.
-  const scenario::Run run = play_closely(rank, three_iterations({}, {}, rank.param<bool>("reshard")));
+  const Run run = play_closely(rank, three_iterations({}, {}, rank.param<bool>("reshard")));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
 }
 

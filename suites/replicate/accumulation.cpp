@@ -25,7 +25,7 @@ scenario::Scenario accumulating(Rank& rank, std::vector<Action> body) {
   return with_last_step(std::move(scenario));
 }
 
-std::size_t buckets_of_backward(const scenario::Iteration& iteration, int backward) {
+std::size_t buckets_of_backward(const Iteration& iteration, int backward) {
   return calls_in_backward(iteration, backward).size();
 }
 
@@ -34,23 +34,23 @@ std::size_t buckets_of_backward(const scenario::Iteration& iteration, int backwa
 RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(1, 2, 3, 4),
                  each("gradients", "copies", "views"), needs(Feature::timeline, Feature::gradient_accumulation),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(rank, accumulating(rank, {sync(false),
-                                                                    {ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    sync(true),
-                                                                    {ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::zero_grad}}));
+  const Run run = play_accepted(rank, accumulating(rank, {sync(false),
+                                                          {ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          sync(true),
+                                                          {ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::zero_grad}}));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   const bool alone = rank.world().size() == 1;
-  std::vector<scenario::Iteration> accumulating_ones = steady_iterations(run);
+  std::vector<Iteration> accumulating_ones = steady_iterations(run);
   accumulating_ones.pop_back();  // that of the step
-  for (const scenario::Iteration& iteration : accumulating_ones) {
+  for (const Iteration& iteration : accumulating_ones) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-6");
     CHECK(buckets_of_backward(iteration, 1) == 0);
@@ -65,33 +65,33 @@ RANKED_TEST_CASE("replicate/two_synced_backwards", clauses("REP-1", "REP-4"), ra
                  each("gradients", "copies", "views"), each("to", "none", "zero"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   Action clear{.kind = ActionKind::zero_grad, .to_zero = rank.param("to") == "zero"};
-  const scenario::Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    clear}));
+  const Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          clear}));
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_sound(rank, run);
 }
 
 RANKED_TEST_CASE("replicate/switch_counts_in_forward", clauses("REP-6"), ranks(2, 3), each("gradients", "copies"),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
-  const scenario::Run run = play_accepted(rank, accumulating(rank, {sync(true),
-                                                                    {ActionKind::forward},
-                                                                    sync(false),
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::forward},
-                                                                    sync(true),
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::zero_grad}}));
+  const Run run = play_accepted(rank, accumulating(rank, {sync(true),
+                                                          {ActionKind::forward},
+                                                          sync(false),
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::forward},
+                                                          sync(true),
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::zero_grad}}));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
-  std::vector<scenario::Iteration> switching_ones = steady_iterations(run);
+  std::vector<Iteration> switching_ones = steady_iterations(run);
   switching_ones.pop_back();  // that of the step
-  for (const scenario::Iteration& iteration : switching_ones) {
+  for (const Iteration& iteration : switching_ones) {
     CAPTURE(iteration.index());
     CHECK(buckets_of_backward(iteration, 1) > 0);
     CHECK(buckets_of_backward(iteration, 2) == 0);
@@ -102,11 +102,11 @@ RANKED_TEST_CASE("replicate/switch_counts_in_forward", clauses("REP-6"), ranks(2
 RANKED_TEST_CASE("replicate/two_forwards", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3),
                  each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
-                                                                    {ActionKind::forward},
-                                                                    {ActionKind::backward},
-                                                                    {ActionKind::capture},
-                                                                    {ActionKind::zero_grad}}));
+  const Run run = play_accepted(rank, accumulating(rank, {{ActionKind::forward},
+                                                          {ActionKind::forward},
+                                                          {ActionKind::backward},
+                                                          {ActionKind::capture},
+                                                          {ActionKind::zero_grad}}));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);

@@ -68,7 +68,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), a
     if (what == "dtype") scenario::replicate(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
-  const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
+  const std::optional<player::SubjectError> refused = refusal(rank, scenario);
   REQUIRE(refused);
   CAPTURE(refused->reason());
   const std::string first = about(refused->reason(), 0), other = about(refused->reason(), culprit);
@@ -85,14 +85,13 @@ RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 
   scenario::Scenario scenario = exact_net(true, gradients_only());
   const int usual = scenario.model.init_divisor;
   scenario.model.init_divisor = rank.index() == 0 ? usual : 2 * usual;
-  const scenario::Run run = play_accepted(rank, scenario);
-  const scenario::Run expected = play_accepted(rank, exact_net(true, gradients_only()));
+  const Run run = play_accepted(rank, scenario);
+  const Run expected = play_accepted(rank, exact_net(true, gradients_only()));
   REQUIRE_FALSE(run.captures().empty());
   std::int64_t differs_from_own = 0;
   for (std::size_t i = 0; i < run.captures().size(); ++i) {
     for (std::size_t p = 0; p < run.captures()[i].parameters.size(); ++p) {
-      const scenario::CapturedParameter &mine = run.captures()[i].parameters[p],
-                                        &same = expected.captures()[i].parameters[p];
+      const CapturedParameter &mine = run.captures()[i].parameters[p], &same = expected.captures()[i].parameters[p];
       CAPTURE(i, mine.name);
       CHECK(first_difference(mine.shard, same.shard) == "");
       CHECK(first_difference(mine.gradient, same.gradient) == "");

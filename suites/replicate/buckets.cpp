@@ -23,9 +23,9 @@ RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs
   scenario.script.segments.front() = {
       .iterations = 3,
       .body = {{scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
-  const std::vector<scenario::Iteration> all = run.iterations();
+  const std::vector<Iteration> all = run.iterations();
   std::vector<std::uint64_t> elements;
   for (const fact::Collective& call : bucket_calls(all.back())) elements.push_back(call.in_count);
   CHECK(elements == std::vector<std::uint64_t>{4'002'000, 8'004'000, 4'002'000});
@@ -39,9 +39,9 @@ RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ran
   scenario.script.segments.front().iterations = 3;
   scenario.script.segments.front().body = {
       {scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
-  const std::vector<scenario::Iteration> all = run.iterations();
+  const std::vector<Iteration> all = run.iterations();
   CHECK(bucket_calls(all.back()).size() == 2);
 }
 
@@ -52,8 +52,8 @@ RANKED_TEST_CASE("replicate/buckets_after_no_sync", clauses("REP-20"), ranks(2, 
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::uint64_t> elements;
     for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);
@@ -70,7 +70,7 @@ RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(2, 4), each("
   scenario::Scenario scenario = random_layers(random);
   scenario.script.keep_tensors = true;
   draw_limits(scenario, oracles::ready_order(scenario.model), rank.param<int>("set") % 2 == 0, random);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   if (rank.world().size() > 1) check_bucket_members(rank, run);
   check_reduced_once(rank, run);

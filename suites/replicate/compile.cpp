@@ -114,7 +114,7 @@ RANKED_TEST_CASE(
   const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
   if (compresses) skip_unless_sums_have_an_order(rank);
   const scenario::Scenario scenario = compiled_net(rank);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_ran_as_planned(rank, run);
@@ -124,7 +124,7 @@ RANKED_TEST_CASE(
   // Whether ranks communicated does not show in values: averages are linear.
   const auto judged = rank.under("REP-41");
   const bool alone = rank.world().size() == 1;
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     if (compresses && iteration.index() == 0) continue;  // that registers the hook
     CAPTURE(iteration.index());
     const std::size_t unsynced = syncs ? 0 : calls_in_backward(iteration, 1).size();
@@ -147,7 +147,7 @@ RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4),
   scenario.script.given.clear();
   scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1.0 / 64};
   scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
                  Moves::some_parameter);
@@ -165,9 +165,9 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
   scenario::replicate(scenario.plan).compile = fused_by(rank);
   scenario.script.segments.front() = {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}}};
   if (!existed) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == 3);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
     const StepGraph& backward = backward_of(step);
     const PlanLines planned = reduction_plan(backward);
@@ -200,11 +200,11 @@ RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-4
                                         {ActionKind::step},
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);
-  const std::vector<scenario::CapturedParameter>&before = run.captures().front().parameters,
+  const std::vector<CapturedParameter>&before = run.captures().front().parameters,
         &after = run.captures().back().parameters;
   for (std::size_t p = 0; p < before.size(); ++p) {
     CAPTURE(before[p].name);
@@ -229,9 +229,9 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), a
                                         {ActionKind::forward},
                                         {ActionKind::backward},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == 6);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(run.scenario(), rank.world().size(), step.backward == 2));
     for (const StepGraph& graph : *step.graphs) check_values(run.scenario().model, graph);
@@ -252,8 +252,8 @@ RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ran
   plan.first_bucket_bytes = plan.bucket_bytes = 48;  // of a layer
   plan.compile.emplace().region = region_by(rank);
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  const Run run = play_accepted(rank, scenario);
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
     CHECK(reduction_plan(backward_of(step)) == (step.iteration == 0 ? PlanLines() : expected_plan(scenario, 2, false)));
   }
@@ -269,8 +269,8 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
   scenario::Scenario scenario = four_layers(3);
   scenario.model.root.children.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
   scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  const Run run = play_accepted(rank, scenario);
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
     for (const StepGraph& graph : *step.graphs) check_values(scenario.model, graph);
   }
@@ -294,10 +294,10 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
   plan.first_bucket_bytes = 72 + 12;
   plan.bucket_bytes = 96 + 24;
   plan.compile = compile_plan(rank);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const std::uint64_t all = 4 * trainable_elements(scenario.model), largest_bucket = 96 + 24;
   const std::uint64_t flat = rank.param("fusion") == to_string(BucketFusion::concat) ? largest_bucket : 0;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const bool copies = existed && iteration.index() > 1;
     const std::uint64_t reductions = iteration.peak(MemoryClass::reduce_input).bytes,
@@ -338,13 +338,13 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
                                         {ActionKind::capture},
                                         {ActionKind::step},
                                         {ActionKind::zero_grad}}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   const std::uint64_t all = 4 * trainable_elements(scenario.model);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-14");
-    const std::string end = scenario::mark(iteration.index(), ActionKind::backward, true, 2);
+    const std::string end = mark(iteration.index(), ActionKind::backward, true, 2);
     CHECK(trace::at(run.trace(), MemoryClass::gradient, end).bytes <= all + all / 2);
     CHECK(trace::at(run.trace(), MemoryClass::reduce_input, end).bytes == 0);
   }
@@ -361,8 +361,8 @@ RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-4
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
   plan.compile = compile_plan(rank);
   const std::chrono::nanoseconds all_reduce = rank.world().size() > 1 ? 10ms : 0ms;
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-43");
     check_time(iteration, "forward and backward", iteration.forward_backward(), Limit::at_least, 300ms + all_reduce);
@@ -384,10 +384,10 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
   scenario::replicate(scenario.plan).compile = {.region = region_by(rank), .fusion = BucketFusion::none};
   compress(scenario, rank.param("hook"));
   const auto gradients = std::ssize(scenario::parameters(scenario.model));
-  const scenario::Run run = play_accepted(rank, scenario);
-  std::vector<scenario::Iteration> played = steady_iterations(run);
+  const Run run = play_accepted(rank, scenario);
+  std::vector<Iteration> played = steady_iterations(run);
   played.erase(played.begin());  // that of the registration
-  for (const scenario::Iteration& iteration : played) {
+  for (const Iteration& iteration : played) {
     CAPTURE(iteration.index());
     const std::vector<fact::Collective> calls = bucket_calls(iteration);
     {
@@ -426,7 +426,7 @@ RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41
                                                  {ActionKind::step},
                                                  {ActionKind::capture},
                                                  {ActionKind::zero_grad}}});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);

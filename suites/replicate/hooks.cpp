@@ -40,25 +40,25 @@ scenario::Scenario hooked(std::vector<Action> calls) {
   return scenario;
 }
 
-std::vector<const scenario::Callback*> hook_calls(const scenario::Run& run, int iteration) {
-  return run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration + 1});
+std::vector<const Callback*> hook_calls(const Run& run, int iteration) {
+  return run.callbacks({.kind = CallbackKind::gradient_hook, .iteration = iteration + 1});
 }
 
 }  // namespace
 
 RANKED_TEST_CASE("replicate/hook_operands", clauses("REP-3", "REP-4", "REP-9"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, ReplicateFeature::gradient_hooks)) {
-  const scenario::Run run = play_accepted(rank, hooked({registration(HookKind::plain)}));
+  const Run run = play_accepted(rank, hooked({registration(HookKind::plain)}));
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
     std::vector<NamedGradient> left = own_gradients(run.scenario(), rank.index(), iteration + 1);
     const auto calls = hook_calls(run, iteration);
     const auto judged = rank.under("REP-9");
     REQUIRE_FALSE(calls.empty());
-    for (const scenario::Callback* call : calls) {
+    for (const Callback* call : calls) {
       CAPTURE(call->name);
       CHECK(call->during == "backward");
-      CHECK(std::get<scenario::GradientHookCall>(call->detail).state == static_cast<std::uint64_t>(state));
+      CHECK(std::get<GradientHookCall>(call->detail).state == static_cast<std::uint64_t>(state));
       REQUIRE(call->tensors.size() == 1);
       CHECK(call->tensors[0].dtype() == DType::f32);
       take_parameters(call->tensors[0], left);
@@ -78,7 +78,7 @@ RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2,
   scenario::Scenario scenario = hooked({registration(kind)});
   if (rank.param("gradients") == "views")
     scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_gradients(rank, run, [kind](std::span<const double> by_rank) {
     return kind == HookKind::sum ? sum(by_rank) : (kind == HookKind::doubled ? 2 : 1) * mean(by_rank);
   });
@@ -86,7 +86,7 @@ RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2,
   // The hook alone communicates.
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
-    const std::vector<scenario::Iteration> all = run.iterations();
+    const std::vector<Iteration> all = run.iterations();
     const std::size_t calls = bucket_calls(all.at(static_cast<std::size_t>(iteration) + 1)).size();
     CHECK(calls == (rank.world().size() > 1 ? hook_calls(run, iteration).size() : 0));
   }
@@ -103,7 +103,7 @@ RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks
                                               {ActionKind::forward},
                                               {ActionKind::backward},
                                               {ActionKind::zero_grad}}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   for (int iteration = 0; iteration < 3; ++iteration) {
     CAPTURE(iteration);
     const auto judged = rank.under("REP-6", "REP-9");
@@ -111,7 +111,7 @@ RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks
     std::vector<NamedGradient> left = own_gradients(run.scenario(), rank.index(), iteration + 1);
     for (NamedGradient& gradient : left)
       std::ranges::transform(gradient.values, gradient.values.begin(), [](double value) { return 2 * value; });
-    for (const scenario::Callback* call : hook_calls(run, iteration)) take_parameters(call->tensors.at(0), left);
+    for (const Callback* call : hook_calls(run, iteration)) take_parameters(call->tensors.at(0), left);
     CHECK(left.empty());
   }
 }
@@ -129,7 +129,7 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
   if (rank.param("gradients") == "views")
     scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   std::int64_t rounded = 0;
   check_gradients(rank, run, [&](std::span<const double> by_rank) {
     double total = 0;
@@ -144,7 +144,7 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
   CHECK(sum_over_ranks(rank, rounded) > 0);
   check_no_race(rank, run);
   check_memory_classes(rank, run);
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     CAPTURE(iteration.index());
     for (const fact::Collective& call : bucket_calls(iteration)) CHECK(call.dtype == low);
     if (iteration.index() > 0 && rank.world().size() > 1) CHECK_FALSE(bucket_calls(iteration).empty());
@@ -161,8 +161,8 @@ void check_late_hook(Rank& rank, HookKind kind, DType low) {
   then.insert(then.begin(), registration(kind));
   scenario.script.segments.push_back({.body = std::move(then)});
   scenario.script.segments.push_back({.iterations = 2, .body = gradients_only()});
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::vector<fact::Collective> calls = bucket_calls(iteration);
     CHECK_FALSE(calls.empty());
@@ -192,7 +192,7 @@ RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1
       {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}},
       {.body = {registration(HookKind::doubled), registration(HookKind::plain, true)}},
       {.iterations = 3, .body = gradients_only()}};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_gradients(rank, run, [](std::span<const double> by_rank) { return 2 * mean(by_rank); });
   for (int iteration = 0; iteration < 5; ++iteration) {
     CAPTURE(iteration);
@@ -208,7 +208,7 @@ RANKED_TEST_CASE("replicate/second_hook", clauses("REP-11"), ranks(1, 2, 3),
   const HookKind kind = second == "doubled"
                             ? HookKind::doubled
                             : (second == "not_callable" ? HookKind::not_callable : HookKind::fp16_compress);
-  const scenario::Run run = play_accepted(rank, hooked({registration(HookKind::plain), registration(kind, true)}));
+  const Run run = play_accepted(rank, hooked({registration(HookKind::plain), registration(kind, true)}));
   check_gradients(rank, run, mean);
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK_FALSE(hook_calls(run, iteration).empty());
 }
@@ -219,7 +219,7 @@ RANKED_TEST_CASE("replicate/refused_hook", clauses("REP-11"), ranks(1, 2, 4), ea
   const bool registers = rank.param("then") == "doubled";
   std::vector<Action> calls{registration(HookKind::not_callable, true)};
   if (registers) calls.push_back(registration(HookKind::doubled));
-  const scenario::Run run = play_accepted(rank, hooked(calls));
+  const Run run = play_accepted(rank, hooked(calls));
   check_gradients(rank, run, [&](std::span<const double> by_rank) { return (registers ? 2 : 1) * mean(by_rank); });
   for (int iteration = 0; iteration < iterations; ++iteration) CHECK(hook_calls(run, iteration).empty() == !registers);
 }

@@ -58,7 +58,7 @@ RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), 
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -72,7 +72,7 @@ RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-
   scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
 }
@@ -80,8 +80,8 @@ RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-
 // Rank 0's order: `b` has the last backward of its forward, so it is ready first.
 RANKED_TEST_CASE("replicate/order_of_rank_0", clauses("REP-20"), ranks(2, 3, 4),
                  needs(Feature::timeline, Feature::module_groups), tags("reference")) {
-  const scenario::Run run = play_accepted(rank, two_orders(rank.world().size()));
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, two_orders(rank.world().size()));
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::uint64_t> elements;
     for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);

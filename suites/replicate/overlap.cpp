@@ -35,8 +35,8 @@ RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(
   scenario::Scenario scenario = seed_layers();
   if (rank.param("gradients") == "views")
     scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-5");
     check_time(iteration, "forward", iteration.forward(), Limit::at_least, 100ms);
@@ -59,11 +59,11 @@ RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), e
   scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
   plan.first_bucket_bytes = pick(1, layer_bytes);  // so there are several buckets
   plan.bucket_bytes = pick(1, 3 * layer_bytes);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const std::vector<oracles::Bucket> later = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
   Nanoseconds forward = 0;
   for (const SleepingLayer& layer : layers) forward += layer.forward;
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto& buckets = iteration.index() == 0 ? oracles::first_buckets(scenario) : later;
     check_time(iteration, "forward", iteration.forward(), Limit::exactly, forward);

@@ -145,11 +145,11 @@ RANKED_TEST_CASE("replicate/low_precision", clauses("REP-2", "REP-4", "REP-14", 
   if (rank.param("gradients") == "views")
     scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
   require_rounding(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-14");
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == bytes_of_gradients(scenario));
@@ -170,7 +170,7 @@ RANKED_TEST_CASE("replicate/low_precision_steps", clauses("REP-19"), ranks(1, 2,
   const bool keeps_momentum = rank.param("optimizer") == "momentum";
   if (keeps_momentum) scenario.plan.optimizer.momentum = 0.5;
   require_rounding(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   CHECK(run.peak(MemoryClass::optimizer_state).bytes == (keeps_momentum ? bytes_of_gradients(scenario) : 0));
 }
@@ -191,11 +191,11 @@ RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "R
   }
   require_rounding_of_sums(rank, scenario);
   scenario = with_last_step(std::move(scenario));
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
-  std::vector<scenario::Iteration> all = run.iterations();
+  std::vector<Iteration> all = run.iterations();
   all.pop_back();  // that of the step
-  for (const scenario::Iteration& iteration : all) {
+  for (const Iteration& iteration : all) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-6");
     const bool reduces = iteration.index() % 3 == 2 && rank.world().size() > 1;
@@ -214,16 +214,15 @@ RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-
   scenario =
       with_last_step(with_hook(std::move(scenario), rank.param("hook") == "sum" ? HookKind::sum : HookKind::plain));
   require_rounding(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_no_race(rank, run);
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     if (iteration.index() == 0) continue;  // that registers the hook
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-9");
     std::vector<NamedGradient> left = own_gradients(scenario, rank.index(), iteration.index());
-    for (const scenario::Callback* call :
-         run.callbacks({.kind = scenario::CallbackKind::gradient_hook, .iteration = iteration.index()})) {
+    for (const Callback* call : run.callbacks({.kind = CallbackKind::gradient_hook, .iteration = iteration.index()})) {
       std::vector<NamedGradient> of_dtype = left;
       std::erase_if(of_dtype, [&](const NamedGradient& gradient) {
         return scenario::replicate(scenario.plan).dtype_of(gradient.name) != call->tensors.at(0).dtype();
@@ -254,10 +253,10 @@ RANKED_TEST_CASE("replicate/low_precision_compressed", clauses("REP-4", "REP-10"
   scenario = with_last_step(
       with_hook(std::move(scenario), hook == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress));
   require_rounding(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_no_race(rank, run);
-  for (const scenario::Iteration& iteration : run.iterations()) {
+  for (const Iteration& iteration : run.iterations()) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-10");
     for (const fact::Collective& call : bucket_calls(iteration)) CHECK(call.dtype == hook);
@@ -271,7 +270,7 @@ RANKED_TEST_CASE("replicate/dtype_buckets", clauses("REP-20"), ranks(2, 4), each
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes), tags("reference")) {
   scenario::Scenario scenario = random_low_layers(rank);
   scenario.script.keep_tensors = true;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   check_bucket_members(rank, run);
   check_reduced_once(rank, run);
@@ -286,7 +285,7 @@ RANKED_TEST_CASE("replicate/dtype_buckets_of_construction", clauses("REP-22"), r
   plan.unused_parameters = true;
   // PyTorch drops the limit of the first bucket at construction if it is not the lower one.
   if (plan.first_bucket_bytes > plan.bucket_bytes) std::swap(plan.first_bucket_bytes, plan.bucket_bytes);
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   check_reduced_once(rank, run);
 }
@@ -299,7 +298,7 @@ RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "
   scenario::Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
   scenario::replicate(scenario.plan).compile = compile_plan(rank);
   require_rounding(scenario, rank.world().size());
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_ran_as_planned(rank, run);
@@ -313,9 +312,9 @@ RANKED_TEST_CASE("replicate/dtype_plan", clauses("REP-42"), ranks(2, 4), each("f
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step),
                  tags("reference")) {
   const scenario::Scenario scenario = random_low_layers(rank, compile_plan(rank));
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == iterations);
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(scenario, rank.world().size(), false));
   }

@@ -205,13 +205,13 @@ scenario::Scenario eager(scenario::Scenario scenario) {
   return scenario;
 }
 
-void check_ran_as_planned(const Rank& rank, const scenario::Run& run) {
+void check_ran_as_planned(const Rank& rank, const Run& run) {
   const auto judged = rank.under("REP-41");
   REQUIRE_FALSE(run.compiled_steps().empty());
-  const std::vector<scenario::Iteration> all = run.iterations();
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  const std::vector<Iteration> all = run.iterations();
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration, step.backward);
-    const scenario::Iteration& iteration = all.at(static_cast<std::size_t>(step.iteration));
+    const Iteration& iteration = all.at(static_cast<std::size_t>(step.iteration));
     CHECK(executed_reductions(calls_in_backward(iteration, step.backward)) == planned_reductions(backward_of(step)));
     PlanLines forward;
     for (const StepGraph& graph : *step.graphs) {
@@ -222,7 +222,7 @@ void check_ran_as_planned(const Rank& rank, const scenario::Run& run) {
   }
 }
 
-const StepGraph& backward_of(const scenario::CompiledStep& step) {
+const StepGraph& backward_of(const CompiledStep& step) {
   const auto found = std::ranges::find(*step.graphs, StepPass::backward, &StepGraph::pass);
   REQUIRE(found != step.graphs->end());
   return *found;

@@ -35,12 +35,12 @@ PlanLines planned_reductions(const StepGraph& graph);
 PlanLines executed_reductions(const std::vector<fact::Collective>& calls);
 /// Fails unless each backward of a run issued the all-reduces of the engine's plan. The same holds for the forwards
 /// before it if they were compiled.
-void check_ran_as_planned(const Rank& rank, const scenario::Run& run);
+void check_ran_as_planned(const Rank& rank, const Run& run);
 
 /// The same scenario without a compiled step.
 scenario::Scenario eager(scenario::Scenario scenario);
 
 /// The backward of a compiled step. Fails if the step has none.
-const StepGraph& backward_of(const scenario::CompiledStep& step);
+const StepGraph& backward_of(const CompiledStep& step);
 
 }  // namespace shardproof::replicate

@@ -151,7 +151,7 @@ scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nan
   return scenario;
 }
 
-std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration) {
+std::vector<fact::Collective> bucket_calls(const Iteration& iteration) {
   std::vector<fact::Collective> calls = iteration.collectives();
   std::erase_if(calls, [](const fact::Collective& call) { return !is_bucket(call); });
   return calls;
@@ -160,7 +160,7 @@ std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration)
 namespace {
 
 // Between two marks, without agreements. No first mark: from the beginning.
-std::vector<fact::Collective> calls_between(const scenario::Iteration& iteration, const std::string& begin,
+std::vector<fact::Collective> calls_between(const Iteration& iteration, const std::string& begin,
                                             const std::string& end) {
   const suites::Kind& kind = suites::replicate_checks();
   std::vector<fact::Collective> calls;
@@ -174,28 +174,28 @@ std::vector<fact::Collective> calls_between(const scenario::Iteration& iteration
   return calls;
 }
 
-std::string mark_of_backward(const scenario::Iteration& iteration, int backward, bool end) {
-  return scenario::mark(iteration.index(), ActionKind::backward, end, backward);
+std::string mark_of_backward(const Iteration& iteration, int backward, bool end) {
+  return mark(iteration.index(), ActionKind::backward, end, backward);
 }
 
 }  // namespace
 
-std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward) {
+std::vector<fact::Collective> calls_in_backward(const Iteration& iteration, int backward) {
   return calls_between(iteration, mark_of_backward(iteration, backward, false),
                        mark_of_backward(iteration, backward, true));
 }
 
-std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward) {
+std::vector<fact::Collective> calls_before_backward(const Iteration& iteration, int backward) {
   return calls_between(iteration, backward == 1 ? "" : mark_of_backward(iteration, backward - 1, true),
                        mark_of_backward(iteration, backward, false));
 }
 
-void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run& other) {
+void check_equal(const Rank& rank, const Run& run, const Run& other) {
   const auto judged = suites::judging(rank, suites::Finding::values);
   REQUIRE_FALSE(other.captures().empty());
   REQUIRE(run.captures().size() == other.captures().size());
   for (std::size_t i = 0; i < other.captures().size(); ++i) {
-    const scenario::Capture &found = run.captures()[i], &expected = other.captures()[i];
+    const Capture &found = run.captures()[i], &expected = other.captures()[i];
     CAPTURE(i, found.iteration);
     CHECK(found.loss == expected.loss);
     REQUIRE(found.parameters.size() == expected.parameters.size());
@@ -209,7 +209,7 @@ void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run
   }
 }
 
-void check_memory_classes(const Rank& rank, const scenario::Run& run) {
+void check_memory_classes(const Rank& rank, const Run& run) {
   const auto judged = rank.under("REP-14");
   for (const MemoryClass memory :
        {MemoryClass::shard, MemoryClass::gathered, MemoryClass::sharded_gradient, MemoryClass::optimizer_state}) {
@@ -218,7 +218,7 @@ void check_memory_classes(const Rank& rank, const scenario::Run& run) {
   }
 }
 
-void check_reduced_once(Rank& rank, const scenario::Run& run) {
+void check_reduced_once(Rank& rank, const Run& run) {
   const auto judged = suites::judging(rank, "REP-2", suites::Finding::extra_reduction);
   std::map<DType, std::uint64_t> expected;  // elements
   for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
@@ -227,7 +227,7 @@ void check_reduced_once(Rank& rank, const scenario::Run& run) {
           static_cast<std::uint64_t>(numel(parameter.shape));
   }
   const suites::Kind& kind = suites::kind_of(run.scenario().plan);
-  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+  for (const Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::map<DType, std::uint64_t> reduced;
     std::size_t started = 0;
@@ -276,11 +276,11 @@ std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario
 
 }  // namespace
 
-void check_bucket_sizes(Rank& rank, const scenario::Run& run) {
+void check_bucket_sizes(Rank& rank, const Run& run) {
   const auto in_words = [](std::uint64_t bytes, DType dtype) {
     return fmt::format("{} bytes of {}", bytes, to_string(dtype));
   };
-  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+  for (const Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::string> reduced, expected;
     std::vector<DType> dtypes;
@@ -304,13 +304,13 @@ std::string difference_of_values(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void check_bucket_members(Rank& rank, const scenario::Run& run) {
-  for (const scenario::Iteration& iteration : suites::steady_iterations(run)) {
+void check_bucket_members(Rank& rank, const Run& run) {
+  for (const Iteration& iteration : suites::steady_iterations(run)) {
     CAPTURE(iteration.index());
     const std::vector<suites::NamedGradient> own =
         suites::own_gradients(run.scenario(), rank.index(), iteration.index());
     std::vector<Tensor> operands;
-    for (const scenario::Operand& operand : run.operands()) {
+    for (const Operand& operand : run.operands()) {
       if (operand.iteration == iteration.index() && operand.tag.starts_with("bucket ")) operands.push_back(operand.in);
     }
     std::vector<DType> dtypes;

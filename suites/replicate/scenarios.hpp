@@ -60,29 +60,29 @@ struct SleepingLayer {
 scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce);
 
 /// The all-reduces of buckets in an iteration, in the order in which the host issued them.
-std::vector<fact::Collective> bucket_calls(const scenario::Iteration& iteration);
+std::vector<fact::Collective> bucket_calls(const Iteration& iteration);
 /// The collectives in one backward of an iteration, from 1, without agreements.
-std::vector<fact::Collective> calls_in_backward(const scenario::Iteration& iteration, int backward);
+std::vector<fact::Collective> calls_in_backward(const Iteration& iteration, int backward);
 /// The collectives between the backward before it, or the beginning of the iteration, and this backward.
-std::vector<fact::Collective> calls_before_backward(const scenario::Iteration& iteration, int backward);
+std::vector<fact::Collective> calls_before_backward(const Iteration& iteration, int backward);
 
 /// Fails unless two runs have the same losses, parameters and gradients at every capture, bit by bit.
-void check_equal(const Rank& rank, const scenario::Run& run, const scenario::Run& other);
+void check_equal(const Rank& rank, const Run& run, const Run& other);
 
 /// Fails if there is memory for shards, gathered parameters, or any other class that copies do not need for plain SGD.
-void check_memory_classes(const Rank& rank, const scenario::Run& run);
+void check_memory_classes(const Rank& rank, const Run& run);
 
 /// Fails unless each iteration reduces each trainable element once, in the dtype of its parameter, and otherwise only
 /// communicates agreements. Each iteration must have one backward with sync.
-void check_reduced_once(Rank& rank, const scenario::Run& run);
+void check_reduced_once(Rank& rank, const Run& run);
 
 /// Fails unless each iteration reduces the buckets of the closed form, by their bytes and dtypes, and in order. Buckets
 /// that did not reach their limit may have any order.
-void check_bucket_sizes(Rank& rank, const scenario::Run& run);
+void check_bucket_sizes(Rank& rank, const Run& run);
 
 /// Fails unless each all-reduce gets the rank's gradients, divided by the number of ranks, in the order of the bucket.
 /// The script must keep tensors, and must not move parameters.
-void check_bucket_members(Rank& rank, const scenario::Run& run);
+void check_bucket_members(Rank& rank, const Run& run);
 
 /// Removes from `left` the parameters whose gradients are in `flat`, in any order. Fails if `flat` has other values.
 void take_parameters(const Tensor& flat, std::vector<suites::NamedGradient>& left);

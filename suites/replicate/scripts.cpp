@@ -78,12 +78,12 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
   scenario::Scenario scenario = off_path(rank.param("what"));
   const bool compiles = rank.param("step") == "compiled";
   if (compiles) scenario::replicate(scenario.plan).compile.emplace();
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   if (rank.param("what").ends_with("_syncs")) {
     const auto judged = rank.under("REP-6");
-    const std::vector<scenario::Iteration> all = run.iterations();
+    const std::vector<Iteration> all = run.iterations();
     for (std::size_t i = 0; i + 1 < all.size(); ++i) CHECK(calls_in_backward(all[i], 1).empty());
   }
   if (compiles) check_ran_as_planned(rank, run);
@@ -103,11 +103,10 @@ RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ra
                                             {.kind = ActionKind::materialize, .module = "0"},
                                             {.kind = ActionKind::initialize, .module = "1"},
                                             {.kind = ActionKind::initialize, .module = "0"}}});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const auto judged = rank.under("REP-14");
-  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize)).bytes == 0);
-  CHECK(trace::at(run.trace(), MemoryClass::parameter, scenario::mark(0, ActionKind::materialize, true)).bytes ==
-        4 * (18 + 3));
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, mark(0, ActionKind::materialize)).bytes == 0);
+  CHECK(trace::at(run.trace(), MemoryClass::parameter, mark(0, ActionKind::materialize, true)).bytes == 4 * (18 + 3));
   CHECK(run.peak(MemoryClass::parameter).bytes == 4 * trainable_elements(scenario.model));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
@@ -140,9 +139,9 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
     scenario.script.segments.insert(scenario.script.segments.begin(),
                                     {.body = {{.kind = ActionKind::register_hook,
                                                .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
-  const scenario::Run usual = play_accepted(rank, scenario);
+  const Run usual = play_accepted(rank, scenario);
   scenario.device.hide_undeclared_memory = true;
-  const scenario::Run hidden = play_accepted(rank, scenario);
+  const Run hidden = play_accepted(rank, scenario);
   check_equal(rank, hidden, usual);
   check_no_race(rank, hidden);
 }

@@ -66,7 +66,8 @@ void give_inputs(scenario::Script& script, const Division& division) {
   for (int iteration = 0; iteration < iterations; ++iteration) {
     auto& by_copy = script.given.emplace_back();
     for (int copy = 0; copy < division.copies; ++copy) {
-      const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
+      const int sign =
+          scenario::formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
       auto& values = by_copy.emplace_back();
       for (std::int64_t i = 0; i < numel(script.input); ++i)
         values.push_back(i % input_features == (iteration + copy) % input_features ? 3 * sign : sign);
@@ -118,7 +119,7 @@ scenario::Scenario undivided(const scenario::Scenario& scenario) {
 }
 
 // The rank holds the part that its place in the row says.
-void check_part(const scenario::Scenario& scenario, const Division& division, const scenario::CapturedParameter& held) {
+void check_part(const scenario::Scenario& scenario, const Division& division, const CapturedParameter& held) {
   const std::optional<int> dimension = divided_dimension(scenario::replicate(scenario.plan), held.name);
   Shape expected = held.shape;
   if (dimension) {
@@ -130,20 +131,20 @@ void check_part(const scenario::Scenario& scenario, const Division& division, co
   REQUIRE(held.shard.shape() == expected);
 }
 
-void check_as_undivided(Rank& rank, const scenario::Run& run, const Division& division) {
+void check_as_undivided(Rank& rank, const Run& run, const Division& division) {
   const auto judged = rank.under("REP-30");
   const scenario::Scenario whole = undivided(run.scenario());
   require_exact_sums(whole, division.copies);
   const auto expected = oracles::train_serially(whole, division.copies, oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());
-  const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
+  const std::vector<CapturedParameter>& first = run.captures().front().parameters;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO("capture " << i);
-    const scenario::Capture& captured = run.captures()[i];
+    const Capture& captured = run.captures()[i];
     CHECK(captured.loss == expected[i].losses[static_cast<std::size_t>(division.copy())]);
     REQUIRE(captured.parameters.size() == expected[i].parameters.size());
     for (std::size_t p = 0; p < captured.parameters.size(); ++p) {
-      const scenario::CapturedParameter& held = captured.parameters[p];
+      const CapturedParameter& held = captured.parameters[p];
       INFO("parameter \"" << held.name << '"');
       REQUIRE(held.name == expected[i].parameters[p].name);
       REQUIRE(held.shape == expected[i].parameters[p].shape);
@@ -198,7 +199,7 @@ std::uint64_t elements_held(const scenario::Scenario& scenario, const Division& 
 
 void play_ddp_tp(Rank& rank) {
   const Division division(rank);
-  const scenario::Run run = play_accepted(rank, divided_pairs(division, rank.param<int>("pairs")));
+  const Run run = play_accepted(rank, divided_pairs(division, rank.param<int>("pairs")));
   check_as_undivided(rank, run, division);
   check_no_race(rank, run);
   check_same_order(rank, run);
@@ -231,12 +232,12 @@ void play_compiled_ddp_tp(Rank& rank) {
   plan.compile = scenario::CompilePlan{};
   const bool is_whole = rank.param("region") == to_string(scenario::CompiledRegion::forward_backward);
   if (!is_whole) plan.compile->region = scenario::CompiledRegion::backward;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_as_undivided(rank, run, division);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_ran_as_planned(rank, run);
   const auto pairs = static_cast<std::size_t>(rank.param<int>("pairs"));
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
     const auto judged = rank.under("REP-41");
     CHECK(step.graphs->size() == (is_whole ? 2U : 1U));
@@ -250,8 +251,8 @@ void play_compiled_ddp_tp(Rank& rank) {
 
 void check_groups(Rank& rank, const Division& division, const scenario::Scenario& scenario) {
   const int pairs = rank.param<int>("pairs");
-  const scenario::Run run = play_accepted(rank, scenario);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  const Run run = play_accepted(rank, scenario);
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("REP-31");
     std::uint64_t reduced = 0;
@@ -282,10 +283,10 @@ void play_ddp_tp_groups(Rank& rank) {
 
 void play_ddp_tp_memory(Rank& rank) {
   const Division division(rank);
-  const scenario::Run run = play_accepted(rank, divided_pairs(division, 1));
+  const Run run = play_accepted(rank, divided_pairs(division, 1));
   const std::uint64_t held = 4 * elements_held(run.scenario(), division);
   CHECK(run.peak(MemoryClass::parameter).bytes <= held);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.live_after(MemoryClass::gradient, ActionKind::backward).bytes == held);
     CHECK(iteration.peak(MemoryClass::gradient).bytes <= held);

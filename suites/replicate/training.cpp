@@ -31,7 +31,7 @@ scenario::Scenario with_gradients(Rank& rank, scenario::Scenario scenario) {
 RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  each("gradients", "copies", "views"), each("many", false, true), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), training())));
+  const Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), training())));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -47,7 +47,7 @@ RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ra
   layer.kind = scenario::ModuleKind::convolution;
   layer.channels = 3;
   if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -67,7 +67,7 @@ RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("op
                                                                                   : scenario::OptimizerKind::adamw,
                                                       .rate = 1.0 / 64,
                                                       .weight_decay = 0.125};
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
                  Moves::some_parameter);
 }
@@ -78,7 +78,7 @@ RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   std::vector<scenario::Action> body = training();
   body.back().to_zero = true;
-  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, std::move(body))));
+  const Run run = play_accepted(rank, with_gradients(rank, exact_net(true, std::move(body))));
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -95,7 +95,7 @@ RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4
   layers.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
   scenario::replicate(scenario.plan).first_bucket_bytes = 12;
   scenario::replicate(scenario.plan).bucket_bytes = 36;
-  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -106,14 +106,13 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   std::vector<scenario::Action> body = training();
   body.back().to_zero = rank.param("to") == "zero";
-  const scenario::Run run =
-      play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
+  const Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
   const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
   // While a backward runs, the gradients of a module exist together, in addition to their bucket. With zeroed views,
   // this is so after the first gradients.
   const std::uint64_t at_once = rank.param<bool>("many") ? 4 * (24 + 6) : all;
   const bool views = rank.param("gradients") == to_string(BucketGradients::views);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(iteration.peak(MemoryClass::reduce_input).bytes <= (views ? 0 : all));
     const bool stay = rank.param("to") == "zero";
@@ -134,7 +133,7 @@ RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3),
   scenario::Scenario scenario = four_layers(4);
   scenario.script.segments.front().body = std::move(body);
   scenario::replicate(scenario.plan).first_bucket_bytes = scenario::replicate(scenario.plan).bucket_bytes = 80;
-  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
   check_sound(rank, run);
@@ -142,14 +141,14 @@ RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3),
 
 namespace {
 
-std::size_t agreements(const scenario::Iteration& iteration, const Kind& kind) {
+std::size_t agreements(const Iteration& iteration, const Kind& kind) {
   const std::vector<fact::Collective> calls = iteration.collectives();
   return static_cast<std::size_t>(
       std::ranges::count_if(calls, [&](const auto& call) { return kind.is_agreement(call); }));
 }
 
 // In an agreement, the host may wait once for each rank.
-std::size_t most_waits(Rank& rank, const scenario::Iteration& iteration, const Kind& kind) {
+std::size_t most_waits(Rank& rank, const Iteration& iteration, const Kind& kind) {
   return agreements(iteration, kind) * static_cast<std::size_t>(rank.world().size());
 }
 
@@ -159,9 +158,9 @@ std::size_t most_waits(Rank& rank, const scenario::Iteration& iteration, const K
 // when buckets are rebuilt.
 RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("gradients", "copies", "views"),
                  needs(Feature::timeline), needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  const scenario::Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));
+  const Run run = play_accepted(rank, with_gradients(rank, exact_net(true, training())));
   const Kind& kind = kind_of(run.scenario().plan);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(host_waits(iteration) <= most_waits(rank, iteration, kind));
   }
@@ -172,9 +171,9 @@ RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3)
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {
   scenario::Scenario scenario = exact_net(true, training());
   scenario::replicate(scenario.plan).compile.emplace();
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   const Kind& kind = kind_of(scenario.plan);
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     CHECK(host_waits(iteration) <= most_waits(rank, iteration, kind));
     if (iteration.index() > 0) CHECK(agreements(iteration, kind) == 0);
@@ -186,7 +185,7 @@ RANKED_TEST_CASE("replicate/pair_of_tensors", clauses("REP-18"), ranks(1, 2, 3),
   scenario::Scenario scenario = exact_net(true, training());
   scenario.model.root.children.back().tensor = scenario::TensorKind::two_tensor;
   if (refusal(rank, scenario)) return check_refused_or_unsupported(rank, scenario, "create", {"1.weight"});
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 

@@ -65,7 +65,7 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3
   scenario::Scenario scenario = three_ways(std::move(body));
   if (rank.param("gradients") == "views")
     scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
-  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
   check_memory_classes(rank, run);
@@ -75,8 +75,8 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3
   }
   const auto judged = rank.under("REP-7");
   // A parameter that no rank has used has no gradient.
-  const std::vector<scenario::CapturedParameter>& first = run.captures().front().parameters;
-  for (const scenario::CapturedParameter& parameter : first) {
+  const std::vector<CapturedParameter>& first = run.captures().front().parameters;
+  for (const CapturedParameter& parameter : first) {
     CAPTURE(parameter.name);
     const bool is_unused = parameter.name.starts_with("way.z") || (alone && parameter.name.starts_with("way.y"));
     CHECK(parameter.gradient.defined() == !is_unused);
@@ -94,10 +94,10 @@ RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ra
   std::vector<Module>& modules = scenario.model.root.children;
   modules.erase(modules.begin());
   modules.front().children.push_back({.name = "none", .kind = ModuleKind::relu});
-  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
-  for (const scenario::Capture& capture : run.captures()) {
-    for (const scenario::CapturedParameter& parameter : capture.parameters) {
+  for (const Capture& capture : run.captures()) {
+    for (const CapturedParameter& parameter : capture.parameters) {
       CAPTURE(capture.iteration, parameter.name);
       const auto judged = rank.under("REP-7");
       CHECK(parameter.gradient.defined() == parameter.name.starts_with("way.x"));
@@ -117,7 +117,7 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
                                             {ActionKind::capture},
                                             {ActionKind::zero_grad}});
   std::ranges::reverse(scenario.model.root.children);  // so the first parameter is one that the backward does not reach
-  const scenario::Run run = play_accepted(rank, with_last_step(scenario));
+  const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
 }
 
@@ -135,7 +135,7 @@ RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), e
     scenario.script.segments.insert(
         scenario.script.segments.begin(),
         {.body = {forward_by("x"), forward_by("y"), forward_by("z"), {ActionKind::backward}, {ActionKind::zero_grad}}});
-  const std::optional<scenario::SubjectError> refused = refusal(rank, scenario);
+  const std::optional<player::SubjectError> refused = refusal(rank, scenario);
   REQUIRE(refused);
   CHECK((refused->call() == "backward" || refused->call() == "forward"));
   check_refused(rank, scenario, refused->call(), {"way.x.weight", "way.z.bias"});
@@ -148,10 +148,10 @@ RANKED_TEST_CASE("replicate/buckets_of_construction", clauses("REP-22"), ranks(2
                  tags("reference")) {
   scenario::Scenario scenario = three_ways({forward_by("x"), {ActionKind::backward}, {ActionKind::zero_grad}});
   scenario::replicate(scenario.plan).first_bucket_bytes = 64;
-  const scenario::Run run = play_accepted(rank, scenario);
+  const Run run = play_accepted(rank, scenario);
   // Weights of 64 bytes and biases of 16: limits of 64 and 96 close buckets after [in.weight], [in.bias, x.weight,
   // x.bias], and so on.
-  for (const scenario::Iteration& iteration : steady_iterations(run)) {
+  for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::uint64_t> elements;
     for (const fact::Collective& call : bucket_calls(iteration)) elements.push_back(call.in_count);

@@ -5,18 +5,18 @@
 using namespace shardproof;
 
 TEST_CASE("a misspelt name is answered with the closest one, or with those that exist") {
-  CHECK(closest({"fully_shard", "flat_shard"}, "fully_shrad") == "fully_shard");
-  CHECK(closest({"layer", "head"}, "zebra crossing").empty());
-  CHECK(closest_or_all({"fully_shard", "flat_shard"}, "fully_shrad") == "closest is \"fully_shard\"");
-  CHECK(closest_or_all({"layer", "head"}, "x") == "there are \"head\", \"layer\"");
-  CHECK(closest_or_all({"layer"}, "x") == "there is \"layer\"");
-  CHECK(closest_or_all({}, "x") == "there is none");
+  CHECK(base::closest({"fully_shard", "flat_shard"}, "fully_shrad") == "fully_shard");
+  CHECK(base::closest({"layer", "head"}, "zebra crossing").empty());
+  CHECK(base::closest_or_all({"fully_shard", "flat_shard"}, "fully_shrad") == "closest is \"fully_shard\"");
+  CHECK(base::closest_or_all({"layer", "head"}, "x") == "there are \"head\", \"layer\"");
+  CHECK(base::closest_or_all({"layer"}, "x") == "there is \"layer\"");
+  CHECK(base::closest_or_all({}, "x") == "there is none");
 }
 
 TEST_CASE("of many names only some are listed") {
   std::set<std::string> many;
   for (char name = 'a'; name <= 'z'; ++name) many.insert(std::string(3, name));
-  const std::string all = closest_or_all(many, "0");
+  const std::string all = base::closest_or_all(many, "0");
   CHECK(all.starts_with("there are \"aaa\", \"bbb\", "));
   CHECK(all.ends_with("\"lll\" and 14 more"));
 }

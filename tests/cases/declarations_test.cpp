@@ -21,7 +21,7 @@ CaseDeclaration declared(std::string name) {
   return declaration;
 }
 
-std::vector<std::string> ids(const BoundCases& bound) {
+std::vector<std::string> ids(const cases::BoundCases& bound) {
   std::vector<std::string> result;
   for (const auto& item : bound.cases) result.push_back(item.info.id);
   return result;
@@ -31,10 +31,10 @@ std::vector<std::string> ids(const BoundCases& bound) {
 
 TEST_CASE("Every combination of world size and parameters is a case; without ranks(), W is 2") {
   auto declaration = declared("s/c");
-  CHECK(ids(bind_cases(std::vector{declaration}, {})) == std::vector<std::string>{"s/c[W=2]"});
+  CHECK(ids(cases::bind_cases(std::vector{declaration}, {})) == std::vector<std::string>{"s/c[W=2]"});
   declaration.ranks = {1, 3};
   declaration.params = {{"a", {"x", "y"}}, {"Z", {"1", "2"}}};
-  const auto bound = bind_cases(std::vector{declaration}, {});
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
   CHECK(bound.problems.empty());
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=1,Z=1,a=x]", "s/c[W=1,Z=2,a=x]", "s/c[W=1,Z=1,a=y]",
                                                "s/c[W=1,Z=2,a=y]", "s/c[W=3,Z=1,a=x]", "s/c[W=3,Z=2,a=x]",
@@ -49,7 +49,7 @@ TEST_CASE("A parameter of also() is in one more case, which needs its features")
   auto declaration = declared("s/c");
   declaration.params = {{"a", {"x", "y"}}};
   detail::apply(declaration, also("module", "spare", Feature::module_groups));
-  const auto bound = bind_cases(std::vector{declaration}, {});
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,a=x]", "s/c[W=2,a=x,module=spare]", "s/c[W=2,a=y]",
                                                "s/c[W=2,a=y,module=spare]"});
   CHECK(bound.cases[0].info.needs.empty());
@@ -57,31 +57,31 @@ TEST_CASE("A parameter of also() is in one more case, which needs its features")
   CHECK_FALSE(bound.cases[0].info.params.contains("module"));
   auto with_empty_value = declared("s/c");
   detail::apply(with_empty_value, each("a", "", "x"));  // not a case without the parameter
-  CHECK(bind_cases(std::vector{with_empty_value}, {}).problems.size() == 1);
+  CHECK(cases::bind_cases(std::vector{with_empty_value}, {}).problems.size() == 1);
 }
 
 TEST_CASE("A case that draws what it plays is bound for the usual numbers, and for any other number on request") {
   auto declaration = declared("s/c");
   detail::apply(declaration, drawn_by("seed", 2));
-  const auto bound = bind_cases(std::vector{declaration}, {});
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,seed=1]", "s/c[W=2,seed=2]"});
   CHECK(bound.cases.at(0).info.drawn_by == "seed");
-  const auto drawn = drawn_cases(
+  const auto drawn = cases::drawn_cases(
       bound.cases, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
   REQUIRE(drawn.size() == 1);
   CHECK(drawn.at(0).info.id == "s/c[W=2,seed=9]");
   auto none = declared("s/c");
   detail::apply(none, drawn_by("seed", 0));
-  CHECK_THAT(bind_cases(std::vector{none}, {}).problems.at(0), ContainsSubstring("\"seed\" has no values"));
+  CHECK_THAT(cases::bind_cases(std::vector{none}, {}).problems.at(0), ContainsSubstring("\"seed\" has no values"));
 }
 
 TEST_CASE("A case may ask for ranks that are threads") {
   auto declaration = declared("s/c");
-  CHECK_FALSE(bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
+  CHECK_FALSE(cases::bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
   detail::apply(declaration, on_threads());
-  CHECK(bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
+  CHECK(cases::bind_cases(std::vector{declaration}, {}).cases.at(0).info.on_threads);
   declaration.ranks = {128, 129};
-  const auto bound = bind_cases(std::vector{declaration}, {});
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
   REQUIRE(bound.problems.size() == 1);
   CHECK(bound.problems[0] == "f.cpp:7: case \"s/c\" asks for 129 ranks on_threads(); one process has 128 at most");
 }
@@ -89,23 +89,23 @@ TEST_CASE("A case may ask for ranks that are threads") {
 TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") {
   auto declaration = declared("s/c");
   const std::vector<SuiteEngine> engines{{"s", "first", "e.cpp", 3}};
-  const auto bound = bind_cases(std::vector{declaration}, engines);
+  const auto bound = cases::bind_cases(std::vector{declaration}, engines);
   CHECK(bound.problems.empty());
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2]"});
   CHECK(bound.cases[0].info.engine == "first");
-  CHECK(bind_cases(std::vector{declaration}, {}).cases.at(0).info.engine.empty());
+  CHECK(cases::bind_cases(std::vector{declaration}, {}).cases.at(0).info.engine.empty());
 
   declaration.ranks = {1, 2};
   declaration.params = {{"a", {"x", "y"}}};
   detail::apply(declaration, shardproof::on_engines("first", "second"));
-  const auto both = bind_cases(std::vector{declaration}, engines);
+  const auto both = cases::bind_cases(std::vector{declaration}, engines);
   CHECK(ids(both) == std::vector<std::string>{"s/c[W=1,a=x]", "s/c[W=1,a=y]", "s/c[W=1,a=x,engine=second]",
                                               "s/c[W=1,a=y,engine=second]", "s/c[W=2,a=x]", "s/c[W=2,a=y]",
                                               "s/c[W=2,a=x,engine=second]", "s/c[W=2,a=y,engine=second]"});
   CHECK(both.cases[2].info.engine == "second");
   CHECK(both.cases[2].info.params.at("engine") == "second");
   CHECK_FALSE(both.cases[1].info.params.contains("engine"));
-  CHECK(ids(bind_cases(std::vector{declaration}, {})).front() == "s/c[W=1,a=x,engine=first]");
+  CHECK(ids(cases::bind_cases(std::vector{declaration}, {})).front() == "s/c[W=1,a=x,engine=first]");
 }
 
 TEST_CASE("A failure outside of scopes names the clauses that no scope judges, or else all") {
@@ -115,23 +115,23 @@ TEST_CASE("A failure outside of scopes names the clauses that no scope judges, o
   auto declaration = declared("s/c");
   const auto outside = [&](std::vector<std::string> cited) {
     declaration.clauses = std::move(cited);
-    const auto bound = bind_cases(std::vector{declaration}, engines, clauses);
+    const auto bound = cases::bind_cases(std::vector{declaration}, engines, clauses);
     CHECK(bound.problems.empty());
     CHECK(bound.cases.at(0).engine_clauses == &clauses[0]);
-    return clauses_outside_scopes(bound.cases.at(0));
+    return cases::clauses_outside_scopes(bound.cases.at(0));
   };
   using Ids = std::vector<std::string>;
   CHECK(outside({"A-1", "B-1", "A-3", "B-2"}) == Ids{"B-1", "B-2"});
   CHECK(outside({"A-1", "A-3"}) == Ids{"A-1", "A-3"});
   CHECK(outside({}).empty());
 
-  const auto unknown = bind_cases(std::vector{declaration}, {}, clauses);
+  const auto unknown = cases::bind_cases(std::vector{declaration}, {}, clauses);
   CHECK(unknown.cases.at(0).engine_clauses == nullptr);
 }
 
 TEST_CASE("A problem names the place of the engine kind's clauses") {
   const auto problems = [](const std::vector<EngineClauses>& clauses) {
-    return bind_cases(std::vector{declared("s/c")}, {}, clauses).problems;
+    return cases::bind_cases(std::vector{declared("s/c")}, {}, clauses).problems;
   };
   const EngineClauses right{.engine = "first",
                             .equal_collectives = "A-1",
@@ -151,7 +151,7 @@ TEST_CASE("A problem names the place of the engine kind's clauses") {
 
 TEST_CASE("A wrong declaration of engine kinds is reported with its file and line") {
   const auto problems = [](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
-    return bind_cases(std::vector{declaration}, engines).problems;
+    return cases::bind_cases(std::vector{declaration}, engines).problems;
   };
   using Problems = std::vector<std::string>;
   auto declaration = declared("s/c");
@@ -185,19 +185,19 @@ TEST_CASE("A case may need a feature for one value of a parameter") {
   detail::apply(declaration, needs(Feature::timeline));
   detail::apply(declaration, each("event", false, true));
   detail::apply(declaration, needs_if("event", true, Feature("mine")));
-  const auto bound = bind_cases(std::vector{declaration}, {});
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
   REQUIRE(bound.cases.size() == 2);
   CHECK(bound.cases[0].info.needs == std::vector<std::string>{"timeline"});
   CHECK(bound.cases[1].info.needs == std::vector<std::string>{"timeline", "mine"});
   detail::apply(declaration, needs_if("event", 3, Feature("mine")));
-  CHECK(bind_cases(std::vector{declaration}, {}).problems ==
+  CHECK(cases::bind_cases(std::vector{declaration}, {}).problems ==
         std::vector<std::string>{"f.cpp:7: case \"s/c\" has needs_if() for event=3, but no parameter with this value"});
 }
 
 TEST_CASE("A kind that does not exist, and a feature that a kind cannot have, are said with their place") {
-  const std::vector<KnownKind> kinds{{"first", {"timeline", "mine"}}, {"second", {"timeline", "other"}}};
+  const std::vector<cases::KnownKind> kinds{{"first", {"timeline", "mine"}}, {"second", {"timeline", "other"}}};
   const auto problems = [&](const CaseDeclaration& declaration, const std::vector<SuiteEngine>& engines) {
-    return problems_of_needs(bind_cases(std::vector{declaration}, engines).cases, engines, kinds);
+    return cases::problems_of_needs(cases::bind_cases(std::vector{declaration}, engines).cases, engines, kinds);
   };
   using Problems = std::vector<std::string>;
   const std::vector<SuiteEngine> on_first{{"s", "first", "e.cpp", 3}};
@@ -232,7 +232,7 @@ TEST_CASE("Values of parameters are spelled so that they read back as the same")
 
 TEST_CASE("A wrong declaration of a case is reported with its file and line") {
   const auto problem = [](CaseDeclaration declaration) {
-    const auto bound = bind_cases(std::vector{std::move(declaration)}, {});
+    const auto bound = cases::bind_cases(std::vector{std::move(declaration)}, {});
     return bound.problems.empty() ? std::string() : bound.problems.front();
   };
   CHECK(problem(declared("s/c")).empty());
@@ -271,18 +271,18 @@ TEST_CASE("Seed tests know the cases that descend from them") {
   auto one = declared("s/one"), two = declared("s/two");
   one.seeds = {{"a.py::t", {}}};
   two.seeds = {{"a.py::t", {}}, {"b.py::t", {}}};
-  const auto seeds = seeds_of(bind_cases(std::vector{one, two}, {}).cases);
+  const auto seeds = cases::seeds_of(cases::bind_cases(std::vector{one, two}, {}).cases);
   REQUIRE(seeds.size() == 2);
-  CHECK(seeds[0] == SeedInfo{"a.py::t", {"s/one[W=2]", "s/two[W=2]"}});
-  CHECK(seeds[1] == SeedInfo{"b.py::t", {"s/two[W=2]"}});
+  CHECK(seeds[0] == protocol::SeedInfo{"a.py::t", {"s/one[W=2]", "s/two[W=2]"}});
+  CHECK(seeds[1] == protocol::SeedInfo{"b.py::t", {"s/two[W=2]"}});
 }
 
 TEST_CASE("A seed test with parameters knows the cases that have its values") {
   auto declaration = declared("s/c");
   declaration.params = {{"after", {"1", "2"}}, {"strategy", {"x", "y"}}};
   detail::apply(declaration, seed("t.py::one", each("strategy", "x"), each("after", 1, 3)));
-  const auto bound = bind_cases(std::vector{declaration}, {});
-  const std::vector<SeedInfo> seeds = seeds_of(bound.cases);
+  const auto bound = cases::bind_cases(std::vector{declaration}, {});
+  const std::vector<protocol::SeedInfo> seeds = cases::seeds_of(bound.cases);
   REQUIRE(seeds.size() == 1);
   CHECK(seeds[0].seed == "t.py::one[strategy=x,after=1]");
   CHECK(seeds[0].cases == std::vector<std::string>{"s/c[W=2,after=1,strategy=x]"});
@@ -292,35 +292,35 @@ TEST_CASE("A seed test without parameters knows the cases that it names") {
   auto declaration = declared("s/c");
   declaration.params = {{"hook", {"none", "f16"}}, {"sync", {"true", "false"}}};
   detail::apply(declaration, seed_where("t.py::one", each("hook", "none"), each("sync", false)));
-  const std::vector<SeedInfo> seeds = seeds_of(bind_cases(std::vector{declaration}, {}).cases);
+  const std::vector<protocol::SeedInfo> seeds = cases::seeds_of(cases::bind_cases(std::vector{declaration}, {}).cases);
   REQUIRE(seeds.size() == 1);
-  CHECK(seeds[0] == SeedInfo{"t.py::one", {"s/c[W=2,hook=none,sync=false]"}});
+  CHECK(seeds[0] == protocol::SeedInfo{"t.py::one", {"s/c[W=2,hook=none,sync=false]"}});
 }
 
 TEST_CASE("Clauses are the rows of a table whose first cell is a clause id") {
-  const auto clauses = parse_clauses(
+  const auto clauses = runner::parse_clauses(
       "# Overlap\n\n| id | kind | text |\n|---|---|---|\n| OVL-1 | required | within a|b "
       "|\n|OVL-12|reference|`x`|\nOVL-3 is text");
   REQUIRE(clauses.size() == 2);
-  CHECK(clauses[0] == ClauseInfo{"OVL-1", true, "within a|b"});
-  CHECK(clauses[1] == ClauseInfo{"OVL-12", false, "`x`"});
-  CHECK_THROWS_AS(parse_clauses("| OVL-1 | maybe | x |"), std::invalid_argument);
-  CHECK_THROWS_AS(parse_clauses("| OVL-1 | required |"), std::invalid_argument);
-  CHECK_THROWS_AS(parse_clauses("| OVL-1 | required | |"), std::invalid_argument);
-  CHECK(parse_clauses("").empty());
+  CHECK(clauses[0] == protocol::ClauseInfo{"OVL-1", true, "within a|b"});
+  CHECK(clauses[1] == protocol::ClauseInfo{"OVL-12", false, "`x`"});
+  CHECK_THROWS_AS(runner::parse_clauses("| OVL-1 | maybe | x |"), std::invalid_argument);
+  CHECK_THROWS_AS(runner::parse_clauses("| OVL-1 | required |"), std::invalid_argument);
+  CHECK_THROWS_AS(runner::parse_clauses("| OVL-1 | required | |"), std::invalid_argument);
+  CHECK(runner::parse_clauses("").empty());
 }
 
 TEST_CASE("A clause has one definition") {
   Program program;
   program.clause_tables = {"| OVL-1 | required | one |", "| OVL-1 | required | two |"};
-  CHECK_THROWS_AS(make_listing(program, {}, {}, {}), std::invalid_argument);
+  CHECK_THROWS_AS(runner::make_listing(program, {}, {}, {}), std::invalid_argument);
 }
 
 TEST_CASE("Profiles are an array whose elements have unique names and only known fields") {
   const auto listed = [](std::string_view profiles) {
     Program program;
     program.profiles = profiles;
-    return make_listing(program, {}, {}, {}).profiles;
+    return runner::make_listing(program, {}, {}, {}).profiles;
   };
   constexpr std::string_view core =
       R"({"name": "core", "text": "t", "least_ranks": 1, "most_ranks": null, "tags": [], "without_tags": ["x"], )"

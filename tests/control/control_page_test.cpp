@@ -45,8 +45,8 @@ class Scratch {
   std::string path_;
 };
 
-Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
-const Deadline far = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+control::Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+const control::Deadline far = std::chrono::steady_clock::now() + std::chrono::minutes(10);
 const auto no_words = [] { return std::string("late"); };
 
 /// One thread per rank; what each threw.
@@ -74,7 +74,7 @@ void expect(bool holds, const char* what) {
 }
 
 /// As a group of all ranks would have it.
-void enter_barrier(ControlPage& page, int rank) {
+void enter_barrier(control::ControlPage& page, int rank) {
   std::vector<int> all(static_cast<std::size_t>(page.world_size()));
   std::iota(all.begin(), all.end(), 0);
   page.flight(rank).join_group(1, "world", all);
@@ -85,35 +85,37 @@ void enter_barrier(ControlPage& page, int rank) {
 
 TEST_CASE("only ranks of its world can open a control page") {
   const Scratch scratch;
-  ControlPage page = ControlPage::create(scratch.file(), 3, "mine");
+  control::ControlPage page = control::ControlPage::create(scratch.file(), 3, "mine");
   CHECK(page.world_size() == 3);
-  CHECK(ControlPage::open(scratch.file(), "mine").world_size() == 3);
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "other"), std::runtime_error,
+  CHECK(control::ControlPage::open(scratch.file(), "mine").world_size() == 3);
+  CHECK_THROWS_MATCHES(control::ControlPage::open(scratch.file(), "other"), std::runtime_error,
                        MessageMatches(ContainsSubstring("belongs to the world \"mine\", not to \"other\"")));
-  CHECK_THROWS_MATCHES(ControlPage::create(scratch.file(), 3, "mine"), std::system_error,
+  CHECK_THROWS_MATCHES(control::ControlPage::create(scratch.file(), 3, "mine"), std::system_error,
                        MessageMatches(ContainsSubstring(scratch.file().string())));
-  CHECK_THROWS_AS(ControlPage::create(scratch.file(), 0, "mine"), std::invalid_argument);
-  CHECK_THROWS_AS(ControlPage::create(scratch.file(), ControlPlane::max_world_size + 1, "mine"), std::invalid_argument);
-  CHECK_THROWS_AS(ControlPage::create(scratch.file().string() + "2", 2, std::string(97, 'n')), std::invalid_argument);
+  CHECK_THROWS_AS(control::ControlPage::create(scratch.file(), 0, "mine"), std::invalid_argument);
+  CHECK_THROWS_AS(control::ControlPage::create(scratch.file(), control::ControlPlane::max_world_size + 1, "mine"),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(control::ControlPage::create(scratch.file().string() + "2", 2, std::string(97, 'n')),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a control page refuses a file of another kind or another build") {
   const Scratch scratch;
-  CHECK_THROWS_AS(ControlPage::open(scratch.file(), "mine"), std::system_error);
+  CHECK_THROWS_AS(control::ControlPage::open(scratch.file(), "mine"), std::system_error);
   std::ofstream(scratch.file()) << "short";
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+  CHECK_THROWS_MATCHES(control::ControlPage::open(scratch.file(), "mine"), std::runtime_error,
                        MessageMatches(ContainsSubstring("are too few for a control page")));
   std::ofstream(scratch.file()) << std::string(4096, 'x');
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+  CHECK_THROWS_MATCHES(control::ControlPage::open(scratch.file(), "mine"), std::runtime_error,
                        MessageMatches(ContainsSubstring("not a control page")));
   std::filesystem::remove(scratch.file());
 
   {
-    const ControlPage page = ControlPage::create(scratch.file(), 2, "mine");
+    const control::ControlPage page = control::ControlPage::create(scratch.file(), 2, "mine");
   }
   const auto whole = std::filesystem::file_size(scratch.file());
   std::filesystem::resize_file(scratch.file(), whole - 64);
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+  CHECK_THROWS_MATCHES(control::ControlPage::open(scratch.file(), "mine"), std::runtime_error,
                        MessageMatches(ContainsSubstring("layout")));
   std::filesystem::resize_file(scratch.file(), whole);
   {
@@ -121,7 +123,7 @@ TEST_CASE("a control page refuses a file of another kind or another build") {
     file.seekp(8);  // the layout's number, after the magic
     file.put(99);
   }
-  CHECK_THROWS_MATCHES(ControlPage::open(scratch.file(), "mine"), std::runtime_error,
+  CHECK_THROWS_MATCHES(control::ControlPage::open(scratch.file(), "mine"), std::runtime_error,
                        MessageMatches(ContainsSubstring("layout 99 of another build")));
 }
 
@@ -135,7 +137,7 @@ TEST_CASE("a full file system is an error and leaves no file") {
     const rlimit limit{1 << 12, 1 << 12};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     try {
-      ControlPage::create(scratch.file(), 64, "mine");
+      control::ControlPage::create(scratch.file(), 64, "mine");
     } catch (const std::system_error& error) {
       ::_exit(error.code().value() == EFBIG && !std::filesystem::exists(scratch.file()) ? 0 : 1);
     }
@@ -148,39 +150,39 @@ TEST_CASE("a full file system is an error and leaves no file") {
 }
 
 TEST_CASE("the first abort of an epoch is its cause") {
-  ControlPage page = ControlPage::anonymous(2);
+  control::ControlPage page = control::ControlPage::anonymous(2);
   CHECK_FALSE(page.aborted(0));
   CHECK_FALSE(page.aborted(3));
-  CHECK(page.raise_abort(3, {1, AbortReason::failed, "first"}));
-  CHECK_FALSE(page.raise_abort(3, {0, AbortReason::error, "second"}));
-  CHECK_FALSE(page.raise_abort(2, {0, AbortReason::error, "of the past"}));
+  CHECK(page.raise_abort(3, {1, control::AbortReason::failed, "first"}));
+  CHECK_FALSE(page.raise_abort(3, {0, control::AbortReason::error, "second"}));
+  CHECK_FALSE(page.raise_abort(2, {0, control::AbortReason::error, "of the past"}));
   REQUIRE(page.aborted(3));
   CHECK(page.aborted(3)->culprit == 1);
-  CHECK(page.aborted(3)->reason == AbortReason::failed);
+  CHECK(page.aborted(3)->reason == control::AbortReason::failed);
   CHECK(page.aborted(3)->text == "first");
   CHECK_FALSE(page.aborted(2));
   CHECK_FALSE(page.aborted(4));
-  CHECK(page.raise_abort(4, {-1, AbortReason::interrupted, std::string(2000, 'x')}));
+  CHECK(page.raise_abort(4, {-1, control::AbortReason::interrupted, std::string(2000, 'x')}));
   CHECK(page.aborted(4)->culprit == -1);
   CHECK(page.aborted(4)->text == std::string(512, 'x'));
   CHECK_FALSE(page.doomed());
-  CHECK(page.raise_abort(0xffffffff, {1023, AbortReason::disagreed, ""}));
+  CHECK(page.raise_abort(0xffffffff, {1023, control::AbortReason::disagreed, ""}));
   CHECK(page.aborted(0xffffffff)->culprit == 1023);
-  CHECK(page.aborted(0xffffffff)->reason == AbortReason::disagreed);
+  CHECK(page.aborted(0xffffffff)->reason == control::AbortReason::disagreed);
 
-  ControlPage fresh = ControlPage::anonymous(1);
-  CHECK(fresh.raise_abort(0, {0, AbortReason::failed, "epoch 0 is one, too"}));
+  control::ControlPage fresh = control::ControlPage::anonymous(1);
+  CHECK(fresh.raise_abort(0, {0, control::AbortReason::failed, "epoch 0 is one, too"}));
   CHECK(fresh.aborted(0));
 }
 
 TEST_CASE("when many ranks abort at once one abort wins, and its text is whole") {
   constexpr int ranks = 8;
-  ControlPage page = ControlPage::anonymous(ranks);
+  control::ControlPage page = control::ControlPage::anonymous(ranks);
   std::atomic<int> wins{0};
   const auto failures = on_threads(ranks, [&](int rank) {
     for (std::uint32_t epoch = 1; epoch <= 200; ++epoch) {
-      const Abort mine{rank, AbortReason::failed,
-                       std::string(static_cast<std::size_t>(50 + 40 * rank), static_cast<char>('a' + rank))};
+      const control::Abort mine{rank, control::AbortReason::failed,
+                                std::string(static_cast<std::size_t>(50 + 40 * rank), static_cast<char>('a' + rank))};
       if (page.raise_abort(epoch, mine)) ++wins;
       const auto standing = page.aborted(epoch);
       expect(standing.has_value(), "an abort stands");
@@ -195,51 +197,52 @@ TEST_CASE("when many ranks abort at once one abort wins, and its text is whole")
 }
 
 TEST_CASE("doom is permanent") {
-  ControlPage page = ControlPage::anonymous(2);
-  CHECK(page.doom({1, AbortReason::died, "SIGKILL"}));
-  CHECK_FALSE(page.doom({0, AbortReason::deadline, "later"}));
+  control::ControlPage page = control::ControlPage::anonymous(2);
+  CHECK(page.doom({1, control::AbortReason::died, "SIGKILL"}));
+  CHECK_FALSE(page.doom({0, control::AbortReason::deadline, "later"}));
   REQUIRE(page.doomed());
   CHECK(page.doomed()->text == "SIGKILL");
-  CHECK_THROWS_AS(page.check(std::nullopt), Released);
-  CHECK_THROWS_AS(page.agree(0, {}, far), Released);
+  CHECK_THROWS_AS(page.check(std::nullopt), control::Released);
+  CHECK_THROWS_AS(page.agree(0, {}, far), control::Released);
   CHECK_THROWS_MATCHES(page.await(
                            0, [] { return false; }, 1, far, no_words),
-                       Released, MessageMatches(ContainsSubstring("rank 1: died: SIGKILL")));
+                       control::Released, MessageMatches(ContainsSubstring("rank 1: died: SIGKILL")));
 }
 
 TEST_CASE("a wait ends by readiness, abort, deadlock or deadline, and readiness wins") {
-  ControlPage page = ControlPage::anonymous(2);
+  control::ControlPage page = control::ControlPage::anonymous(2);
   const auto ready = [] { return true; };
   const auto never = [] { return false; };
-  page.await(1, ready, 1, Deadline{}, no_words);
-  CHECK_THROWS_MATCHES(page.await(1, never, 1, Deadline{}, no_words), DeadlineExceeded,
+  page.await(1, ready, 1, control::Deadline{}, no_words);
+  CHECK_THROWS_MATCHES(page.await(1, never, 1, control::Deadline{}, no_words), control::DeadlineExceeded,
                        MessageMatches(ContainsSubstring("late")));
-  CHECK_THROWS_AS(page.await(1, never, 1, in(std::chrono::milliseconds(5)), no_words), DeadlineExceeded);
-  page.raise_abort(1, {0, AbortReason::failed, "why"});
-  CHECK_THROWS_AS(page.await(1, never, 1, far, no_words), Released);
-  CHECK_THROWS_AS(page.check(1), Released);
+  CHECK_THROWS_AS(page.await(1, never, 1, in(std::chrono::milliseconds(5)), no_words), control::DeadlineExceeded);
+  page.raise_abort(1, {0, control::AbortReason::failed, "why"});
+  CHECK_THROWS_AS(page.await(1, never, 1, far, no_words), control::Released);
+  CHECK_THROWS_AS(page.check(1), control::Released);
   page.await(1, ready, 1, far, no_words);  // complete before one of those who took part failed
-  CHECK_THROWS_AS(page.await(1, never, 2, Deadline{}, no_words), DeadlineExceeded);
-  CHECK_THROWS_AS(page.await(1, never, std::nullopt, Deadline{}, no_words), DeadlineExceeded);
-  page.raise_abort(2, {0, AbortReason::deadlock, "circle"});
-  CHECK_THROWS_MATCHES(page.await(1, never, 2, far, no_words), Deadlock, MessageMatches(ContainsSubstring("circle")));
+  CHECK_THROWS_AS(page.await(1, never, 2, control::Deadline{}, no_words), control::DeadlineExceeded);
+  CHECK_THROWS_AS(page.await(1, never, std::nullopt, control::Deadline{}, no_words), control::DeadlineExceeded);
+  page.raise_abort(2, {0, control::AbortReason::deadlock, "circle"});
+  CHECK_THROWS_MATCHES(page.await(1, never, 2, far, no_words), control::Deadlock,
+                       MessageMatches(ContainsSubstring("circle")));
   CHECK_THROWS_AS(page.await(2, ready, 1, far, no_words), std::out_of_range);
 }
 
 TEST_CASE("a condition that becomes true just before the check for an abort counts as ready") {
-  ControlPage page = ControlPage::anonymous(2);
+  control::ControlPage page = control::ControlPage::anonymous(2);
   int looks = 0;
   const auto in_between = [&] {
     if (looks++ > 0) return true;
-    page.raise_abort(1, {1, AbortReason::failed, "after the call"});  // by a rank that has seen it complete
+    page.raise_abort(1, {1, control::AbortReason::failed, "after the call"});  // by a rank that has seen it complete
     return false;
   };
   CHECK_NOTHROW(page.await(0, in_between, 1, far, no_words));
 }
 
 TEST_CASE("waits and agreements use the wait policy that the page is given") {
-  struct Counting final : Waiting {
-    bool wait(Doorbell&, Deadline, Condition done) override {
+  struct Counting final : control::Waiting {
+    bool wait(control::Doorbell&, control::Deadline, control::Condition done) override {
       ++waits;
       return done() || holds_on;
     }
@@ -247,22 +250,22 @@ TEST_CASE("waits and agreements use the wait policy that the page is given") {
     int waits = 0, pauses = 0;
     bool holds_on = true;
   };
-  ControlPage page = ControlPage::anonymous(2);
+  control::ControlPage page = control::ControlPage::anonymous(2);
   const auto way = std::make_shared<Counting>();
   page.wait_by(way);
-  page.await(0, [] { return false; }, 1, Deadline{}, no_words);
+  page.await(0, [] { return false; }, 1, control::Deadline{}, no_words);
   page.pause();
   CHECK(way->waits == 1);
   CHECK(way->pauses == 1);
-  page.agree(0, {}, Deadline{});
+  page.agree(0, {}, control::Deadline{});
   CHECK(way->waits == 2);
   CHECK(way->pauses == 2);
   way->holds_on = false;
-  CHECK_THROWS_AS(page.await(0, [] { return false; }, 1, far, no_words), DeadlineExceeded);
+  CHECK_THROWS_AS(page.await(0, [] { return false; }, 1, far, no_words), control::DeadlineExceeded);
 }
 
 TEST_CASE("the page says whose turn it is, and believes no rank that is not there") {
-  ControlPage page = ControlPage::anonymous(3);
+  control::ControlPage page = control::ControlPage::anonymous(3);
   CHECK_FALSE(page.turn());
   page.give_turn(0);
   CHECK(page.turn() == 0);
@@ -275,7 +278,7 @@ TEST_CASE("the page says whose turn it is, and believes no rank that is not ther
 }
 
 TEST_CASE("no ring is lost") {
-  ControlPage page = ControlPage::anonymous(2);
+  control::ControlPage page = control::ControlPage::anonymous(2);
   std::atomic<int> turn{0};
   constexpr int turns = 20'000;
   const auto failures = on_threads(2, [&](int rank) {
@@ -291,11 +294,11 @@ TEST_CASE("no ring is lost") {
 
 TEST_CASE("an abort wakes every sleeping rank, whichever rank it waits on") {
   constexpr int ranks = 6;
-  ControlPage page = ControlPage::anonymous(ranks);
+  control::ControlPage page = control::ControlPage::anonymous(ranks);
   for (std::uint32_t epoch = 1; epoch <= 100; ++epoch) {
     const auto failures = on_threads(ranks, [&](int rank) {
       if (rank == 0) {
-        page.raise_abort(epoch, {0, AbortReason::failed, "x"});
+        page.raise_abort(epoch, {0, control::AbortReason::failed, "x"});
       } else {
         page.await((rank * 7) % ranks, [] { return false; }, epoch, far, no_words);
       }
@@ -307,7 +310,7 @@ TEST_CASE("an abort wakes every sleeping rank, whichever rank it waits on") {
 
 TEST_CASE("an agreement gives every rank all ballots, round after round") {
   const int ranks = GENERATE(1, 2, 5, 48);
-  ControlPage page = ControlPage::anonymous(ranks);
+  control::ControlPage page = control::ControlPage::anonymous(ranks);
   const auto failures = on_threads(ranks, [&](int rank) {
     for (std::uint64_t round = 0; round < 100; ++round) {
       const auto value_of = [&](std::size_t other) { return round * 1000 + other; };
@@ -327,17 +330,17 @@ TEST_CASE("an agreement gives every rank all ballots, round after round") {
 }
 
 TEST_CASE("doom or its deadline ends an agreement, an abort does not, and the deadline names the missing ranks") {
-  ControlPage page = ControlPage::anonymous(3);
-  page.raise_abort(1, {0, AbortReason::failed, ""});
+  control::ControlPage page = control::ControlPage::anonymous(3);
+  page.raise_abort(1, {0, control::AbortReason::failed, ""});
   enter_barrier(page, 1);
   CHECK_THROWS_MATCHES(
-      page.agree(0, {}, in(std::chrono::milliseconds(5))), DeadlineExceeded,
+      page.agree(0, {}, in(std::chrono::milliseconds(5))), control::DeadlineExceeded,
       MessageMatches(ContainsSubstring("missing rank 1 (last call: barrier #0 in group world), rank 2 (no call yet)")));
 
-  ControlPage other = ControlPage::anonymous(3);
+  control::ControlPage other = control::ControlPage::anonymous(3);
   const auto failures = on_threads(3, [&](int rank) {
     if (rank == 2) {
-      other.doom({2, AbortReason::died, ""});
+      other.doom({2, control::AbortReason::died, ""});
     } else {
       other.agree(rank, {}, far);
     }
@@ -349,7 +352,7 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
   constexpr int ranks = 4;
   for (int round = 0; round < 10; ++round) {
     const Scratch scratch;
-    ControlPage page = ControlPage::create(scratch.file(), ranks, "mine");
+    control::ControlPage page = control::ControlPage::create(scratch.file(), ranks, "mine");
     std::vector<pid_t> children;
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t child = ::fork();
@@ -360,14 +363,14 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
           const itimerval soon{{0, 0}, {0, 200 + 300 * round}};
           ::setitimer(ITIMER_REAL, &soon, nullptr);  // SIGALRM at whatever instruction
         }
-        ControlPage mine = ControlPage::open(scratch.file(), "mine");
+        control::ControlPage mine = control::ControlPage::open(scratch.file(), "mine");
         try {
           for (std::uint64_t i = 0;; ++i) {
             for (const auto& ballot : mine.agree(rank, {i, {}}, far)) {
               if (ballot.value != i) ::_exit(1);
             }
           }
-        } catch (const Released&) {
+        } catch (const control::Released&) {
           ::_exit(0);
         }
       }
@@ -376,7 +379,7 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
     int status = 0;
     REQUIRE(::waitpid(children[static_cast<std::size_t>(round % ranks)], &status, 0) > 0);
     CHECK(WIFSIGNALED(status));
-    page.doom({round % ranks, AbortReason::died, "SIGALRM"});
+    page.doom({round % ranks, control::AbortReason::died, "SIGALRM"});
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank == round % ranks) continue;
       REQUIRE(::waitpid(children[static_cast<std::size_t>(rank)], &status, 0) > 0);
@@ -387,7 +390,7 @@ TEST_CASE("processes agree through the file, and go on when one of them dies any
 }
 
 TEST_CASE("when all ranks wait, in calls or in an agreement, the control page reports the circle of waits") {
-  ControlPage page = ControlPage::anonymous(3);
+  control::ControlPage page = control::ControlPage::anonymous(3);
   const auto enter = [&](int rank) {
     enter_barrier(page, rank);
     page.enter_wait(1);
@@ -400,13 +403,13 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
   CHECK_FALSE(page.aborted(1));
   enter(1);
   REQUIRE(page.aborted(1));
-  CHECK(page.aborted(1)->reason == AbortReason::deadlock);
+  CHECK(page.aborted(1)->reason == control::AbortReason::deadlock);
   CHECK(page.aborted(1)->text ==
         "every rank waits and no rank can continue: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group "
         "world, "
         "rank 2 in barrier #0 in group world");
 
-  ControlPage other = ControlPage::anonymous(2);
+  control::ControlPage other = control::ControlPage::anonymous(2);
   other.flight(0).join_group(1, "world", std::array{0, 1});
   const auto failures = on_threads(2, [&](int rank) {
     for (std::uint32_t epoch = 1; epoch < 200; ++epoch) {
@@ -415,7 +418,7 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
         other.enter_wait(epoch);
         try {
           other.await(0, [] { return false; }, epoch, far, no_words);
-        } catch (const Deadlock& deadlock) {
+        } catch (const control::Deadlock& deadlock) {
           expect(deadlock.what() ==
                      std::string(
                          "every rank waits and no rank can continue: rank 0 in barrier #0 in group world for rank 1, "
@@ -431,11 +434,11 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
 
 TEST_CASE("progress is read whole while it is written") {
   const Scratch scratch;
-  ControlPage page = ControlPage::create(scratch.file(), 2, "mine");
+  control::ControlPage page = control::ControlPage::create(scratch.file(), 2, "mine");
   CHECK(page.progress(1).pid == 0);
   CHECK(page.progress(1).position == -1);
   page.report(1, {.pid = 5, .cases_ended = 6, .cases_failed = 7, .position = 8, .case_started_ns = 9, .left = true});
-  const Progress read = ControlPage::open(scratch.file(), "mine").progress(1);
+  const control::Progress read = control::ControlPage::open(scratch.file(), "mine").progress(1);
   CHECK((read.pid == 5 && read.cases_ended == 6 && read.cases_failed == 7 && read.position == 8 &&
          read.case_started_ns == 9 && read.left));
 
@@ -453,7 +456,7 @@ TEST_CASE("progress is read whole while it is written") {
       return;
     }
     while (!done) {
-      const Progress progress = page.progress(0);
+      const control::Progress progress = page.progress(0);
       if (progress.pid != 0)
         expect(progress.cases_ended == static_cast<std::uint64_t>(progress.pid) && progress.position == progress.pid,
                "progress is torn");

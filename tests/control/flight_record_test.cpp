@@ -20,14 +20,14 @@
 #include "harness/control/flight_ring.hpp"
 
 using namespace shardproof;
-using What = FlightEntry::What;
-using State = FlightEntry::State;
+using What = protocol::FlightEntry::What;
+using State = protocol::FlightEntry::State;
 
 namespace {
 
 constexpr std::uint64_t world = 1, left_pair = 2, right_pair = 3;
 
-Deadline at(std::int64_t ns) { return Deadline(std::chrono::nanoseconds(ns)); }
+control::Deadline at(std::int64_t ns) { return control::Deadline(std::chrono::nanoseconds(ns)); }
 
 Descriptor numbered(std::uint64_t sequence) {
   Descriptor call{.sequence = sequence, .count = sequence};
@@ -36,10 +36,10 @@ Descriptor numbered(std::uint64_t sequence) {
 }
 
 /// Three ranks in a case, all in one group and two pairs.
-ControlPage three_in_a_case() {
-  ControlPage page = ControlPage::anonymous(3);
+control::ControlPage three_in_a_case() {
+  control::ControlPage page = control::ControlPage::anonymous(3);
   for (int rank = 0; rank < 3; ++rank) {
-    FlightRing& flight = page.flight(rank);
+    control::FlightRing& flight = page.flight(rank);
     flight.join_group(world, "world", std::array{0, 1, 2});
     if (rank < 2) flight.join_group(left_pair, "left", std::array{1, 0});
     if (rank > 0) flight.join_group(right_pair, "right", std::array{1, 2});
@@ -48,15 +48,15 @@ ControlPage three_in_a_case() {
   return page;
 }
 
-void come(ControlPage& page, int rank, std::uint64_t group, std::uint64_t sequence) {
-  FlightRing& flight = page.flight(rank);
+void come(control::ControlPage& page, int rank, std::uint64_t group, std::uint64_t sequence) {
+  control::FlightRing& flight = page.flight(rank);
   flight.enter_call(group, 5, numbered(sequence));
   flight.meet();
   flight.wait(at(10 + rank));
 }
 
-std::vector<int> missing_of(const std::vector<FlightRecord>& records, int rank) {
-  for (const PeerWait& wait : waits(records)) {
+std::vector<int> missing_of(const std::vector<protocol::FlightRecord>& records, int rank) {
+  for (const protocol::PeerWait& wait : protocol::waits(records)) {
     if (wait.rank == rank) return wait.missing;
   }
   return {-1};
@@ -65,19 +65,19 @@ std::vector<int> missing_of(const std::vector<FlightRecord>& records, int rank) 
 }  // namespace
 
 TEST_CASE("a flight record keeps the last entries, oldest first, with their groups") {
-  ControlPage page = three_in_a_case();
+  control::ControlPage page = three_in_a_case();
   CHECK(page.last_call(0).empty());
   for (std::uint64_t i = 0; i < 100; ++i) {
     come(page, 0, left_pair, i);
     page.flight(0).end(State::left);
   }
-  const FlightRecord record = page.flight_records()[0];
-  REQUIRE(record.entries.size() == FlightRing::entries_kept);
+  const protocol::FlightRecord record = page.flight_records()[0];
+  REQUIRE(record.entries.size() == control::FlightRing::entries_kept);
   CHECK(record.begun == 101);
   CHECK_FALSE(record.is_writing);
   for (std::size_t i = 0; i < record.entries.size(); ++i) {
-    const FlightEntry& entry = record.entries[i];
-    CHECK(same_request(entry.call, numbered(100 - FlightRing::entries_kept + i)));
+    const protocol::FlightEntry& entry = record.entries[i];
+    CHECK(same_request(entry.call, numbered(100 - control::FlightRing::entries_kept + i)));
     CHECK((entry.what == What::call && entry.state == State::left && entry.group == left_pair && entry.place == 5));
     CHECK((entry.meetings == 1 && entry.since_ns == 10));
   }
@@ -91,21 +91,21 @@ TEST_CASE("a flight record keeps the last entries, oldest first, with their grou
 }
 
 TEST_CASE("groups that were joined long ago are forgotten, and calls on them are not taken for calls on others") {
-  ControlPage page = ControlPage::anonymous(1);
+  control::ControlPage page = control::ControlPage::anonymous(1);
   const std::array alone{0};
   page.flight(0).join_group(999, "world", alone);
   page.flight(0).join_group(1000, "a group with a name that is longer than forty bytes", alone);
   page.flight(0).enter_call(1000, 1, numbered(0));
   CHECK(page.last_call(0) == "barrier #0 in group a group with a name that is longer than ");
-  for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i) page.flight(0).join_group(i + 1, "young", alone);
+  for (std::uint64_t i = 0; i < control::FlightRing::groups_kept; ++i) page.flight(0).join_group(i + 1, "young", alone);
   CHECK(page.last_call(0) == "barrier #0 in group of an unknown name");
   const auto records = page.flight_records();
-  CHECK(is_held_up(waits(records), 0));  // no record shows which rank holds it up
+  CHECK(protocol::is_held_up(protocol::waits(records), 0));  // no record shows which rank holds it up
   CHECK(records[0].find_group(999) != nullptr);  // the world is never forgotten
 }
 
 TEST_CASE("who waits for whom follows from the records of all ranks") {
-  ControlPage page = three_in_a_case();
+  control::ControlPage page = three_in_a_case();
   come(page, 0, left_pair, 0);
   come(page, 1, right_pair, 0);
   come(page, 2, world, 3);
@@ -128,7 +128,7 @@ TEST_CASE("who waits for whom follows from the records of all ranks") {
 }
 
 TEST_CASE("in a call of several meetings, ranks that have come to more meetings wait") {
-  ControlPage page = three_in_a_case();
+  control::ControlPage page = three_in_a_case();
   for (int rank = 0; rank < 3; ++rank) come(page, rank, world, 7);
   CHECK(missing_of(page.flight_records(), 1).empty());
   page.flight(0).meet();
@@ -138,7 +138,7 @@ TEST_CASE("in a call of several meetings, ranks that have come to more meetings 
 }
 
 TEST_CASE("at the end of a case, ranks that are still in it are missing") {
-  ControlPage page = three_in_a_case();
+  control::ControlPage page = three_in_a_case();
   for (const int rank : {0, 2}) {
     page.flight(rank).enter(What::body_ended, 4, at(5));
     page.flight(rank).enter(What::agreement, 8, at(6));
@@ -149,7 +149,7 @@ TEST_CASE("at the end of a case, ranks that are still in it are missing") {
 }
 
 TEST_CASE("a flight record is read whole while it is written") {
-  ControlPage page = ControlPage::anonymous(1);
+  control::ControlPage page = control::ControlPage::anonymous(1);
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (std::uint64_t i = 1; i <= 50'000; ++i) {
@@ -162,8 +162,8 @@ TEST_CASE("a flight record is read whole while it is written") {
   std::string torn;
   for (bool last = false; !last;) {
     last = done;  // what the writer has left behind is read in any case
-    const FlightRecord record = page.flight(0).read();
-    for (const FlightEntry& entry : record.entries) {
+    const protocol::FlightRecord record = page.flight(0).read();
+    for (const protocol::FlightEntry& entry : record.entries) {
       if (entry.group != entry.place || entry.call.sequence != entry.place ||
           !same_request(entry.call, numbered(entry.place)) ||
           entry.call.tag_view() != numbered(entry.place).tag_view()) {
@@ -179,7 +179,7 @@ TEST_CASE("a flight record is read whole while it is written") {
 
 TEST_CASE("a writer that is killed between any two stores leaves a record that can be read") {
   for (int round = 0; round < 20; ++round) {
-    ControlPage page = ControlPage::anonymous(1);
+    control::ControlPage page = control::ControlPage::anonymous(1);
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -190,15 +190,15 @@ TEST_CASE("a writer that is killed between any two stores leaves a record that c
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));
-    const FlightRecord record = page.flight_records()[0];
+    const protocol::FlightRecord record = page.flight_records()[0];
     CHECK(record.entries.size() + (record.is_writing ? 1 : 0) >=
-          std::min<std::size_t>(record.begun, FlightRing::entries_kept));
-    for (const FlightEntry& entry : record.entries) CHECK(entry.call.sequence == entry.place);
+          std::min<std::size_t>(record.begun, control::FlightRing::entries_kept));
+    for (const protocol::FlightEntry& entry : record.entries) CHECK(entry.call.sequence == entry.place);
   }
 }
 
 TEST_CASE("a flight record survives its document") {
-  ControlPage page = three_in_a_case();
+  control::ControlPage page = three_in_a_case();
   come(page, 0, left_pair, 1);
   page.flight(1).enter_call(world, 5,
                             {.sequence = 2,
@@ -210,22 +210,22 @@ TEST_CASE("a flight record survives its document") {
                              .op = ReduceOp::premul_sum});
   page.flight(1).end(State::given_up);
   page.flight(2).enter(What::agreement, 3, at(99));
-  const FlightSnapshot written{.taken_ns = 123, .ranks = page.flight_records(), .begun_later = {2, 3, 5}};
+  const protocol::FlightSnapshot written{.taken_ns = 123, .ranks = page.flight_records(), .begun_later = {2, 3, 5}};
   const nlohmann::ordered_json json = written;
-  const auto read = json.get<FlightSnapshot>();
+  const auto read = json.get<protocol::FlightSnapshot>();
   CHECK(nlohmann::ordered_json(read) == json);
   CHECK(read.begun_later == written.begun_later);
   CHECK(read.ranks[0].case_begun == 4);
-  CHECK(describe(*read.ranks[1].last_call(), read.ranks[1]) ==
+  CHECK(protocol::describe(*read.ranks[1].last_call(), read.ranks[1]) ==
         "broadcast #2 of 7 bf16 (premul_sum, factor 0.5) from root 1 in group world");
-  CHECK(waits(read.ranks).size() == waits(written.ranks).size());
+  CHECK(protocol::waits(read.ranks).size() == protocol::waits(written.ranks).size());
 
   auto of_old = json;  // when a record had its entries only
   for (auto& rank : of_old["ranks"]) rank.erase("case_begun");
-  CHECK(of_old.get<FlightSnapshot>().ranks[0].case_begun == std::nullopt);
-  CHECK(of_old.get<FlightSnapshot>().ranks[0].last_case() == 4);
+  CHECK(of_old.get<protocol::FlightSnapshot>().ranks[0].case_begun == std::nullopt);
+  CHECK(of_old.get<protocol::FlightSnapshot>().ranks[0].last_case() == 4);
 
   auto broken = json;
   broken["ranks"][1]["entries"].back()["kind"] = "gossip";
-  CHECK_THROWS_WITH(broken.get<FlightSnapshot>(), Catch::Matchers::ContainsSubstring("gossip"));
+  CHECK_THROWS_WITH(broken.get<protocol::FlightSnapshot>(), Catch::Matchers::ContainsSubstring("gossip"));
 }

@@ -17,14 +17,14 @@ struct Times {
   friend bool operator==(const Times&, const Times&) = default;
 };
 
-Times last(const SimDevice& device) {
+Times last(const device::SimDevice& device) {
   const Fact& fact = device.trace().facts.back();
   if (const auto* work = std::get_if<fact::Work>(&fact)) return {work->start, work->end};
   const auto& collective = std::get<fact::Collective>(fact);
   return {collective.start, collective.end};
 }
 
-Times run(SimDevice& device, Stream stream, Nanoseconds cost) {
+Times run(device::SimDevice& device, device::Stream stream, Nanoseconds cost) {
   device.submit(stream, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = cost, .run = {}});
   return last(device);
 }
@@ -50,18 +50,18 @@ Collective gather(std::string tag = "layers.0", CollectiveKind kind = Collective
 }  // namespace
 
 TEST_CASE("rule 1: the host runs ahead of its streams") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   run(device, Device::compute, 25);
   CHECK(device.host_clock() == 0);
-  const Stream other = device.create_stream(StreamRole::other, "other");
+  const device::Stream other = device.create_stream(StreamRole::other, "other");
   CHECK(run(device, other, 5) == Times{0, 5});
 }
 
 TEST_CASE("rule 1: the host clock moves when the host synchronizes, and never back") {
-  SimDevice device({}, 0);
-  const Stream other = device.create_stream(StreamRole::other, "other");
+  device::SimDevice device({}, 0);
+  const device::Stream other = device.create_stream(StreamRole::other, "other");
   run(device, Device::compute, 25);
-  const Event event = device.record(Device::compute);
+  const device::Event event = device.record(Device::compute);
   run(device, Device::compute, 25);
   run(device, other, 10);
   device.synchronize(event);
@@ -76,11 +76,11 @@ TEST_CASE("rule 1: the host clock moves when the host synchronizes, and never ba
 TEST_CASE("rule 1: a host cost is paid before each submission and each collective, and for nothing else") {
   CostModel costs = gathers_of(10);
   costs.host_call = 3;
-  SimDevice device(costs, 0);
+  device::SimDevice device(costs, 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
   CHECK(run(device, Device::compute, 25) == Times{3, 28});
-  const Stream other = device.create_stream(StreamRole::all_gather, "other");
+  const device::Stream other = device.create_stream(StreamRole::all_gather, "other");
   device.wait(other, device.record(other));
   device.mark("here");
   CHECK(device.host_clock() == 3);
@@ -91,7 +91,7 @@ TEST_CASE("rule 1: a host cost is paid before each submission and each collectiv
 
 TEST_CASE("time that would overflow is an error, of work and of collectives") {
   constexpr Nanoseconds half = std::numeric_limits<Nanoseconds>::max() / 2 + 1;
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   run(device, Device::compute, half);
   CHECK_THROWS_AS(run(device, Device::compute, half), std::overflow_error);
 
@@ -102,7 +102,7 @@ TEST_CASE("time that would overflow is an error, of work and of collectives") {
 }
 
 TEST_CASE("rule 2: work starts when the work before it on its stream has ended") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   CHECK(run(device, Device::compute, 25) == Times{0, 25});
   CHECK(run(device, Device::compute, 0) == Times{25, 25});
   CHECK(run(device, Device::compute, 5) == Times{25, 30});
@@ -112,7 +112,7 @@ TEST_CASE("rule 2: the cost model counts by kind or by label, and the work's own
   CostModel costs;
   costs.work[WorkKind::forward] = 20;
   costs.labelled_work[{WorkKind::forward, "layers.1"}] = 3;
-  SimDevice device(costs, 0);
+  device::SimDevice device(costs, 0);
   const auto submit = [&](WorkKind kind, std::string label, Nanoseconds cost) {
     device.submit(Device::compute,
                   {.kind = kind, .label = std::move(label), .reads = {}, .writes = {}, .cost = cost, .run = {}});
@@ -126,10 +126,10 @@ TEST_CASE("rule 2: the cost model counts by kind or by label, and the work's own
 }
 
 TEST_CASE("rule 3: an event is the end of its stream so far, and holds back only what is issued after the wait") {
-  SimDevice device({}, 0);
-  const Stream other = device.create_stream(StreamRole::other, "other");
+  device::SimDevice device({}, 0);
+  const device::Stream other = device.create_stream(StreamRole::other, "other");
   run(device, Device::compute, 25);
-  const Event event = device.record(Device::compute);
+  const device::Event event = device.record(Device::compute);
   run(device, Device::compute, 100);
   CHECK(run(device, other, 5) == Times{0, 5});
   device.wait(other, event);
@@ -137,19 +137,19 @@ TEST_CASE("rule 3: an event is the end of its stream so far, and holds back only
 }
 
 TEST_CASE("rule 3: a wait for what has ended costs nothing") {
-  SimDevice device({}, 0);
-  const Stream other = device.create_stream(StreamRole::other, "other");
+  device::SimDevice device({}, 0);
+  const device::Stream other = device.create_stream(StreamRole::other, "other");
   run(device, other, 5);
-  const Event early = device.record(other);
+  const device::Event early = device.record(other);
   run(device, Device::compute, 25);
   device.wait(Device::compute, early);
   CHECK(run(device, Device::compute, 1) == Times{25, 26});
 }
 
 TEST_CASE("rule 3: an event on a stream that waits passes the wait on") {
-  SimDevice device({}, 0);
-  const Stream middle = device.create_stream(StreamRole::other, "middle");
-  const Stream last_one = device.create_stream(StreamRole::other, "last");
+  device::SimDevice device({}, 0);
+  const device::Stream middle = device.create_stream(StreamRole::other, "middle");
+  const device::Stream last_one = device.create_stream(StreamRole::other, "last");
   run(device, Device::compute, 25);
   device.wait(middle, Device::compute);
   device.wait(last_one, middle);
@@ -157,8 +157,8 @@ TEST_CASE("rule 3: an event on a stream that waits passes the wait on") {
 }
 
 TEST_CASE("rule 3: an event on an idle stream is not before the host") {
-  SimDevice device({}, 0);
-  const Stream idle = device.create_stream(StreamRole::other, "idle");
+  device::SimDevice device({}, 0);
+  const device::Stream idle = device.create_stream(StreamRole::other, "idle");
   run(device, Device::compute, 25);
   device.synchronize(Device::compute);
   device.synchronize(device.record(idle));
@@ -166,10 +166,10 @@ TEST_CASE("rule 3: an event on an idle stream is not before the host") {
 }
 
 TEST_CASE("rule 4: a collective starts when all ranks are ready and lasts what the model says") {
-  SimDevice device(gathers_of(10), 0);
+  device::SimDevice device(gathers_of(10), 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
   run(device, stream, 5);
   communicator->run(stream, gather());
   CHECK(group.calls[0].ready_ns == 5);
@@ -182,12 +182,12 @@ TEST_CASE("rule 4: a collective starts when all ranks are ready and lasts what t
 }
 
 TEST_CASE("rule 4: a group's collectives run one at a time, on whatever streams they are") {
-  SimDevice device(gathers_of(10), 0);
+  device::SimDevice device(gathers_of(10), 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
   const auto same_group = device.communicator(group);
-  const Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const Stream b = device.create_stream(StreamRole::reduce, "b");
+  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   communicator->run(b, gather());
   CHECK(last(device) == Times{10, 20});
@@ -196,12 +196,12 @@ TEST_CASE("rule 4: a group's collectives run one at a time, on whatever streams 
 }
 
 TEST_CASE("rule 4: each group has its own resource") {
-  SimDevice device(gathers_of(10), 0);
+  device::SimDevice device(gathers_of(10), 0);
   FakeGroup group, other_group;
   const auto communicator = device.communicator(group);
   const auto other = device.communicator(other_group);
-  const Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const Stream b = device.create_stream(StreamRole::reduce, "b");
+  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   other->run(b, gather());
   CHECK(last(device) == Times{0, 10});
@@ -210,11 +210,11 @@ TEST_CASE("rule 4: each group has its own resource") {
 TEST_CASE("rule 4: separate resources let collectives of different kinds overlap, not those of one kind") {
   CostModel costs = gathers_of(10);
   costs.collectives[CollectiveKind::reduce_scatter].fixed = 7;
-  SimDevice device(costs, 0, {.separate_resources = true});
+  device::SimDevice device(costs, 0, {.separate_resources = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const Stream b = device.create_stream(StreamRole::reduce, "b");
+  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   communicator->run(b, gather("layers.0", CollectiveKind::reduce_scatter));
   CHECK(last(device) == Times{0, 7});
@@ -233,7 +233,7 @@ TEST_CASE("rule 4: cost by size counts every begun KiB of the larger side, a tag
   CHECK(costs.of_collective(CollectiveKind::all_gather, "special", 1 << 20) == 1);
   CHECK(costs.of_collective(CollectiveKind::reduce_scatter, "special", 1 << 20) == 0);
 
-  SimDevice device(costs, 0);
+  device::SimDevice device(costs, 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
   communicator->run(Device::compute,
@@ -244,9 +244,9 @@ TEST_CASE("rule 4: cost by size counts every begun KiB of the larger side, a tag
 TEST_CASE("rule 4: all ranks see a collective at the same time, though they were ready at different ones") {
   std::vector<Trace> traces(3);
   test::Crowd(3).run([&](Group& group) {
-    SimDevice device(gathers_of(10), group.rank());
+    device::SimDevice device(gathers_of(10), group.rank());
     const auto communicator = device.communicator(group);
-    const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+    const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
     for (int round = 0; round < 4; ++round) {
       run(device, stream, (group.rank() + round) % 3 * 7);
       const Tensor in = iota(static_cast<float>(group.rank()), 1);
@@ -269,8 +269,8 @@ TEST_CASE("rule 4: all ranks see a collective at the same time, though they were
 }
 
 TEST_CASE("rule 5: a mark is the end of the compute stream so far, its waits included") {
-  SimDevice device({}, 0);
-  const Stream other = device.create_stream(StreamRole::reduce, "rs");
+  device::SimDevice device({}, 0);
+  const device::Stream other = device.create_stream(StreamRole::reduce, "rs");
   const auto marked = [&] {
     device.mark("here");
     return std::get<fact::Mark>(device.trace().facts.back()).time;
@@ -284,11 +284,11 @@ TEST_CASE("rule 5: a mark is the end of the compute stream so far, its waits inc
 }
 
 TEST_CASE("serial: the same calls, all on the compute stream, in the clock and in the facts") {
-  SimDevice device(gathers_of(10), 0, {.single_stream = true});
+  device::SimDevice device(gathers_of(10), 0, {.single_stream = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
-  const Stream other = device.create_stream(StreamRole::reduce, "rs");
+  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  const device::Stream other = device.create_stream(StreamRole::reduce, "rs");
   CHECK(stream.role == StreamRole::all_gather);
   CHECK_FALSE(stream == other);
   CHECK_FALSE(stream == Device::compute);
@@ -312,15 +312,15 @@ TEST_CASE("serial: the same calls, all on the compute stream, in the clock and i
 }
 
 TEST_CASE("the device refuses unknown streams and events by name") {
-  SimDevice device({}, 3);
-  const Stream stranger{7, StreamRole::other};
+  device::SimDevice device({}, 3);
+  const device::Stream stranger{7, StreamRole::other};
   CHECK_THROWS_MATCHES(run(device, stranger, 1), std::invalid_argument,
                        Catch::Matchers::Message("submit on rank 3: there is no stream 7; this device has made 1"));
   CHECK_THROWS_AS(device.record(stranger), std::invalid_argument);
   CHECK_THROWS_AS(device.synchronize(stranger), std::invalid_argument);
   CHECK_THROWS_AS(device.allocate(stranger, 4, MemoryClass::other, "x"), std::invalid_argument);
-  CHECK_THROWS_MATCHES(device.wait(Device::compute, Event{4}), std::invalid_argument,
+  CHECK_THROWS_MATCHES(device.wait(Device::compute, device::Event{4}), std::invalid_argument,
                        Catch::Matchers::Message("wait on rank 3: event 4 was never recorded on this device"));
-  CHECK_THROWS_AS(device.synchronize(Event{}), std::invalid_argument);
+  CHECK_THROWS_AS(device.synchronize(device::Event{}), std::invalid_argument);
   CHECK(device.trace().facts.empty());
 }

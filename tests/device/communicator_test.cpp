@@ -21,12 +21,12 @@ Tensor host(std::int64_t count, DType dtype = DType::f32) { return Tensor::host(
 }  // namespace
 
 TEST_CASE("a collective is handed to the group as asked and recorded as done") {
-  SimDevice device({}, 11);
+  device::SimDevice device({}, 11);
   FakeGroup group(2, 1);
   const auto communicator = device.communicator(group);
   CHECK(communicator->rank() == 1);
   CHECK(communicator->size() == 2);
-  const Stream stream = device.create_stream(StreamRole::reduce, "rs");
+  const device::Stream stream = device.create_stream(StreamRole::reduce, "rs");
   const Tensor in = device.empty(stream, DType::bf16, {6}, MemoryClass::reduce_input, "in");
   const Tensor out = device.empty(stream, DType::bf16, {3}, MemoryClass::sharded_gradient, "out");
   group.calls.resize(3);  // three calls went before
@@ -66,7 +66,7 @@ TEST_CASE("a tag too long for a descriptor is whole in the facts and in the cost
   const std::string tag(200, 'x');
   CostModel costs;
   costs.tagged_collectives[{CollectiveKind::all_gather, tag}] = 9;
-  SimDevice device(costs, 0);
+  device::SimDevice device(costs, 0);
   FakeGroup group;
   device.communicator(group)->run(Device::compute, {.in = host(1), .out = host(2), .tag = tag});
   const auto& collective = std::get<fact::Collective>(device.trace().facts.back());
@@ -77,7 +77,7 @@ TEST_CASE("a tag too long for a descriptor is whole in the facts and in the cost
 TEST_CASE("an exception of the group passes and leaves no trace") {
   CostModel costs;
   costs.host_call = 2;
-  SimDevice device(costs, 0);
+  device::SimDevice device(costs, 0);
   FakeGroup group;
   group.failure = std::make_exception_ptr(Mismatch("rank 0 and rank 1 differ"));
   const auto communicator = device.communicator(group);
@@ -88,7 +88,7 @@ TEST_CASE("an exception of the group passes and leaves no trace") {
 }
 
 TEST_CASE("a group of one rank is not asked") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   FakeGroup alone(1);
   CHECK_THROWS_AS(device.communicator(alone)->run(Device::compute, {.in = host(1), .out = host(1), .tag = "t"}),
                   std::logic_error);
@@ -96,7 +96,7 @@ TEST_CASE("a group of one rank is not asked") {
 }
 
 TEST_CASE("a fabric that loses ready times is found out") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   FakeGroup group;
   group.lie = 0;
   device.submit(Device::compute,
@@ -132,7 +132,7 @@ TEST_CASE("a collective with the wrong sizes is refused before any rank is asked
       {{.in = wide.narrow(4, 4), .out = wide},
        "`in` and `out` overlap, but this kind allows only identical memory, or a part at the rank's own place"},
   }));
-  SimDevice device({}, 10);
+  device::SimDevice device({}, 10);
   FakeGroup group;
   Collective collective = refused.collective;
   collective.tag = "layers.1";
@@ -170,10 +170,10 @@ TEST_CASE("a coalesced call costs its kind once and the bytes of all, and is one
   costs.host_call = 5;
   costs.collectives[CollectiveKind::all_reduce] = {.fixed = 100, .per_kib = 7};
   costs.tagged_collectives[{CollectiveKind::all_reduce, "slow"}] = 1000;
-  SimDevice device(costs, 10);
+  device::SimDevice device(costs, 10);
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const Stream stream = device.create_stream(StreamRole::all_reduce, "ar");
+  const device::Stream stream = device.create_stream(StreamRole::all_reduce, "ar");
   const Tensor first = device.empty(stream, DType::f32, {300}, MemoryClass::reduce_input, "first"),
                second = device.empty(stream, DType::f16, {100}, MemoryClass::reduce_input, "second");
   const auto sum = [](const Tensor& tensor, std::string tag) {
@@ -230,7 +230,7 @@ TEST_CASE("a coalesced call is refused before any rank is asked, if it cannot be
       {{sum(half(4), host(4)), sum(host(4), half(2))},
        "collective 1 writes memory that collective 0 uses: issue them one after the other"},
   }));
-  SimDevice device({}, 10);
+  device::SimDevice device({}, 10);
   FakeGroup group;
   CAPTURE(refused.why);
   CHECK_THROWS_MATCHES(

@@ -29,8 +29,8 @@ struct Imagined {
     return {values.begin(), values.end()};
   }
 
-  SimDevice device;
-  ImaginedCommunicator world{device, size};
+  device::SimDevice device;
+  device::ImaginedCommunicator world{device, size};
 };
 
 std::vector<float> list(std::initializer_list<float> values) { return values; }
@@ -66,10 +66,10 @@ TEST_CASE("an imagined collective is recorded and costs as a real one, and occup
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = 10;
   Imagined imagined(costs);
-  const Stream one = imagined.device.create_stream(StreamRole::all_gather, "one"),
-               two = imagined.device.create_stream(StreamRole::all_gather, "two");
+  const device::Stream one = imagined.device.create_stream(StreamRole::all_gather, "one"),
+                       two = imagined.device.create_stream(StreamRole::all_gather, "two");
   const Collective gather{.in = iota(0, 2), .out = Tensor::host(DType::f32, {6}), .tag = "layers.0"};
-  for (const Stream stream : {one, two, one}) imagined.world.run(stream, gather);
+  for (const device::Stream stream : {one, two, one}) imagined.world.run(stream, gather);
   std::vector<fact::Collective> found;
   for (const Fact& fact : imagined.device.trace().facts) {
     if (const auto* collective = std::get_if<fact::Collective>(&fact)) found.push_back(*collective);
@@ -115,7 +115,7 @@ TEST_CASE("with separate resources imagined collectives of two kinds run side by
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;
   Imagined imagined(costs, {.separate_resources = true});
-  const Stream reduces = imagined.device.create_stream(StreamRole::all_reduce, "beside");
+  const device::Stream reduces = imagined.device.create_stream(StreamRole::all_reduce, "beside");
   imagined.world.run(Device::compute, {.in = iota(0, 2), .out = Tensor::host(DType::f32, {6})});
   const Tensor sum = iota(0, 2);
   imagined.world.run(reduces, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum});
@@ -137,10 +137,10 @@ TEST_CASE("what cannot be imagined is refused in words") {
 TEST_CASE("only a world of one rank imagines others") {
   const auto alone = std::make_shared<test::FakeGroup>(1), pair = std::make_shared<test::FakeGroup>(2);
   const DeviceOptions imagined{.imagined_ranks = size};
-  CHECK(SimPlatforms(alone, 0).objection({}, imagined).empty());
-  CHECK(SimPlatforms(pair, 0).objection({}, {}).empty());
-  CHECK_THAT(SimPlatforms(pair, 0).objection({}, imagined),
+  CHECK(device::SimPlatforms(alone, 0).objection({}, imagined).empty());
+  CHECK(device::SimPlatforms(pair, 0).objection({}, {}).empty());
+  CHECK_THAT(device::SimPlatforms(pair, 0).objection({}, imagined),
              ContainsSubstring("in a world of one rank only; this one has 2"));
-  CHECK(SimPlatforms(alone, 0).make({}, imagined)->world().size() == size);
-  CHECK(SimPlatforms(pair, 0).make({}, {})->world().size() == 2);
+  CHECK(device::SimPlatforms(alone, 0).make({}, imagined)->world().size() == size);
+  CHECK(device::SimPlatforms(pair, 0).make({}, {})->world().size() == 2);
 }

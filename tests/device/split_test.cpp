@@ -14,8 +14,8 @@ namespace {
 // Plays `body` as every rank of a world, one thread each; what it returns, by rank.
 template <class Body>
 auto on_ranks(int world, Body body) {
-  ControlPage control = ControlPage::anonymous(world);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(world);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   std::vector<decltype(body(*groups.front()))> results(static_cast<std::size_t>(world));
   {
     std::vector<std::jthread> ranks;
@@ -30,7 +30,7 @@ auto on_ranks(int world, Body body) {
 
 TEST_CASE("a communicator splits by color, and a negative color joins none") {
   const auto members = on_ranks(4, [](Group& world) {
-    SimDevice device({}, world.rank());
+    device::SimDevice device({}, world.rank());
     const auto all = device.communicator(world);
     const auto part = all->split(world.rank() == 3 ? -1 : world.rank() % 2, -world.rank(), "parity");
     return part ? std::vector<int>(part->members().begin(), part->members().end()) : std::vector<int>{};
@@ -42,10 +42,10 @@ TEST_CASE("a part of a group runs its own collectives, and has its own resource"
   CostModel costs;
   costs.collectives[CollectiveKind::all_reduce] = {.fixed = 10};
   const auto seen = on_ranks(4, [&](Group& world) {
-    SimDevice device(costs, world.rank());
+    device::SimDevice device(costs, world.rank());
     const auto all = device.communicator(world);
     const auto part = all->split(world.rank() / 2, world.rank(), "half");
-    const Stream aside = device.create_stream(StreamRole::all_reduce, "aside");
+    const device::Stream aside = device.create_stream(StreamRole::all_reduce, "aside");
     const Tensor one = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "one"),
                  two = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "two");
     for (const Tensor& tensor : {one, two}) tensor.values<float>()[0] = static_cast<float>(1 << world.rank());

@@ -13,7 +13,7 @@
 using namespace shardproof;
 
 TEST_CASE("work happens at once, with the host's kernels") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const Tensor out = device.empty(Device::compute, DType::f32, {3}, MemoryClass::activation, "out");
   device.submit(Device::compute, {.kind = WorkKind::fill,
                                   .label = "ones",
@@ -28,7 +28,7 @@ TEST_CASE("work happens at once, with the host's kernels") {
 }
 
 TEST_CASE("facts name the bytes that work touches: views by their place, host memory and empty views not at all") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const Tensor a = device.empty(Device::compute, DType::f32, {4, 2}, MemoryClass::activation, "a");
   const Tensor b = device.empty(Device::compute, DType::bf16, {4}, MemoryClass::activation, "b");
   device.submit(Device::compute, {.kind = WorkKind::forward,
@@ -43,7 +43,7 @@ TEST_CASE("facts name the bytes that work touches: views by their place, host me
 }
 
 TEST_CASE("work that throws leaves no trace") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const auto failing = [](const Kernels&, NativeStream) { throw std::runtime_error("singular"); };
   CHECK_THROWS_MATCHES(
       device.submit(Device::compute,
@@ -55,12 +55,12 @@ TEST_CASE("work that throws leaves no trace") {
 }
 
 TEST_CASE("memory is aligned, poisoned, and numbered from one without repetition") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const auto first = device.allocate(Device::compute, 20, MemoryClass::shard, "first");
   CHECK(first->buffer() == 1);
   CHECK(first->bytes() == 20);
   CHECK(reinterpret_cast<std::uintptr_t>(first->data()) % 64 == 0);
-  for (std::size_t i = 0; i < first->bytes(); ++i) CHECK(first->data()[i] == SimDevice::poison);
+  for (std::size_t i = 0; i < first->bytes(); ++i) CHECK(first->data()[i] == device::SimDevice::poison);
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     const Tensor fresh = device.empty(Device::compute, dtype, {1}, MemoryClass::other, "fresh");
     CHECK(std::isnan(fresh.to_doubles().at(0)));
@@ -71,7 +71,7 @@ TEST_CASE("memory is aligned, poisoned, and numbered from one without repetition
 }
 
 TEST_CASE("a read of released memory gives NaN") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const Tensor tensor = device.empty(Device::compute, DType::f32, {2}, MemoryClass::gathered, "stale");
   cpu_kernels().fill(nullptr, tensor, 3.0);
   device.release(Device::compute, tensor.storage());
@@ -79,7 +79,7 @@ TEST_CASE("a read of released memory gives NaN") {
 }
 
 TEST_CASE("live bytes follow allocation and release") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   CHECK(device.live_bytes() == 0);
   auto a = device.allocate(Device::compute, 100, MemoryClass::gathered, "a");
   auto b = device.allocate(Device::compute, 10, MemoryClass::shard, "b");
@@ -94,8 +94,8 @@ TEST_CASE("live bytes follow allocation and release") {
 }
 
 TEST_CASE("storage that is dropped is released on the stream that it was allocated on") {
-  SimDevice device({}, 0);
-  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  device::SimDevice device({}, 0);
+  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
   {
     const Tensor dropped = device.empty(stream, DType::f32, {2}, MemoryClass::gathered, "dropped");
   }
@@ -110,7 +110,7 @@ TEST_CASE("storage that is dropped is released on the stream that it was allocat
 }
 
 TEST_CASE("the device refuses a wrong release and names the buffer") {
-  SimDevice device({}, 2), other({}, 2);
+  device::SimDevice device({}, 2), other({}, 2);
   const auto storage = device.allocate(Device::compute, 8, MemoryClass::gathered, "layers.1");
   device.release(Device::compute, storage);
   CHECK_THROWS_MATCHES(device.release(Device::compute, storage), std::logic_error,
@@ -122,7 +122,7 @@ TEST_CASE("the device refuses a wrong release and names the buffer") {
 }
 
 TEST_CASE("adopted memory is the subject's: the device counts and records it, and never writes to nor frees it") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   alignas(8) std::array<float, 4> mine{1, 2, 3, 4};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::gradient, "mine");
@@ -142,7 +142,7 @@ TEST_CASE("adopted memory is the subject's: the device counts and records it, an
 }
 
 TEST_CASE("only adopted memory goes to a cache") {
-  SimDevice device({}, 2);
+  device::SimDevice device({}, 2);
   alignas(8) std::array<std::byte, 8> mine{};
   const auto adopted = device.adopt(Device::compute, mine.data(), mine.size(), MemoryClass::other, "mine");
   device.release_to_cache(Device::compute, adopted);
@@ -157,7 +157,7 @@ TEST_CASE("only adopted memory goes to a cache") {
 }
 
 TEST_CASE("memory that is part of a buffer is not adopted") {
-  SimDevice device({}, 1);
+  device::SimDevice device({}, 1);
   const auto whole = device.allocate(Device::compute, 64, MemoryClass::gathered, "layers.1");
   CHECK_THROWS_MATCHES(
       device.adopt(Device::compute, whole->data() + 56, 16, MemoryClass::parameter, "part"), std::invalid_argument,
@@ -166,7 +166,7 @@ TEST_CASE("memory that is part of a buffer is not adopted") {
   CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"),
                   std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
-  CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"),
+  CHECK_THROWS_AS(device.adopt(device::Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"),
                   std::invalid_argument);
   CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
 
@@ -178,7 +178,7 @@ TEST_CASE("memory that is part of a buffer is not adopted") {
 }
 
 TEST_CASE("memory that some dtype could not lie in, or that has no end, is not adopted") {
-  SimDevice device({}, 1);
+  device::SimDevice device({}, 1);
   alignas(8) std::array<std::byte, 16> mine{};
   const auto adopt = [&](std::byte* data, std::size_t bytes) {
     device.adopt(Device::compute, data, bytes, MemoryClass::other, "mine");
@@ -192,7 +192,7 @@ TEST_CASE("memory that some dtype could not lie in, or that has no end, is not a
 }
 
 TEST_CASE("a buffer described late is recorded as if the allocation had described it") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const auto storage = device.allocate(Device::compute, 8, MemoryClass::other, "unknown");
   device.submit(Device::compute, {.kind = WorkKind::other, .label = "in between"});
   device.describe(storage, MemoryClass::gathered, "layers.1");
@@ -212,7 +212,7 @@ TEST_CASE("a buffer described late is recorded as if the allocation had describe
 }
 
 TEST_CASE("memory that is hidden from work comes back, also where the work throws, and adopted memory with it") {
-  SimDevice device({}, 0, {.hide_undeclared_memory = true});
+  device::SimDevice device({}, 0, {.hide_undeclared_memory = true});
   alignas(8) std::array<float, 2> mine{1, 2};
   const auto bytes = std::as_writable_bytes(std::span(mine));
   const auto storage = device.adopt(Device::compute, bytes.data(), bytes.size(), MemoryClass::other, "mine");
@@ -228,7 +228,7 @@ TEST_CASE("memory that is hidden from work comes back, also where the work throw
 TEST_CASE("storage may outlive its device") {
   Tensor survivor;
   {
-    SimDevice device({}, 0);
+    device::SimDevice device({}, 0);
     survivor = device.empty(Device::compute, DType::f32, {2}, MemoryClass::shard, "survivor");
     cpu_kernels().fill(nullptr, survivor, 2.0);
   }
@@ -237,7 +237,7 @@ TEST_CASE("storage may outlive its device") {
 }
 
 TEST_CASE("a taken trace is whole, and the next one starts empty") {
-  SimDevice device({}, 5);
+  device::SimDevice device({}, 5);
   device.mark("one");
   const Trace taken = device.take_trace();
   CHECK(taken.rank == 5);
@@ -247,7 +247,7 @@ TEST_CASE("a taken trace is whole, and the next one starts empty") {
 }
 
 TEST_CASE("host accesses are recorded and race where the host does not wait") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   const Tensor loss = device.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
   device.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .reads = {}, .writes = {loss}, .run = {}});
   device.host_access("print the loss", {loss}, {});

@@ -25,28 +25,27 @@ const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 
 /// On the first rank; layers are of four features.
-scenario::Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body,
-                        int ranks = 2) {
+Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body, int ranks = 2) {
   scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = std::move(body)}};
-  std::optional<scenario::Run> first;
+  std::optional<Run> first;
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     Reference subject;
-    scenario::Run run = testing::play_simulated(scenario, subject, group, rank);
+    Run run = testing::play_simulated(scenario, subject, group, rank);
     if (rank == 0) first = std::move(run);
   });
   return std::move(*first);
 }
 
-scenario::Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
+Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
   scenario::Plan plan;
   for (std::string& path : wrapped) fully_shard(plan).wrap.push_back({.modules = {std::move(path)}});
   return played_by(std::move(plan), std::move(layers), std::move(body));
 }
 
 /// "gather a", "scatter b", … in the order in which they were issued.
-std::vector<std::string> collectives(const scenario::Run& run) {
+std::vector<std::string> collectives(const Run& run) {
   std::vector<std::string> all;
   for (const Fact& fact : run.trace().facts) {
     const auto* const collective = std::get_if<fact::Collective>(&fact);
@@ -73,15 +72,14 @@ TEST_CASE("a weight is reduced once, when all its uses have come") {
 TEST_CASE("a group that a backward does not reach is resharded after it, every time") {
   scenario::Module frozen = linear_module("frozen", 4, 4);
   frozen.frozen = true;
-  const scenario::Run run =
+  const Run run =
       played({frozen, linear_module("a", 4, 4)}, {"a", ""}, {forward, backward, forward, backward, forward});
   const std::vector<std::string> all = collectives(run);
   CHECK(std::ranges::count(all, "gather ") == 3);
 }
 
 TEST_CASE("roots end in the order in which a backward reaches them") {
-  const scenario::Run run =
-      played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"}, {forward, backward});
+  const Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"}, {forward, backward});
   const auto& facts = run.trace().facts;
   const auto scattered = std::ranges::find_if(facts, [](const Fact& fact) {
     const auto* const collective = std::get_if<fact::Collective>(&fact);
@@ -99,15 +97,15 @@ TEST_CASE("roots end in the order in which a backward reaches them") {
 }
 
 TEST_CASE("a root that a backward does not come to stays as it is") {
-  const scenario::Run run = played(
+  const Run run = played(
       {linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b"},
       {forward, backward, {.kind = ActionKind::unshard, .module = "a"}, forward_of("b"), backward, forward_of("a")});
   CHECK(std::ranges::count(collectives(run), "gather a") == 2);
 }
 
 TEST_CASE("after a gather by hand the streams of all-gathers wait until it has been unpacked") {
-  const scenario::Run run = played({linear_module("a", 4, 4)}, {"a", ""},
-                                   {{.kind = ActionKind::unshard, .module = "a", .async = true}, forward, backward});
+  const Run run = played({linear_module("a", 4, 4)}, {"a", ""},
+                         {{.kind = ActionKind::unshard, .module = "a", .async = true}, forward, backward});
   const auto& facts = run.trace().facts;
   const auto works = [&](WorkKind kind) {
     std::vector<std::size_t> found;
@@ -141,8 +139,7 @@ TEST_CASE(
       ahead{.kind = ActionKind::unshard, .module = "a", .async = true};
   const Action reshard{.kind = ActionKind::reshard, .module = "a"}, step{.kind = ActionKind::step};
   const auto is_kept = [](std::vector<Action> body) {
-    const scenario::Run run =
-        played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b", ""}, std::move(body));
+    const Run run = played({linear_module("a", 4, 4), linear_module("b", 4, 4)}, {"a", "b", ""}, std::move(body));
     // Of the last all-gather of "a": is its buffer released behind the all-gather of "b"?
     std::uint64_t buffer = 0;
     bool is_next_gathered = false, kept = false;
@@ -177,7 +174,7 @@ TEST_CASE("a group that is unfinished before the root is gathered when a backwar
   const auto gathered_last = [](std::vector<scenario::Module> layers, std::string partner_of_a = "b") {
     const scenario::Plan plan = plan_of(
         {{.modules = {"c"}}, {.modules = {"a", std::move(partner_of_a)}}, {.modules = {"d"}}, {.modules = {""}}});
-    scenario::Run run = played_by(plan, std::move(layers), {forward, backward});
+    Run run = played_by(plan, std::move(layers), {forward, backward});
     const auto& facts = run.trace().facts;
     const auto computed = std::ranges::find_if(facts, [](const Fact& fact) {
       const auto* const work = std::get_if<fact::Work>(&fact);
@@ -202,7 +199,7 @@ TEST_CASE("the gather after a reshard by hand waits for the forward that made th
   const scenario::ReshardAfterForward to_pairs{.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
   const scenario::Plan plan = plan_of({{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}});
   const Action drop{.kind = ActionKind::reshard, .module = "a"};
-  const scenario::Run run = played_by(plan, {linear_module("a", 4, 4)}, {forward, drop, backward}, 4);
+  const Run run = played_by(plan, {linear_module("a", 4, 4)}, {forward, drop, backward}, 4);
   const auto& facts = run.trace().facts;
   const auto last = [&](WorkKind kind) {
     return std::find_if(facts.rbegin(), facts.rend(), [kind](const Fact& fact) {

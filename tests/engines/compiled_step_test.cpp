@@ -36,9 +36,9 @@ using shardproof::testing::played;
 using Words = std::vector<std::string>;
 using Plans = std::vector<std::vector<StepGraph>>;  // by backward
 
-Plans plans(const scenario::Run& run) {
+Plans plans(const Run& run) {
   Plans all;
-  for (const scenario::CompiledStep& step : run.compiled_steps()) all.push_back(*step.graphs);
+  for (const CompiledStep& step : run.compiled_steps()) all.push_back(*step.graphs);
   return all;
 }
 
@@ -98,7 +98,7 @@ Scenario four_linears(const CompilePlan& how, std::vector<Action> body, int iter
   return scenario;
 }
 
-void expect_sound(const scenario::Run& run, int rank) {
+void expect_sound(const Run& run, int rank) {
   CAPTURE(rank);
   for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
   CHECK(run.left_alive() == 0);
@@ -123,7 +123,7 @@ Words planned_reductions(const StepGraph& graph) {
   return words;
 }
 
-Words executed_reductions(const scenario::Iteration& of) {
+Words executed_reductions(const Iteration& of) {
   Words words;
   for (const fact::Collective& each : of.collectives(ActionKind::backward)) {
     if (each.tag == scenario::ready_order_tag) continue;
@@ -144,13 +144,13 @@ Words planned_work(const StepGraph& graph) {
   return words;
 }
 
-Words executed_work(const scenario::Iteration& of) {
+Words executed_work(const Iteration& of) {
   Words words;
   bool is_inside = false;
   for (const Fact& fact : of.facts()) {
     if (const auto* const mark = std::get_if<fact::Mark>(&fact)) {
-      if (mark->text == scenario::mark(of.index(), ActionKind::backward)) is_inside = true;
-      if (mark->text == scenario::mark(of.index(), ActionKind::backward, true)) is_inside = false;
+      if (mark->text == mark(of.index(), ActionKind::backward)) is_inside = true;
+      if (mark->text == mark(of.index(), ActionKind::backward, true)) is_inside = false;
     }
     if (!is_inside) continue;
     if (const auto* const work = std::get_if<fact::Work>(&fact);
@@ -172,14 +172,14 @@ TEST_CASE("only a compiled forward puts a weight before its bias") {
 }
 
 TEST_CASE("the plan of four equal layers has three buckets, a weight before its bias") {
-  const std::vector<scenario::Run> ranks = played(four_linears({}, two_halves, 2), 2);
+  const std::vector<Run> ranks = played(four_linears({}, two_halves, 2), 2);
   const Words forward{"forward fc1: input, fc1.weight, fc1.bias -> fc1",
                       "forward fc2: fc1, fc2.weight, fc2.bias -> fc2",
                       "forward fc3: fc2, fc3.weight, fc3.bias -> fc3",
                       "forward fc4: fc3, fc4.weight, fc4.bias -> fc4",
                       "loss dot row:  -> dot row",
                       "loss loss: fc4, dot row -> loss"};
-  for (const scenario::Run& rank : ranks) {
+  for (const Run& rank : ranks) {
     expect_sound(rank, rank.trace().rank);
     REQUIRE(plans(rank).size() == 4);
     for (const std::vector<StepGraph>& plan : plans(rank)) {
@@ -233,10 +233,10 @@ TEST_CASE("what a compiled backward executes is what was planned, in each iterat
     for (const bool schedules : {true, false}) {
       CAPTURE(to_string(fusion), schedules);
       for (const int world : {1, 2, 4}) {
-        for (const scenario::Run& rank :
+        for (const Run& rank :
              played(four_linears({.fusion = fusion, .schedule_waits = schedules}, iteration), world)) {
           REQUIRE(plans(rank).size() == 3);
-          for (const scenario::Iteration& each : rank.iterations()) {
+          for (const Iteration& each : rank.iterations()) {
             const StepGraph plan = plans(rank)[static_cast<std::size_t>(each.index())].back();
             CHECK(executed_reductions(each) == planned_reductions(plan));
             CHECK(executed_work(each) == planned_work(plan));
@@ -274,12 +274,12 @@ std::vector<scenario::Module> mixed_layers() {
       linear_module("d", 5, 2)};
 }
 
-void expect_equal(const scenario::Run& compiled, const scenario::Run& eager) {
+void expect_equal(const Run& compiled, const Run& eager) {
   REQUIRE(!eager.captures().empty());
   REQUIRE(compiled.captures().size() == eager.captures().size());
   for (std::size_t i = 0; i < eager.captures().size(); ++i) {
     CAPTURE(i);
-    const scenario::Capture &found = compiled.captures()[i], &expected = eager.captures()[i];
+    const Capture &found = compiled.captures()[i], &expected = eager.captures()[i];
     CHECK(found.loss == expected.loss);
     REQUIRE(found.parameters.size() == expected.parameters.size());
     for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
@@ -296,11 +296,11 @@ void expect_compiled_equals_eager(Scenario scenario, int world) {
   replicate(scenario.plan).first_bucket_bytes = 40;
   replicate(scenario.plan).bucket_bytes = 100;
   scenario.device.hide_undeclared_memory = world == 2;
-  const std::vector<scenario::Run> eager = played(scenario, world);
+  const std::vector<Run> eager = played(scenario, world);
   for (const CompilePlan& how : all_plans()) {
     CAPTURE(to_string(how.region), to_string(how.fusion), how.schedule_waits);
     replicate(scenario.plan).compile = how;
-    const std::vector<scenario::Run> compiled = played(scenario, world);
+    const std::vector<Run> compiled = played(scenario, world);
     for (std::size_t rank = 0; rank < eager.size(); ++rank) {
       expect_sound(compiled[rank], static_cast<int>(rank));
       CHECK(plans(eager[rank]).empty());
@@ -330,8 +330,8 @@ TEST_CASE("a compiled step equals the eager step to the bit, at other world size
 }
 
 TEST_CASE("a backward that does not reduce has no reduction in its plan") {
-  const std::vector<scenario::Run> ranks = played(four_linears({}, without_sync, 1), 2);
-  for (const scenario::Run& rank : ranks) {
+  const std::vector<Run> ranks = played(four_linears({}, without_sync, 1), 2);
+  for (const Run& rank : ranks) {
     REQUIRE(plans(rank).size() == 2);
     const StepGraph alone = plans(rank)[0].back(), reducing = plans(rank)[1].back();
     CHECK(std::ranges::all_of(alone.nodes, has_traced_work));
@@ -369,8 +369,8 @@ TEST_CASE("a hook that compresses is in the plan, and buckets count its bytes") 
 TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
   const auto times = [](const CompilePlan& how, const std::vector<Action>& body) {
     std::vector<Nanoseconds> found;
-    const std::vector<scenario::Run> ranks = played(four_linears(how, body), 2);
-    for (const scenario::Iteration& each : ranks.front().iterations()) found.push_back(each.forward_backward());
+    const std::vector<Run> ranks = played(four_linears(how, body), 2);
+    for (const Iteration& each : ranks.front().iterations()) found.push_back(each.forward_backward());
     return found;
   };
   constexpr Nanoseconds ms = 1'000'000;
@@ -390,7 +390,7 @@ TEST_CASE("all-reduces overlap with the backward when waits are scheduled") {
   }
 }
 
-std::ptrdiff_t forward_works(const scenario::Run& run) {
+std::ptrdiff_t forward_works(const Run& run) {
   return std::ranges::count_if(run.trace().facts, [](const Fact& fact) {
     const auto* const work = std::get_if<fact::Work>(&fact);
     return work != nullptr && work->kind == WorkKind::forward;
@@ -403,10 +403,10 @@ TEST_CASE("memory is freed after its last use") {
   for (const CompiledRegion region : {CompiledRegion::forward_backward, CompiledRegion::backward}) {
     CAPTURE(to_string(region));
     Scenario scenario = four_linears({.region = region}, body);
-    const scenario::Run compiled = played(scenario, 2).front();
+    const Run compiled = played(scenario, 2).front();
     replicate(scenario.plan).compile.reset();
-    const scenario::Run eager = played(scenario, 2).front();
-    const std::vector<scenario::Iteration> all = compiled.iterations(), expected = eager.iterations();
+    const Run eager = played(scenario, 2).front();
+    const std::vector<Iteration> all = compiled.iterations(), expected = eager.iterations();
     for (std::size_t i = 0; i < all.size(); ++i) {
       CHECK(all[i].peak(MemoryClass::activation) == expected[i].peak(MemoryClass::activation));
       // All gradients have 320 bytes. While the last bucket is packed, its bytes are there twice.
@@ -421,9 +421,9 @@ TEST_CASE("a wait is for its own all-reduce") {
   Scenario scenario =
       four_linears({}, {action(ActionKind::forward), action(ActionKind::backward), action(ActionKind::step)}, 2);
   scenario.costs.work[WorkKind::reduce_copy_out] = 2'000'000;
-  const std::vector<scenario::Run> ranks = played(scenario, 2);
+  const std::vector<Run> ranks = played(scenario, 2);
   std::vector<Nanoseconds> times;
-  for (const scenario::Iteration& each : ranks.front().iterations()) times.push_back(each.forward_backward());
+  for (const Iteration& each : ranks.front().iterations()) times.push_back(each.forward_backward());
   // 100 ms forward, 200 ms backward, 6 ms for three divisions, and the last bucket. In the second iteration, copies out
   // of the first two buckets take as long as the all-reduce of the last bucket, and overlap with it; three more copies
   // follow.
@@ -438,7 +438,7 @@ TEST_CASE("a captured forward that fails executes nothing, and the next one begi
   replicate(plain.plan).compile = CompilePlan();
   Scenario scenario = plain;
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(), failing);
-  const std::vector<scenario::Run> expected = played(plain, 2), found = played(scenario, 2);
+  const std::vector<Run> expected = played(plain, 2), found = played(scenario, 2);
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
     expect_sound(found[rank], static_cast<int>(rank));
     expect_equal(found[rank], expected[rank]);
@@ -450,8 +450,8 @@ TEST_CASE("a captured forward that fails executes nothing, and the next one begi
 TEST_CASE("evaluations, and forwards before a backward that is captured alone, run eagerly") {
   std::vector<Action> body = iteration;
   body.insert(body.begin() + 1, action(ActionKind::evaluate));
-  const std::vector<scenario::Run> ranks = played(four_linears({.region = CompiledRegion::backward}, body), 2);
-  for (const scenario::Run& rank : ranks) {
+  const std::vector<Run> ranks = played(four_linears({.region = CompiledRegion::backward}, body), 2);
+  for (const Run& rank : ranks) {
     expect_sound(rank, rank.trace().rank);
     for (const std::vector<StepGraph>& plan : plans(rank)) {
       REQUIRE(plan.size() == 1);
@@ -463,8 +463,8 @@ TEST_CASE("evaluations, and forwards before a backward that is captured alone, r
 TEST_CASE("the forwards before a backward are in its plan") {
   std::vector<Action> body = iteration;
   body.insert(body.begin(), action(ActionKind::forward));
-  const std::vector<scenario::Run> ranks = played(four_linears({}, body), 2);
-  for (const scenario::Run& rank : ranks) {
+  const std::vector<Run> ranks = played(four_linears({}, body), 2);
+  for (const Run& rank : ranks) {
     expect_sound(rank, rank.trace().rank);
     REQUIRE(plans(rank).size() == 3);
     for (const std::vector<StepGraph>& plan : plans(rank)) CHECK(plan.size() == 3);
@@ -473,7 +473,7 @@ TEST_CASE("the forwards before a backward are in its plan") {
 
 TEST_CASE("a compiled step refuses a user's hook, and an eager trainer has no plan") {
   on_thread_ranks(1, [](int rank, Group& group) {
-    SimPlatform platform({}, group, rank);
+    device::SimPlatform platform({}, group, rank);
     const auto made = [&](const Scenario& scenario) {
       std::unique_ptr<Trainer> trainer;
       REQUIRE(
@@ -496,7 +496,7 @@ TEST_CASE("a compiled step refuses a user's hook, and an eager trainer has no pl
 }
 
 TEST_CASE("a trace keeps work, and memory comes when the work runs") {
-  SimDevice inner({}, 0);
+  device::SimDevice inner({}, 0);
   TracingDevice device(inner);
   const auto live = [&inner] { return inner.live_bytes(); };
   {
@@ -555,7 +555,7 @@ class Steps {
   std::size_t compilations() const { return step_.passes().compilations(); }
 
  private:
-  SimDevice inner_{{}, 0};
+  device::SimDevice inner_{{}, 0};
   TracingDevice device_;
   std::unique_ptr<Communicator> world_;
   Network network_;

@@ -24,7 +24,7 @@ namespace {
 constexpr int document_ranks = 2;
 
 Scenario shown(const std::string& name) {
-  return parse_scenario(read_input(std::filesystem::path(SHARDPROOF_SCENARIOS) / (name + ".json")));
+  return parse_scenario(base::read_input(std::filesystem::path(SHARDPROOF_SCENARIOS) / (name + ".json")));
 }
 
 std::vector<bool> gradients_after(const Scenario& scenario, std::size_t capture) {

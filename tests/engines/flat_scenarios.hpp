@@ -53,10 +53,10 @@ inline scenario::Action sync(bool on) {
 /// precision, too.
 inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks) {
   scenario::validate(scenario);
-  const std::vector<scenario::Run> runs = played(scenario, ranks);
+  const std::vector<Run> runs = played(scenario, ranks);
   const auto planned = suites::flat_shard_checks().planned(scenario, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const scenario::Run& run = runs[static_cast<std::size_t>(rank)];
+    const Run& run = runs[static_cast<std::size_t>(rank)];
     CAPTURE(rank);
     for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
     CHECK(run.left_alive() == 0);
@@ -64,7 +64,7 @@ inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks)
     for (const suites::MemoryCheck check :
          {suites::MemoryCheck::nothing_left, suites::MemoryCheck::whole_after_forward})
       suites::flat_shard_checks().check_memory(run, ranks, check);
-    for (const scenario::Iteration& iteration : run.iterations()) {
+    for (const Iteration& iteration : run.iterations()) {
       CAPTURE(iteration.index());
       const suites::Communication& asked = planned.at(static_cast<std::size_t>(iteration.index()));
       const suites::Communication done = suites::issued(suites::flat_shard_checks(), iteration);

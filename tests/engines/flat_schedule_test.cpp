@@ -85,7 +85,7 @@ void check_sound(const Scenario& scenario) {
 
 /// All ranks refuse the scenario with this text.
 void check_refused(const Scenario& scenario, const std::string& text, int ranks = 2) {
-  CHECK_THROWS_MATCHES(played(scenario, ranks), SubjectError, MessageMatches(ContainsSubstring(text)));
+  CHECK_THROWS_MATCHES(played(scenario, ranks), player::SubjectError, MessageMatches(ContainsSubstring(text)));
 }
 
 }  // namespace

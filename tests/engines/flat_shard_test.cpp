@@ -328,13 +328,13 @@ TEST_CASE("generated cases draw by version, seed and world alone, and keep what 
   REQUIRE(suites::generator_version == 2);
   const auto digest_of = [](std::string_view kind) {
     const suites::Subjects subjects{.kind = kind, .without = {}, .about = {}, .is_wanted = {}};
-    std::uint64_t texts = digest("");
+    std::uint64_t texts = base::digest("");
     // A few draws, because each takes long. The last seed is not among the first seeds of its block.
     for (const auto& [seed, world] :
          std::initializer_list<std::pair<std::uint64_t, int>>{{1, 4}, {2, 2}, {3, 3}, {1000, 2}}) {
       const suites::Drawn drawn = suites::drawn(subjects, seed, world);
       CHECK(traits(drawn.scenario).size() > 4);
-      texts = digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
+      texts = base::digest(nlohmann::ordered_json(drawn.scenario).dump(), texts);
     }
     return texts;
   };

@@ -10,7 +10,7 @@ namespace {
 /// The findings of a device when a buffer of 100 bytes is used like this.
 template <class Use>
 std::vector<std::string> found(Use use) {
-  SimDevice inner({}, 0);
+  device::SimDevice inner({}, 0);
   const auto findings = std::make_shared<Findings>();
   GuardedDevice device(inner, findings);
   {

@@ -83,7 +83,8 @@ Scenario training(const Stack& stack) {
 
 std::vector<float> formula_values(std::uint32_t seed, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::uint32_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(formula::small_integer(seed, i));
+  for (std::uint32_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(scenario::formula::small_integer(seed, i));
   return values;
 }
 
@@ -176,7 +177,7 @@ class OperandWatch final : public CommunicatorWrapper {
   OperandWatch(Communicator& inner, const Buffers& parameters, const Buffers& gradients, Findings& findings)
       : CommunicatorWrapper(inner), parameters_(parameters), gradients_(gradients), findings_(findings) {}
 
-  void run(Stream stream, const Collective& collective) override {
+  void run(device::Stream stream, const Collective& collective) override {
     const auto members = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank());
     switch (collective.kind) {
       case CollectiveKind::all_gather: {
@@ -255,13 +256,13 @@ class WatchedPlatform final : public Platform {
   const OperandWatch& watch() const { return world_; }
 
  private:
-  SimPlatform inner_;
+  device::SimPlatform inner_;
   GuardedDevice device_;
   OperandWatch world_;
 };
 
 struct Watched {
-  std::optional<scenario::Run> run;
+  std::optional<Run> run;
   std::size_t all_gathers = 0, reduce_scatters = 0;
   std::shared_ptr<Findings> findings = std::make_shared<Findings>();
 };
@@ -276,7 +277,7 @@ std::vector<Watched> play_watched(const Stack& stack, int world) {
     const OperandWatch::Buffers reduced = flat_buffers(stack, local_gradients(stack, parameters, rank), world);
     WatchedPlatform platform(group, rank, gathered, reduced, watched.findings);
     engines::Reference subject;
-    watched.run = scenario::play(scenario, subject, platform, rank);
+    watched.run = player::play(scenario, subject, platform, rank);
     watched.all_gathers = platform.watch().all_gathers;
     watched.reduce_scatters = platform.watch().reduce_scatters;
   });
@@ -337,11 +338,11 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
     for (const oracles::NamedValues& gradient : expected.gradients) gradients.push_back(gradient.tensor());
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       CAPTURE(rank);
-      const scenario::Run& run = *ranks[rank].run;
+      const Run& run = *ranks[rank].run;
       for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, static_cast<int>(rank)));
       REQUIRE(run.captures().size() == 1);
       CHECK(run.captures()[0].loss == expected.losses[rank]);
-      const std::vector<scenario::CapturedParameter>& parameters = run.captures()[0].parameters;
+      const std::vector<CapturedParameter>& parameters = run.captures()[0].parameters;
       REQUIRE(parameters.size() == values.size());
       REQUIRE(parameters.size() == gradients.size());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -365,7 +366,7 @@ TEST_CASE("shards are the shards of PyTorch, and a rank with only padding has no
       std::int64_t next = 0;
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         CAPTURE(rank);
-        const scenario::CapturedParameter& held = ranks[rank].run->captures().at(0).parameters.at(p);
+        const CapturedParameter& held = ranks[rank].run->captures().at(0).parameters.at(p);
         Shape shape = held.shape;
         shape[0] = held.shard.shape()[0];
         CHECK(held.shard.shape() == shape);

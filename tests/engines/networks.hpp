@@ -82,7 +82,7 @@ struct Trained {
 /// One forward and one backward.
 inline Trained train(const scenario::Model& model, const std::vector<Tensor>& parameters, const Tensor& input,
                      const Tensor& targets = {}, const std::string& module = "") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Network network(model);
   for (std::size_t i = 0; i < parameters.size(); ++i) network.parameters()[i].value = parameters[i];
   Tape tape(device);

@@ -15,7 +15,7 @@ Tensor f32(std::vector<float> values) { return Tensor::of<float>({static_cast<st
 TEST_CASE("each kind of optimizer is its kernel, step by step") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
     CAPTURE(to_string(kind));
-    SimDevice device({}, 0);
+    device::SimDevice device({}, 0);
     engines::Optimizer optimizer(device, {.kind = kind, .rate = 0.125, .weight_decay = 0.25});
     const Tensor parameter = f32({1, -2}), expected = f32({1, -2}), gradient = f32({0.5, 3});
     const Tensor first = f32({0, 0}), second = f32({0, 0});
@@ -31,7 +31,7 @@ TEST_CASE("each kind of optimizer is its kernel, step by step") {
 }
 
 TEST_CASE("a parameter that had no gradient before takes its own first step") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   engines::Optimizer optimizer(device, {.kind = OptimizerKind::adam, .rate = 0.125});
   const Tensor early = f32({1}), late = f32({1}), gradient = f32({0.5});
   optimizer.update("early", early, gradient);
@@ -42,7 +42,7 @@ TEST_CASE("a parameter that had no gradient before takes its own first step") {
 }
 
 TEST_CASE("momentum is the first gradient, then itself times its factor plus the gradient") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   engines::Optimizer optimizer(device, {.kind = OptimizerKind::sgd, .rate = 0.5, .momentum = 0.25});
   const Tensor parameter = f32({1, 8});
   optimizer.update("p", parameter, f32({2, 4}));  // momentum 2, 4

@@ -20,7 +20,7 @@ void check_says(const std::function<void(std::vector<Parameter>&)>& change, cons
   constexpr int world = 3;
   std::vector<std::string> said(world);
   on_thread_ranks(world, [&](int rank, Group& group) {
-    SimDevice device({}, rank);
+    device::SimDevice device({}, rank);
     const std::unique_ptr<Communicator> communicator = device.communicator(group);
     std::vector<Parameter> parameters(2);
     parameters[0].name = "first";

@@ -49,7 +49,7 @@ Reply create_alone(Subject& subject, const std::string& kind, std::unique_ptr<Tr
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>(kind));
   Reply reply;
   on_thread_ranks(1, [&](int rank, Group& group) {
-    SimPlatform platform({}, group, rank);
+    device::SimPlatform platform({}, group, rank);
     reply = subject.create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, out);
   });
   return reply;
@@ -88,7 +88,7 @@ TEST_CASE("a call that the engine does not know is unsupported") {
   Reference subject;
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   on_thread_ranks(1, [&](int rank, Group& group) {
-    SimPlatform platform({}, group, rank);
+    device::SimPlatform platform({}, group, rank);
     std::unique_ptr<Trainer> trainer;
     REQUIRE(subject.create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, trainer).ok());
     const Reply reply = trainer->perform({.kind = scenario::ActionKind::capture}, {});

@@ -29,9 +29,8 @@ TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gr
       replicated_modules({holder(scenario::ModuleKind::choice, "way", {activation("none"), layer("some", 4, 4)})});
   scenario::replicate(scenario.plan).unused_parameters = true;
   scenario.script.segments = {{2, {{forward}, {backward}, {capture}}}};
-  for (const scenario::Run& run : played(scenario, 2)) {
-    for (const scenario::CapturedParameter& parameter : run.captures().back().parameters)
-      CHECK(!parameter.gradient.defined());
+  for (const Run& run : played(scenario, 2)) {
+    for (const CapturedParameter& parameter : run.captures().back().parameters) CHECK(!parameter.gradient.defined());
     CHECK(run.count(CollectiveKind::all_reduce) == 6);  // twice: two buckets, and the parameters that ranks used
   }
 }

@@ -19,19 +19,19 @@
 
 namespace shardproof::testing {
 
-inline std::vector<scenario::Run> played(const scenario::Scenario& scenario, int ranks) {
-  std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(ranks));
+inline std::vector<Run> played(const scenario::Scenario& scenario, int ranks) {
+  std::vector<std::optional<Run>> runs(static_cast<std::size_t>(ranks));
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     engines::Reference subject;
     runs[static_cast<std::size_t>(rank)] = play_simulated(scenario, subject, group, rank);
   });
-  std::vector<scenario::Run> all;
-  for (std::optional<scenario::Run>& run : runs) all.push_back(std::move(*run));
+  std::vector<Run> all;
+  for (std::optional<Run>& run : runs) all.push_back(std::move(*run));
   return all;
 }
 
 /// The part of a whole value that a rank holds.
-inline Tensor part_of(const oracles::NamedValues& values, const scenario::CapturedParameter& parameter, int rank) {
+inline Tensor part_of(const oracles::NamedValues& values, const CapturedParameter& parameter, int rank) {
   const Tensor whole = values.tensor(rank);
   if (parameter.dim == flattened) return whole.flatten().narrow(parameter.start, parameter.shard.numel());
   const auto dim = static_cast<std::size_t>(parameter.dim);
@@ -57,7 +57,7 @@ inline Tensor in_f32(const Tensor& values) {
 
 /// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The
 /// ranks hold each element of each parameter. With `first`, the later captures are not compared.
-inline void check_exact(const scenario::Scenario& scenario, const std::vector<scenario::Run>& runs,
+inline void check_exact(const scenario::Scenario& scenario, const std::vector<Run>& runs,
                         oracles::Arithmetic arithmetic, std::optional<std::size_t> first = std::nullopt) {
   const int ranks = static_cast<int>(runs.size());
   auto expected = oracles::train_serially(scenario, ranks, arithmetic);
@@ -67,17 +67,17 @@ inline void check_exact(const scenario::Scenario& scenario, const std::vector<sc
   REQUIRE(expected.size() > 0);
   std::vector<std::int64_t> compared(expected.size());  // elements, by capture
   for (int rank = 0; rank < ranks; ++rank) {
-    const scenario::Run& run = runs[static_cast<std::size_t>(rank)];
+    const Run& run = runs[static_cast<std::size_t>(rank)];
     REQUIRE(run.captures().size() == runs.front().captures().size());
     for (std::size_t capture = 0; capture < expected.size(); ++capture) {
       CAPTURE(rank, capture);
-      const scenario::Capture& found = run.captures()[capture];
+      const Capture& found = run.captures()[capture];
       const auto index = static_cast<std::size_t>(rank);
       if (arithmetic == oracles::Arithmetic::f32 || expected[capture].loss_errors.at(index) == 0)
         CHECK(static_cast<float>(found.loss) == static_cast<float>(expected[capture].losses.at(index)));
       REQUIRE(found.parameters.size() == expected[capture].parameters.size());
       for (std::size_t i = 0; i < found.parameters.size(); ++i) {
-        const scenario::CapturedParameter& parameter = found.parameters[i];
+        const CapturedParameter& parameter = found.parameters[i];
         CAPTURE(parameter.name);
         REQUIRE(parameter.name == expected[capture].parameters[i].name);
         REQUIRE(parameter.shape == expected[capture].parameters[i].shape);

@@ -37,7 +37,7 @@ Variable watched(Tape& tape, float value, Learnt& learnt) {
 }  // namespace
 
 TEST_CASE("backward runs operations in reverse order and multiplies along the chain") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt learnt;
@@ -48,7 +48,7 @@ TEST_CASE("backward runs operations in reverse order and multiplies along the ch
 }
 
 TEST_CASE("a value with several consumers gets the sum of their gradients, once") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt learnt;
@@ -61,7 +61,7 @@ TEST_CASE("a value with several consumers gets the sum of their gradients, once"
 }
 
 TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   int fired = 0;
@@ -76,7 +76,7 @@ TEST_CASE("a hook fires when the gradient passes, and never for a constant") {
 
 TEST_CASE(
     "who watches a value is asked in order of registration, when its gradient is complete and before it is used") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran, seen;
   Learnt learnt;
@@ -95,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("backward skips an operation whose output is unused") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt learnt;
@@ -107,7 +107,7 @@ TEST_CASE("backward skips an operation whose output is unused") {
 }
 
 TEST_CASE("an operation that needs no gradient and trains nothing is a constant, and is not recorded") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   Parameter frozen{.trainable = false}, trainable;
   int ran = 0;
@@ -128,7 +128,7 @@ TEST_CASE("an operation that needs no gradient and trains nothing is a constant,
 }
 
 TEST_CASE("operations know how many uses of a parameter are to come, of those that the output comes from") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   Parameter parameter, frozen{.trainable = false};
   std::vector<int> to_come;
@@ -150,7 +150,7 @@ TEST_CASE("operations know how many uses of a parameter are to come, of those th
 }
 
 TEST_CASE("a backward that fails leaves no uses to come") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   Parameter parameter;
   const Variable y = tape.operation(scalar(1), {}, {&parameter},
@@ -162,7 +162,7 @@ TEST_CASE("a backward that fails leaves no uses to come") {
 TEST_CASE(
     "a backward from several values runs all of the later one first, and asks for a gradient when it comes to its "
     "value") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt shared;
@@ -182,7 +182,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a parameter of two values of one backward has its gradient after its first use") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   Learnt learnt;
   std::vector<int> left;
@@ -198,7 +198,7 @@ TEST_CASE("a parameter of two values of one backward has its gradient after its 
 }
 
 TEST_CASE("what was recorded after a mark is forgotten, and nothing before it") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt learnt;
@@ -211,7 +211,7 @@ TEST_CASE("what was recorded after a mark is forgotten, and nothing before it") 
 }
 
 TEST_CASE("a mark is reached when all that was recorded after it has run, also where no gradient passes") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   Tape tape(device);
   std::vector<float> ran;
   Learnt learnt;

@@ -14,8 +14,8 @@ namespace shardproof {
 /// Runs `body(rank, group)` on every rank at once. After all ranks have ended, rethrows the first exception of any
 /// rank.
 inline void on_thread_ranks(int world, const std::function<void(int rank, Group& group)>& body) {
-  ControlPage control = ControlPage::anonymous(world);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(world);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   std::vector<std::exception_ptr> thrown(groups.size());
   {
     std::vector<std::jthread> ranks;
@@ -27,7 +27,7 @@ inline void on_thread_ranks(int world, const std::function<void(int rank, Group&
           body(rank, *groups[index]);
         } catch (const std::exception& error) {
           thrown[index] = std::current_exception();
-          control.raise_abort(1, {rank, AbortReason::error, error.what()});
+          control.raise_abort(1, {rank, control::AbortReason::error, error.what()});
         }
       });
     }

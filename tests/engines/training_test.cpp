@@ -107,14 +107,14 @@ Scenario tokens(const golden::Values& values) {
   return scenario;
 }
 
-std::vector<scenario::Run> train(const Scenario& scenario, int world) {
-  std::vector<std::optional<scenario::Run>> runs(static_cast<std::size_t>(world));
+std::vector<Run> train(const Scenario& scenario, int world) {
+  std::vector<std::optional<Run>> runs(static_cast<std::size_t>(world));
   on_thread_ranks(world, [&](int rank, Group& group) {
     engines::Reference subject;
     runs[static_cast<std::size_t>(rank)] = testing::play_simulated(scenario, subject, group, rank);
   });
-  std::vector<scenario::Run> all;
-  for (std::optional<scenario::Run>& run : runs) all.push_back(std::move(*run));
+  std::vector<Run> all;
+  for (std::optional<Run>& run : runs) all.push_back(std::move(*run));
   return all;
 }
 
@@ -130,18 +130,18 @@ void check_close(const Tensor& actual, const Tensor& expected, double tolerance)
 void check_against(const std::string& name, Scenario (*model)(const golden::Values&)) {
   CAPTURE(name);
   const golden::Values values = golden::values(name);
-  const std::vector<scenario::Run> runs = train(model(values), values.world);
+  const std::vector<Run> runs = train(model(values), values.world);
   std::size_t compared = 0;
   for (std::size_t rank = 0; rank < runs.size(); ++rank) {
     REQUIRE(runs[rank].captures().size() == values.iterations.size());
     CHECK(runs[rank].races().empty());
     for (std::size_t i = 0; i < values.iterations.size(); ++i) {
       const golden::Iteration& expected = values.iterations[i];
-      const scenario::Capture& actual = runs[rank].captures()[i];
+      const Capture& actual = runs[rank].captures()[i];
       CHECK(std::abs(actual.loss - expected.losses[rank]) <= expected.tolerance.loss);
       for (std::size_t p = 0; p < expected.parameters.size(); ++p) {
         CAPTURE(rank, i, p);
-        const scenario::CapturedParameter& held = actual.parameters[p];
+        const CapturedParameter& held = actual.parameters[p];
         if (!values.shard_rows.empty()) REQUIRE(held.shard.shape()[0] == values.shard_rows[rank][p]);
         if (held.shard.numel() == 0) continue;
         check_close(held.gradient, expected.parameters[p].gradient.narrow(held.start, held.shard.shape()[0]),

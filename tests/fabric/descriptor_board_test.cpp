@@ -11,7 +11,7 @@ using namespace shardproof;
 using shardproof::testing::expect;
 using shardproof::testing::run_threads;
 using shardproof::testing::Side;
-using Look = DescriptorBoard::Look;
+using Look = fabric::DescriptorBoard::Look;
 
 namespace {
 
@@ -22,10 +22,10 @@ Descriptor asked(std::uint64_t count, CollectiveKind kind = CollectiveKind::all_
 }
 
 /// A board on every rank.
-void on_boards(int size, const std::function<void(Side&, DescriptorBoard&)>& body) {
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+void on_boards(int size, const std::function<void(Side&, fabric::DescriptorBoard&)>& body) {
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   const auto failures = run_threads(size, [&](Side& side) {
-    const auto board = DescriptorBoard::make(*memory, *side.world);
+    const auto board = fabric::DescriptorBoard::make(*memory, *side.world);
     body(side, *board);
     side.world->barrier("end");
   });
@@ -35,7 +35,7 @@ void on_boards(int size, const std::function<void(Side&, DescriptorBoard&)>& bod
   }
 }
 
-std::string mismatch(DescriptorBoard& board, Look look) {
+std::string mismatch(fabric::DescriptorBoard& board, Look look) {
   try {
     board.check(look);
   } catch (const Mismatch& error) {
@@ -47,7 +47,7 @@ std::string mismatch(DescriptorBoard& board, Look look) {
 }  // namespace
 
 TEST_CASE("ranks that post the same thousands of times, at their own pace, agree") {
-  on_boards(3, [](Side& side, DescriptorBoard& board) {
+  on_boards(3, [](Side& side, fabric::DescriptorBoard& board) {
     for (std::uint64_t i = 0; i < 5000; ++i) {
       while (!board.has_room()) board.check(Look::at_everything);
       expect(board.post(asked(i % 7 + 1)) == i, "the number of a call");
@@ -61,7 +61,7 @@ TEST_CASE("ranks that post the same thousands of times, at their own pace, agree
 }
 
 TEST_CASE("the first two that differ are named, alike on every rank, once all have posted") {
-  on_boards(4, [](Side& side, DescriptorBoard& board) {
+  on_boards(4, [](Side& side, fabric::DescriptorBoard& board) {
     board.post(asked(8));
     if (side.rank == 2) board.post(asked(9));
     side.world->barrier("rank 2 is ahead");
@@ -78,7 +78,7 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
 }
 
 TEST_CASE("a rank that has waited for long reports ranks that differ though another rank is missing") {
-  on_boards(3, [](Side& side, DescriptorBoard& board) {
+  on_boards(3, [](Side& side, fabric::DescriptorBoard& board) {
     if (side.rank > 0) board.post(asked(8, side.rank == 1 ? CollectiveKind::all_gather : CollectiveKind::broadcast));
     side.world->barrier("two have posted");
     if (side.rank == 1) {
@@ -92,9 +92,9 @@ TEST_CASE("a rank that has waited for long reports ranks that differ though anot
 }
 
 TEST_CASE("a rank may be ahead by as many calls as are kept, and no more") {
-  on_boards(2, [](Side& side, DescriptorBoard& board) {
+  on_boards(2, [](Side& side, fabric::DescriptorBoard& board) {
     if (side.rank == 0) {
-      for (std::uint64_t i = 0; i < DescriptorBoard::kept; ++i) {
+      for (std::uint64_t i = 0; i < fabric::DescriptorBoard::kept; ++i) {
         expect(board.has_room(), "no room");
         board.post(asked(1));
       }

@@ -19,9 +19,9 @@ namespace {
 template <class T>
 T fold_of(ReduceOp op, const std::vector<T>& operands, double factor = 1) {
   T result;
-  shm::fold(testing::DTypeOf<T>::value, op, factor,
-            {reinterpret_cast<const std::byte*>(operands.data()), sizeof(T), static_cast<int>(operands.size())},
-            reinterpret_cast<std::byte*>(&result), 1);
+  fabric::shm::fold(testing::DTypeOf<T>::value, op, factor,
+                    {reinterpret_cast<const std::byte*>(operands.data()), sizeof(T), static_cast<int>(operands.size())},
+                    reinterpret_cast<std::byte*>(&result), 1);
   return result;
 }
 

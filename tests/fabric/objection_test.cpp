@@ -138,5 +138,5 @@ TEST_CASE("a single rule decides which calls a group refuses") {
   call.to = asked.to;
   call.from = asked.from;
   CAPTURE(describe_request(call.descriptor), asked.in.begin, asked.out.begin);
-  CHECK(objection(call, 1, 3) == asked.why);
+  CHECK(fabric::objection(call, 1, 3) == asked.why);
 }

@@ -48,20 +48,21 @@ TEST_CASE("an abort releases blocked peers, and the same groups serve the next c
       // Some calls that all make, then one that the culprit never enters.
       if (side.rank == culprit) {
         for (int i = 0; i < round % 3; ++i) expect_working(*side.world);
-        expect(side.control.raise_abort(side.epoch, {culprit, AbortReason::failed, fmt::format("round {}", round)}),
+        expect(side.control.raise_abort(side.epoch,
+                                        {culprit, control::AbortReason::failed, fmt::format("round {}", round)}),
                "first to abort");
       } else {
         try {
           for (int i = 0; i < round % 3; ++i) expect_working(*side.world);
           side.world->all_reduce(iota(0, round % 2 == 0 ? 1 : 100'000));
           expect(false, "completed without the culprit");
-        } catch (const Released& released) {
+        } catch (const control::Released& released) {
           expect(released.abort().culprit == culprit && released.abort().text == fmt::format("round {}", round),
                  released.what());
         }
         // A body that swallows the release is released again.
-        thrown_by<Released>([&] { side.world->barrier(); });
-        if (part->size() > 1) thrown_by<Released>([&] { part->barrier(); });
+        thrown_by<control::Released>([&] { side.world->barrier(); });
+        if (part->size() > 1) thrown_by<control::Released>([&] { part->barrier(); });
       }
       side.next_case();
       expect_working(*side.world);
@@ -77,8 +78,8 @@ TEST_CASE("a call that all have made is complete for all, though one aborts the 
     for (int round = 0; round < 100; ++round) {
       for (const std::int64_t count : {std::int64_t{1}, std::int64_t{40'000}})
         side.world->all_reduce(iota(static_cast<float>(side.rank), count));
-      side.control.raise_abort(side.epoch, {side.rank, AbortReason::failed, "after the call"});
-      thrown_by<Released>([&] { side.world->barrier(); });
+      side.control.raise_abort(side.epoch, {side.rank, control::AbortReason::failed, "after the call"});
+      thrown_by<control::Released>([&] { side.world->barrier(); });
       side.next_case();
     }
   };
@@ -91,8 +92,8 @@ TEST_CASE("sequence numbers begin anew with every case") {
     for (int round = 0; round < 3; ++round) {
       for (std::uint64_t i = 0; i < 4; ++i) expect(side.world->run({}).sequence == i, "number");
       side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::minutes(1));
-      if (side.rank == 1) side.control.raise_abort(side.epoch, {1, AbortReason::failed, ""});
-      if (side.rank == 0) thrown_by<Released>([&] { side.world->barrier(); });
+      if (side.rank == 1) side.control.raise_abort(side.epoch, {1, control::AbortReason::failed, ""});
+      if (side.rank == 0) thrown_by<control::Released>([&] { side.world->barrier(); });
       side.next_case();
     }
   };
@@ -101,12 +102,12 @@ TEST_CASE("sequence numbers begin anew with every case") {
 
 TEST_CASE("a doomed world releases everybody for good") {
   const Body doomed = [](Side& side) {
-    if (side.rank == 1) side.control.doom({-1, AbortReason::died, "rank 7: SIGKILL"});
-    const std::string text = thrown_by<Released>([&] {
+    if (side.rank == 1) side.control.doom({-1, control::AbortReason::died, "rank 7: SIGKILL"});
+    const std::string text = thrown_by<control::Released>([&] {
       while (true) side.world->barrier();
     });
     expect_contains(text, "rank 7: SIGKILL");
-    thrown_by<Released>([&] { side.next_case(); });
+    thrown_by<control::Released>([&] { side.next_case(); });
   };
   CHECK(on_both(3, doomed) == all_well(6));
 }
@@ -120,19 +121,19 @@ TEST_CASE("the deadline names the missing rank and its last call") {
     side.next_case();
     if (side.rank == 2) {
       while (!side.control.aborted(side.epoch)) std::this_thread::yield();  // computes: no circle closes
-      thrown_by<Released>([&] { side.world->barrier(); });
+      thrown_by<control::Released>([&] { side.world->barrier(); });
       return;
     }
     // The first to give up throws DeadlineExceeded and releases the others with its words.
     try {
       side.world->all_gather(iota(0, 3), "layers.1");
       expect(false, "completed without rank 2");
-    } catch (const DeadlineExceeded& deadline) {
+    } catch (const control::DeadlineExceeded& deadline) {
       expect_contains(deadline.what(),
                       fmt::format(R"(rank {}: all_gather #0 of 3 f32 "layers.1" in group world)", side.rank));
       expect_contains(deadline.what(), "rank 2 (last call: barrier #7 in group another)");
-    } catch (const Released& released) {
-      expect(released.abort().reason == AbortReason::deadline, released.what());
+    } catch (const control::Released& released) {
+      expect(released.abort().reason == control::AbortReason::deadline, released.what());
       expect_contains(released.what(), "rank 2 (last call: barrier #7 in group another)");
     }
   };
@@ -147,13 +148,13 @@ TEST_CASE("every waiting rank reports a circle of waits at once, in the same wor
       expect_working(*side.world);
       // 0 waits for 1 in left, 1 for 2 in right, 2 for 0 and 1 in world.
       Group& group = side.rank == 0 ? *left : side.rank == 1 ? *right : *side.world;
-      const std::string text = thrown_by<Deadlock>([&] { group.barrier("x"); });
+      const std::string text = thrown_by<control::Deadlock>([&] { group.barrier("x"); });
       expect(text == R"(every rank waits and no rank can continue: rank 0 in barrier #0 "x" in group left for rank 1, )"
                      R"(rank 1 in barrier #0 "x" in group right for rank 2, )"
                      R"(rank 2 in barrier #1 "x" in group world for ranks 0, 1)" ||
                  round == 0,
              text);
-      thrown_by<Deadlock>([&] { side.world->barrier(); });
+      thrown_by<control::Deadlock>([&] { side.world->barrier(); });
       side.next_case();
     }
   };
@@ -164,7 +165,7 @@ TEST_CASE("a rank that ends the case without a call that the others wait in clos
   const Body early = [](Side& side) {
     for (int round = 0; round < 50; ++round) {
       if (side.rank != round % side.size) {
-        const std::string text = thrown_by<Deadlock>([&] { side.world->barrier("x"); });
+        const std::string text = thrown_by<control::Deadlock>([&] { side.world->barrier("x"); });
         expect_contains(text, fmt::format("rank {} in the agreement between cases", round % side.size));
       }
       side.next_case();
@@ -185,7 +186,7 @@ TEST_CASE("a rank that dies anywhere leaves peers that can be released, and clos
         const itimerval soon{{0, 0}, {0, 100 + 300 * round}};
         ::setitimer(ITIMER_REAL, &soon, nullptr);
       }
-      const std::string text = thrown_by<Released>([&] {
+      const std::string text = thrown_by<control::Released>([&] {
         while (true) {
           side.world->all_reduce(iota(0, 2000));
           side.world->barrier();

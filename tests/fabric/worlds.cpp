@@ -26,7 +26,8 @@ std::string failure_of(const Body& body, Side& side) {
     return {};
   } catch (const std::exception& exception) {
     const std::string text = *exception.what() == '\0' ? "an exception without words" : exception.what();
-    side.control.doom({side.rank, AbortReason::error, text});  // or its peers would wait for it until their deadline
+    side.control.doom(
+        {side.rank, control::AbortReason::error, text});  // or its peers would wait for it until their deadline
     return text;
   }
 }
@@ -36,17 +37,17 @@ std::string failure_of(const Body& body, Side& side) {
   ::alarm(seconds_until_a_hung_rank_is_killed);
   std::string failure;
   try {
-    ControlPage control = ControlPage::open(directory + "/control", "nonce");
-    FileStore store(directory + "/store", "nonce", rank);
+    control::ControlPage control = control::ControlPage::open(directory + "/control", "nonce");
+    rendezvous::FileStore store(directory + "/store", "nonce", rank);
     std::atomic<std::uint32_t> epoch{0};
     Side side{rank, size, control, nullptr, epoch, directory};
-    side.world = make_shm_world({.control = &control,
-                                 .store = &store,
-                                 .directory = directory,
-                                 .epoch = [&] { return epoch.load(); },
-                                 .timeout = settings.timeout,
-                                 .rank = rank,
-                                 .detect_deadlock = true});
+    side.world = fabric::make_shm_world({.control = &control,
+                                         .store = &store,
+                                         .directory = directory,
+                                         .epoch = [&] { return epoch.load(); },
+                                         .timeout = settings.timeout,
+                                         .rank = rank,
+                                         .detect_deadlock = true});
     side.next_case();
     failure = failure_of(body, side);
   } catch (const std::exception& exception) {
@@ -73,13 +74,14 @@ void expect(bool holds, const std::string& what) {
 }
 
 std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings) {
-  ControlPage control = ControlPage::anonymous(size);
+  control::ControlPage control = control::ControlPage::anonymous(size);
   std::vector<std::atomic<std::uint32_t>> epochs(static_cast<std::size_t>(size));
   for (auto& epoch : epochs) epoch = first_epoch;
-  auto groups = make_thread_world({.control = &control,
-                                   .epoch = [&](int rank) { return epochs[static_cast<std::size_t>(rank)].load(); },
-                                   .timeout = settings.timeout,
-                                   .detect_deadlock = true});
+  auto groups =
+      fabric::make_thread_world({.control = &control,
+                                 .epoch = [&](int rank) { return epochs[static_cast<std::size_t>(rank)].load(); },
+                                 .timeout = settings.timeout,
+                                 .detect_deadlock = true});
   std::vector<std::string> failures(groups.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -94,7 +96,7 @@ std::vector<std::string> run_threads(int size, const Body& body, const Settings&
 
 std::vector<std::string> run_processes(int size, const Body& body, const Settings& settings) {
   const ScratchDirectory directory;
-  ControlPage control = ControlPage::create(directory.path() + "/control", size, "nonce");
+  control::ControlPage control = control::ControlPage::create(directory.path() + "/control", size, "nonce");
   struct Child {
     pid_t pid;
     int report;
@@ -123,7 +125,7 @@ std::vector<std::string> run_processes(int size, const Body& body, const Setting
     std::string& failure = failures[static_cast<std::size_t>(rank)];
     if (WIFSIGNALED(status)) {
       failure = "signal " + std::to_string(WTERMSIG(status));
-      control.doom({static_cast<int>(rank), AbortReason::died, failure});
+      control.doom({static_cast<int>(rank), control::AbortReason::died, failure});
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0) failure = "exit " + std::to_string(WEXITSTATUS(status));
     char part[4096];

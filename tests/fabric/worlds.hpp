@@ -18,7 +18,7 @@ namespace shardproof::testing {
 struct Side {
   int rank;
   int size;
-  ControlPage& control;
+  control::ControlPage& control;
   std::shared_ptr<Group> world;
   std::atomic<std::uint32_t>& epoch;
   std::string directory;  ///< of a world of processes

@@ -21,9 +21,9 @@ using namespace shardproof;
 
 namespace {
 
-scenario::Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
@@ -31,7 +31,7 @@ Trace play_alone(std::unique_ptr<Subject> subject) {
   return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace();
 }
 
-std::vector<scenario::Capture> captures_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
+std::vector<Capture> captures_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
   return run_alone(scenario, *subject).captures();
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("an empty alteration leaves no trace") {
 }
 
 TEST_CASE("a wrapper passes every call on to the wrapped device") {
-  SimDevice device({}, 0);
+  device::SimDevice device({}, 0);
   DeviceWrapper wrapper(device);
   const Tensor loss = wrapper.empty(Device::compute, DType::f32, {1}, MemoryClass::activation, "loss");
   wrapper.submit(Device::compute, {.kind = WorkKind::loss, .label = "loss", .writes = {loss}});
@@ -67,7 +67,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
   class Handing final : public DeviceWrapper {
    public:
     using DeviceWrapper::DeviceWrapper;
-    void submit(Stream stream, Work work) override {
+    void submit(device::Stream stream, Work work) override {
       compute_with<KernelsWrapper>(work);
       DeviceWrapper::submit(stream, std::move(work));
     }
@@ -139,10 +139,10 @@ TEST_CASE("a subject keeps its name and its claims under an alteration") {
 TEST_CASE("a plan for another engine is refused, not guessed at") {
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::Reference subject;
-  CHECK_THROWS_AS(testing::play_simulated(scenario, subject, *groups.front(), 0), scenario::SubjectError);
+  CHECK_THROWS_AS(testing::play_simulated(scenario, subject, *groups.front(), 0), player::SubjectError);
 }
 
 TEST_CASE("an altered section changes plans of its kind, and leaves plans of other kinds alone") {
@@ -161,9 +161,9 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
   const scenario::Plan& received = receiving->received;
   const auto subject = altered_section<scenario::FullyShardPlan>(
       std::move(receiving), [](scenario::FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  SimPlatform platform({}, *groups.front(), 0);
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  device::SimPlatform platform({}, *groups.front(), 0);
   std::unique_ptr<Trainer> trainer;
   scenario::Plan plan;
   fully_shard(plan).wrap = {{.modules = {""}}};
@@ -177,14 +177,14 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
 TEST_CASE("an alteration of the world's collectives also alters those of every group split off it") {
   struct Counting final : CommunicatorWrapper {
     Counting(Communicator& inner, int& calls) : CommunicatorWrapper(inner), calls_(calls) {}
-    void run(Stream stream, const Collective& collective) override {
+    void run(device::Stream stream, const Collective& collective) override {
       ++calls_;
       CommunicatorWrapper::run(stream, collective);
     }
     int& calls_;
   };
-  ControlPage control = ControlPage::anonymous(4);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(4);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   scenario::Scenario scenario = scenario::sleeping_stack(2);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   std::vector<int> calls(groups.size()), issued(groups.size());
@@ -194,7 +194,7 @@ TEST_CASE("an alteration of the world's collectives also alters those of every g
       ranks.emplace_back([&, rank] {
         const auto counting =
             with_communicators<Counting>(std::make_unique<engines::Reference>(), std::ref(calls[rank]));
-        const scenario::Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
+        const Run run = testing::play_simulated(scenario, *counting, *groups[rank], static_cast<int>(rank));
         issued[rank] = static_cast<int>(std::ranges::count_if(
             run.trace().facts, [](const Fact& fact) { return std::holds_alternative<fact::Collective>(fact); }));
       });
@@ -209,8 +209,8 @@ TEST_CASE("a wrapper of collectives gets those of a coalesced call that it alter
     int rank() const override { return 0; }
     std::span<const int> members() const override { return ranks; }
     const FabricCapabilities& capabilities() const override { return can; }
-    void run(Stream, const Collective& collective) override { calls.push_back(collective.tag); }
-    void run_coalesced(Stream, std::span<const Collective> collectives) override {
+    void run(device::Stream, const Collective& collective) override { calls.push_back(collective.tag); }
+    void run_coalesced(device::Stream, std::span<const Collective> collectives) override {
       calls.push_back(std::to_string(collectives.size()) + " in one");
     }
     std::unique_ptr<Communicator> split(int, int, std::string_view) override { return nullptr; }
@@ -220,7 +220,7 @@ TEST_CASE("a wrapper of collectives gets those of a coalesced call that it alter
   } calls;
   struct Renaming final : CollectiveWrapper {
     using CollectiveWrapper::CollectiveWrapper;
-    void run(Stream stream, const Collective& collective) override {
+    void run(device::Stream stream, const Collective& collective) override {
       Collective renamed = collective;
       renamed.tag += "'";
       CollectiveWrapper::run(stream, renamed);

@@ -66,12 +66,12 @@ std::string written(const reports::Report& report) {
 void parse_line(std::string_view input) {
   std::string line;
   try {
-    line = to_line(shardproof::parse_line(input));
+    line = protocol::to_line(shardproof::protocol::parse_line(input));
   } catch (const std::invalid_argument&) {
     return;
   }
   require(line.find('\n') == std::string::npos, "an event is one line");
-  require(to_line(shardproof::parse_line(line)) == line, "a written line reads as it was written");
+  require(protocol::to_line(shardproof::protocol::parse_line(line)) == line, "a written line reads as it was written");
 }
 
 void rank_stream(std::string_view input) {
@@ -91,7 +91,7 @@ void rank_stream(std::string_view input) {
     world.cases.emplace_back().id = streamed.started.id;
   }
   world.streams = {{}, stream};
-  world.endings = {{0, Ending::How::exited, 0, -1, ""}, {1, Ending::How::exited, 0, -1, ""}};
+  world.endings = {{0, protocol::Ending::How::exited, 0, -1, ""}, {1, protocol::Ending::How::exited, 0, -1, ""}};
   const auto report = reports::testing::merge({}, std::span(&world, 1));
   for (const auto& result : report.cases)
     require(result.verdict != reports::Verdict::passed, "no case passes without its first rank");
@@ -131,14 +131,14 @@ void case_filter(std::string_view input) {
   const auto filter = input.substr(0, first);
   const auto rest = first == std::string_view::npos ? std::string_view() : input.substr(first + 1);
   const auto second = rest.find('\n');
-  CaseInfo info;
+  protocol::CaseInfo info;
   info.id = rest.substr(0, second);
   info.suite = info.id.substr(0, info.id.find('/'));
   if (second != std::string_view::npos) info.tags.emplace_back(rest.substr(second + 1));
-  matches(info, filter);
-  require(matches(info, "*"), "a star matches every id");
+  protocol::matches(info, filter);
+  require(protocol::matches(info, "*"), "a star matches every id");
   if (info.id.find_first_of("*?") == std::string::npos && !info.id.starts_with('['))
-    require(matches(info, info.id), "an id matches itself");
+    require(protocol::matches(info, info.id), "an id matches itself");
 }
 
 void scenario(std::string_view input) {
@@ -186,23 +186,23 @@ void waivers(std::string_view input) {
 }
 
 void flight(std::string_view input) {
-  FlightSnapshot snapshot;
+  protocol::FlightSnapshot snapshot;
   try {
-    snapshot = parse_json(std::string(input)).get<FlightSnapshot>();
+    snapshot = base::parse_json(std::string(input)).get<protocol::FlightSnapshot>();
   } catch (const std::invalid_argument&) {
     return;
   } catch (const nlohmann::json::exception&) {
     return;  // no JSON
   }
   const nlohmann::ordered_json written = snapshot;
-  require(nlohmann::ordered_json(written.get<FlightSnapshot>()) == written,
+  require(nlohmann::ordered_json(written.get<protocol::FlightSnapshot>()) == written,
           "a flight record that is read is written so that it reads the same");
   const int size = static_cast<int>(std::clamp<std::size_t>(snapshot.ranks.size(), 1, 64));
-  WorldPlan plan{.size = size, .cases = {"a/one", "a/two"}};
-  std::vector<Ending> endings;
+  protocol::WorldPlan plan{.size = size, .cases = {"a/one", "a/two"}};
+  std::vector<protocol::Ending> endings;
   for (int rank = 0; rank < size; ++rank) {
     endings.push_back({.rank = rank,
-                       .how = rank % 2 == 0 ? Ending::How::overran : Ending::How::stopped,
+                       .how = rank % 2 == 0 ? protocol::Ending::How::overran : protocol::Ending::How::stopped,
                        .code = 0,
                        .position = rank % 3 - 1,
                        .text = ""});
@@ -223,15 +223,15 @@ void store_file(std::string_view input) {
 }
 
 void gpu_listing(std::string_view input) {
-  GpuListing listing;
+  protocol::GpuListing listing;
   try {
-    listing = parse_json(std::string(input)).get<GpuListing>();
+    listing = base::parse_json(std::string(input)).get<protocol::GpuListing>();
   } catch (const std::invalid_argument&) {
     return;
   } catch (const nlohmann::json::exception&) {
     return;  // no JSON
   }
-  require(nlohmann::ordered_json(listing).get<GpuListing>() == listing,
+  require(nlohmann::ordered_json(listing).get<protocol::GpuListing>() == listing,
           "a list of GPUs that is written reads the same");
   require(listing.gpus.empty() != listing.why_none.empty(), "there are GPUs, or a reason why not");
   require(launcher::choose_gpus(listing.gpus, {}) == listing.gpus, "who chooses nothing has all");
@@ -241,17 +241,17 @@ void gpu_listing(std::string_view input) {
 }
 
 void nccl_record(std::string_view input) {
-  nccl_tap::TapRecord record;
+  protocol::TapRecord record;
   try {
-    record = nccl_tap::read_tap(std::as_bytes(std::span(input)), "input");
-  } catch (const nccl_tap::RecordError&) {
+    record = protocol::read_tap(std::as_bytes(std::span(input)), "input");
+  } catch (const protocol::RecordError&) {
     return;
   }
-  const auto was_begun = [&](const nccl_tap::Call& call) { return call.number < record.begun; };
+  const auto was_begun = [&](const protocol::Call& call) { return call.number < record.begun; };
   require(std::ranges::all_of(record.calls, was_begun), "every call was begun");
-  require(std::ranges::is_sorted(record.calls, std::ranges::less_equal(), &nccl_tap::Call::number),
+  require(std::ranges::is_sorted(record.calls, std::ranges::less_equal(), &protocol::Call::number),
           "calls have numbers of their own, in order");
-  require(!nccl_tap::list(record).empty(), "a record has a text");
+  require(!trace::list(record).empty(), "a record has a text");
   require(!reports::nccl_sentences(std::vector{record, record}, 2).empty(),
           "a record can be told, and compared with itself");
 }
@@ -265,7 +265,7 @@ class Tapped {
       : writer_(place_.path() / "calls.tap", {.pid = 1, .rank = rank, .started_ns = 1, .faults = {}},
                 {.calls = 4, .communicators = 2}) {
     for (const int id : {0, 1}) {
-      nccl_tap::Communicator communicator;
+      protocol::Communicator communicator;
       communicator.id = id;
       communicator.size = 2;
       communicator.rank = rank;
@@ -273,34 +273,35 @@ class Tapped {
       writer_.write(communicator);
     }
   }
-  void add(nccl_tap::Call call) {
+  void add(protocol::Call call) {
     writer_.enter(call);
     written_.push_back(call);
   }
 
   /// None: what was written is nothing that a tap writes, and was refused.
-  std::optional<nccl_tap::TapRecord> read() const {
+  std::optional<protocol::TapRecord> read() const {
     try {
-      nccl_tap::TapRecord record = nccl_tap::read_tap(writer_.file());
+      protocol::TapRecord record = protocol::read_tap(writer_.file());
       require(record.begun == written_.size(), "every call is counted");
       require(record.calls.size() == std::min<std::size_t>(written_.size(), 4), "the last ones are there");
       require(std::ranges::equal(record.calls, std::span(written_).last(record.calls.size()), is_same),
               "a call reads as it was written");
       return record;
-    } catch (const nccl_tap::RecordError&) {
+    } catch (const protocol::RecordError&) {
       return std::nullopt;
     }
   }
 
  private:
-  static bool is_same(const nccl_tap::Call& a, const nccl_tap::Call& b) {
+  static bool is_same(const protocol::Call& a, const protocol::Call& b) {
     return a.number == b.number && a.place == b.place &&
-           describe(a) + describe_outcome(a) == describe(b) + describe_outcome(b);
+           protocol::describe(a) + protocol::describe_outcome(a) ==
+               protocol::describe(b) + protocol::describe_outcome(b);
   }
 
-  const RendezvousDirectory place_ = RendezvousDirectory::make(1);
-  nccl_tap::TapWriter writer_;
-  std::vector<nccl_tap::Call> written_;
+  const rendezvous::RendezvousDirectory place_ = rendezvous::RendezvousDirectory::make(1);
+  protocol::TapWriter writer_;
+  std::vector<protocol::Call> written_;
 };
 
 }  // namespace
@@ -308,35 +309,35 @@ class Tapped {
 void nccl_calls(std::string_view input) {
   Tapped first(0), second(1);
   constexpr std::size_t most = 12;
-  for (std::size_t i = 0; i < most && input.size() >= sizeof(nccl_tap::Call);
-       ++i, input.remove_prefix(sizeof(nccl_tap::Call))) {
-    nccl_tap::Call call;
+  for (std::size_t i = 0; i < most && input.size() >= sizeof(protocol::Call);
+       ++i, input.remove_prefix(sizeof(protocol::Call))) {
+    protocol::Call call;
     std::memcpy(static_cast<void*>(&call), input.data(), sizeof call);
     (i % 2 == 0 ? first : second).add(call);
   }
-  std::vector<nccl_tap::TapRecord> records;
+  std::vector<protocol::TapRecord> records;
   for (const Tapped* rank : {&first, &second}) {
     if (auto record = rank->read()) records.push_back(std::move(*record));
   }
-  for (const nccl_tap::TapRecord& record : records) require(!nccl_tap::list(record).empty(), "a record has a text");
+  for (const protocol::TapRecord& record : records) require(!trace::list(record).empty(), "a record has a text");
   require(!reports::nccl_sentences(records, 2).empty(), "records can be told and compared");
 }
 
 void nccl_faults(std::string_view input) {
-  std::vector<nccl_tap::CallFault> faults;
+  std::vector<protocol::CallFault> faults;
   try {
-    faults = nccl_tap::parse_faults(input);
+    faults = protocol::parse_faults(input);
   } catch (const std::invalid_argument&) {
     return;
   }
-  for (const nccl_tap::CallFault& fault : faults) {
+  for (const protocol::CallFault& fault : faults) {
     const auto number = fault.number.value_or(0);
-    const nccl_tap::CallPlace place{.kind = fault.kind,
+    const protocol::CallPlace place{.kind = fault.kind,
                                     .of_kind = number,
                                     .of_kind_on_comm = number,
                                     .comm = fault.comm.value_or(0),
                                     .rank = fault.rank};
-    const auto decision = nccl_tap::decide(std::span(&fault, 1), place);
+    const auto decision = protocol::decide(std::span(&fault, 1), place);
     require(decision.fault == &fault || decision.delay + decision.stall == fault.duration,
             "a fault applies to the call that it names");
   }

@@ -33,7 +33,7 @@ pid_t number_after(const std::string& text, const std::string& words) {
 
 TEST_CASE("a log tail shows each line once, whole, with its rank, and the unfinished last line at the end") {
   TemporaryDirectory directory;
-  const WorldDirectory world{directory.path()};
+  const protocol::WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());
   const auto append = [](const std::filesystem::path& file, const std::string& text) {
     std::ofstream(file, std::ios::app) << text;
@@ -60,7 +60,7 @@ TEST_CASE("a log tail shows each line once, whole, with its rank, and the unfini
 
 TEST_CASE("a log tail does not wait for a pipe in place of a log, and shows what it read") {
   TemporaryDirectory directory;
-  const WorldDirectory world{directory.path()};
+  const protocol::WorldDirectory world{directory.path()};
   std::filesystem::create_directories(world.logs());
   write_text(world.standard_error(0), "one\ntw");
   LogTail tail(world, {0}, 1, false, false);

@@ -12,8 +12,9 @@
 #include "harness/base/file_descriptor.hpp"
 #include "tests/launcher/command.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
-using shardproof::FileDescriptor;
+using shardproof::base::FileDescriptor;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
@@ -285,8 +286,8 @@ TEST_CASE("a report may come through a slow pipe, and a signal ends the wait for
   const Said file = call({"stable", report});
   CHECK(call({"stable", "/dev/stdin"}, {.prelude = "cat '" + report + "' |"}).out == file.out);
 
-  const FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  FileDescriptor writer(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));
+  const base::FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  base::FileDescriptor writer(::open(pipe.c_str(), O_WRONLY | O_CLOEXEC));
   const auto hand_over = [&](std::string_view part) {
     return ::write(writer.get(), part.data(), part.size()) == static_cast<ssize_t>(part.size()) && eventually([&] {
              int left = 0;
@@ -304,7 +305,7 @@ TEST_CASE("a report may come through a slow pipe, and a signal ends the wait for
   const Said slow = call({"stable", pipe}, {.meanwhile = [&](Process&, const auto&) {
                            CHECK(hand_over(whole.substr(0, 100)));
                            CHECK(hand_over(whole.substr(100)));
-                           writer = FileDescriptor();
+                           writer = base::FileDescriptor();
                          }});
   CHECK(slow.out == file.out);
 }

@@ -13,8 +13,8 @@ using Ranks = std::vector<int>;
 bool no_rank(int /*rank*/) { return false; }
 
 /// `rank` waits for `missing`, who have not come to where it is.
-PeerWait waits_for(int rank, Ranks missing) {
-  PeerWait wait;
+protocol::PeerWait waits_for(int rank, Ranks missing) {
+  protocol::PeerWait wait;
   wait.rank = rank;
   wait.missing = std::move(missing);
   return wait;

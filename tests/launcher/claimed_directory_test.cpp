@@ -56,8 +56,8 @@ class HomeDirectory {
   std::optional<std::string> before_;
 };
 
-RunDirectory claim(const fs::path& directory) { return ClaimedDirectory({.directory = directory}).run(); }
-RunDirectory replace(const fs::path& directory) {
+protocol::RunDirectory claim(const fs::path& directory) { return ClaimedDirectory({.directory = directory}).run(); }
+protocol::RunDirectory replace(const fs::path& directory) {
   return ClaimedDirectory({.directory = directory, .overwrite = true}).run();
 }
 std::string refused(const fs::path& directory) {
@@ -105,9 +105,9 @@ fs::path make_run(const fs::path& directory) {
 TEST_CASE("without a name, a run gets a new directory and the link to the latest") {
   TemporaryDirectory directory;
   const WorkingDirectory here(directory.path());
-  const RunDirectory first = ClaimedDirectory({}).run();
+  const protocol::RunDirectory first = ClaimedDirectory({}).run();
   CHECK_FALSE(point_latest_to(first));
-  const RunDirectory second = ClaimedDirectory({}).run();
+  const protocol::RunDirectory second = ClaimedDirectory({}).run();
   CHECK(first.root != second.root);
   CHECK_FALSE(point_latest_to(second));
   CHECK(fs::canonical("shardproof-out/latest") == fs::canonical(second.root));
@@ -117,7 +117,7 @@ TEST_CASE("without a name, a run gets a new directory and the link to the latest
 TEST_CASE("the link leads to a run in any other directory, too, where its folder exists") {
   TemporaryDirectory directory;
   const WorkingDirectory here(directory.path());
-  const RunDirectory elsewhere = claim("elsewhere");
+  const protocol::RunDirectory elsewhere = claim("elsewhere");
   CHECK_FALSE(point_latest_to(elsewhere));
   CHECK(contents(".") == std::set<std::string>{"elsewhere", "elsewhere/.shardproof-output"});
 
@@ -143,7 +143,7 @@ TEST_CASE("the link leads to a run in any other directory, too, where its folder
 TEST_CASE("a link that a killed launcher left is removed, and a new one is another launcher's") {
   TemporaryDirectory directory;
   const WorkingDirectory here(directory.path());
-  const RunDirectory run = ClaimedDirectory({}).run();
+  const protocol::RunDirectory run = ClaimedDirectory({}).run();
   for (const char* name : {".latest-1-1", ".latest-1-2"})
     fs::create_symlink(run.root, fs::path("shardproof-out") / name);
   const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
@@ -160,7 +160,7 @@ TEST_CASE("a run is locked by one command at a time, with a marker or without") 
     if (!has_marker) fs::remove(run / marker_name);
     const std::set<std::string> before = contents(run);
     {
-      const FileDescriptor lock = lock_run(run);
+      const base::FileDescriptor lock = lock_run(run);
       CHECK_THAT(refusal([&] { lock_run(run); }),
                  EndsWith(run.string() + ": another shardproof command is writing to it: wait for its end"));
     }
@@ -189,12 +189,12 @@ TEST_CASE("a file in the place of the link stays, and no other file is left") {
 TEST_CASE("runs that begin at once leave one link, and it leads to one of them at any time") {
   TemporaryDirectory directory;
   const WorkingDirectory here(directory.path());
-  std::vector<RunDirectory> runs;
+  std::vector<protocol::RunDirectory> runs;
   for (int i = 0; i < 4; ++i) runs.push_back(ClaimedDirectory({}).run());
   CHECK_FALSE(point_latest_to(runs.front()));
   std::atomic<int> obstacles = 0, gaps = 0;
   std::vector<std::thread> rivals;
-  for (const RunDirectory& run : runs) {
+  for (const protocol::RunDirectory& run : runs) {
     rivals.emplace_back([&] {
       for (int round = 0; round < 100; ++round) {
         obstacles += point_latest_to(run) ? 1 : 0;
@@ -284,8 +284,8 @@ TEST_CASE("an earlier run is replaced, and its directory stays claimed meanwhile
 }
 
 TEST_CASE("every file that run_directory.hpp names is shardproof's own, and so is its folder") {
-  const RunDirectory run{};
-  const WorldDirectory world = run.world(12);
+  const protocol::RunDirectory run{};
+  const protocol::WorldDirectory world = run.world(12);
   const std::string id = "a/b[W=2]";
   for (const fs::path& file :
        {run.report(), run.run(), run.plan(), run.warm_log(), world.plan(), world.scenario(id, 1), world.scenario(id, 2),

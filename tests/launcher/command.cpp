@@ -14,8 +14,8 @@ namespace shardproof::launcher::testing {
 
 Said call(const std::vector<std::string>& arguments, const Setting& setting) {
   const TemporaryDirectory place;
-  const FileDescriptor out(::open((place / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const FileDescriptor err(::open((place / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const base::FileDescriptor out(::open((place / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const base::FileDescriptor err(::open((place / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   std::filesystem::create_directory(place / "here");
 
   std::vector<std::string> words = setting.wrapper;

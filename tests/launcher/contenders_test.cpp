@@ -64,13 +64,13 @@ TEST_CASE(
 
 TEST_CASE("a play has no result when any rank's result is missing or incomplete") {
   const TemporaryDirectory directory;
-  const WorldDirectory world{directory / "world"};
+  const protocol::WorldDirectory world{directory / "world"};
   const std::string id = "play/scenario[W=2]";
   const auto leave = [&](int rank, const std::string& text) {
     std::filesystem::create_directories(world.play_result(id, rank).parent_path());
     write_text(world.play_result(id, rank), text);
   };
-  const std::string whole = dump_line(PlayResult{.rank = 0});
+  const std::string whole = base::dump_line(protocol::PlayResult{.rank = 0});
   leave(0, whole);
   CHECK(play_results(world, id, 1).size() == 1);
   CHECK(play_results(world, id, 2).empty());

@@ -23,16 +23,16 @@ std::string with_deep_field(std::string document, std::size_t depth = 200'000) {
 }  // namespace
 
 TEST_CASE("depth has a limit, breadth has none") {
-  CHECK(parse_json(nested(deepest_json)).size() == 1);
-  CHECK_THROWS_AS(parse_json(nested(deepest_json + 1)), std::invalid_argument);
+  CHECK(base::parse_json(nested(base::deepest_json)).size() == 1);
+  CHECK_THROWS_AS(base::parse_json(nested(base::deepest_json + 1)), std::invalid_argument);
   std::string wide = "[[]";
   for (int i = 0; i < 1000; ++i) wide += ",{\"a\":[1]}";
-  CHECK(parse_json(wide + "]").size() == 1001);
-  std::istringstream deep(nested(deepest_json + 1)), flat("[1, 2]");
-  CHECK_THROWS_AS(parse_json(deep), std::invalid_argument);
-  CHECK(parse_json(flat).size() == 2);
-  CHECK_THROWS_AS(parse_json("[[["), nlohmann::json::parse_error);
-  CHECK(parse_json("[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]").size() ==
+  CHECK(base::parse_json(wide + "]").size() == 1001);
+  std::istringstream deep(nested(base::deepest_json + 1)), flat("[1, 2]");
+  CHECK_THROWS_AS(base::parse_json(deep), std::invalid_argument);
+  CHECK(base::parse_json(flat).size() == 2);
+  CHECK_THROWS_AS(base::parse_json("[[["), nlohmann::json::parse_error);
+  CHECK(base::parse_json("[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]").size() ==
         1);  // text is not nested
 }
 

@@ -105,10 +105,10 @@ TEST_CASE(
     "of GPUs, the doctor names those that cannot reach each other and those that are slowed, and nothing where nothing "
     "is known") {
   MachineState machine = healthy();
-  shardproof::GpuListing& listing = machine.gpu_listing.emplace();
+  shardproof::protocol::GpuListing& listing = machine.gpu_listing.emplace();
   listing.backend = "CUDA";
   for (const int index : {0, 3}) {
-    shardproof::GpuInfo& gpu = listing.gpus.emplace_back();
+    shardproof::protocol::GpuInfo& gpu = listing.gpus.emplace_back();
     gpu.index = index;
     gpu.uuid = "GPU-" + std::to_string(index);
     gpu.name = "model";

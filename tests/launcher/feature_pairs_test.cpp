@@ -10,9 +10,10 @@ using reports::Verdict;
 
 namespace {
 
-const std::vector<Combinable> kinds{{.engine = "one", .features = {"a", "b", "c", "d"}, .excluded = {{"a", "b"}}},
-                                    {.engine = "other", .features = {"a", "b"}, .excluded = {}},
-                                    {.engine = "unused", .features = {"a", "b"}, .excluded = {}}};
+const std::vector<protocol::Combinable> kinds{
+    {.engine = "one", .features = {"a", "b", "c", "d"}, .excluded = {{"a", "b"}}},
+    {.engine = "other", .features = {"a", "b"}, .excluded = {}},
+    {.engine = "unused", .features = {"a", "b"}, .excluded = {}}};
 
 CaseResult played(std::string engine, std::vector<std::string> combined, Verdict verdict = Verdict::passed) {
   CaseResult result;

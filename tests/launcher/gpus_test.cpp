@@ -25,7 +25,7 @@ GpuSupply supply(int count, bool shared = false, int nccl = 22809) {
   result.listing.driver = result.listing.runtime = 13000;
   result.listing.nccl = nccl;
   for (int index = 0; index < count; ++index) {
-    GpuInfo& gpu = result.listing.gpus.emplace_back();
+    protocol::GpuInfo& gpu = result.listing.gpus.emplace_back();
     gpu.index = index;
     gpu.uuid = "GPU-" + std::string(1, static_cast<char>('a' + index)) + "0";
     gpu.name = index < 2 ? "model A" : "model B";
@@ -36,16 +36,16 @@ GpuSupply supply(int count, bool shared = false, int nccl = 22809) {
 
 std::vector<std::string> chosen(const GpuChoice& choice) {
   std::vector<std::string> uuids;
-  for (const GpuInfo& gpu : choose_gpus(supply(3).listing.gpus, choice)) uuids.push_back(gpu.uuid);
+  for (const protocol::GpuInfo& gpu : choose_gpus(supply(3).listing.gpus, choice)) uuids.push_back(gpu.uuid);
   return uuids;
 }
 
-Listing sizes(std::vector<int> all) {
-  Listing listing;
+protocol::Listing sizes(std::vector<int> all) {
+  protocol::Listing listing;
   for (const int size : all) {
-    CaseInfo& info = listing.cases.emplace_back();
+    protocol::CaseInfo& info = listing.cases.emplace_back();
     info.params = {{"W", std::to_string(size)}};
-    info.id = case_id("a/b", info.params);
+    info.id = protocol::case_id("a/b", info.params);
     info.suite = "a";
     info.world_size = size;
   }
@@ -54,8 +54,8 @@ Listing sizes(std::vector<int> all) {
 
 PlanOptions on_gpus(int count, bool shared = false) {
   PlanOptions options;
-  options.device = cuda_device;
-  options.fabric = nccl_fabric;
+  options.device = protocol::cuda_device;
+  options.fabric = protocol::nccl_fabric;
   options.supply = supply(count, shared);
   return options;
 }
@@ -115,9 +115,9 @@ TEST_CASE("a world that is larger than the pool takes all of it, and its ranks t
 }
 
 TEST_CASE("GPUs that are chosen know of each other, and of none that ranks will not have") {
-  std::vector<GpuInfo> all = supply(3).listing.gpus;
-  for (GpuInfo& gpu : all) {
-    for (const GpuInfo& other : all) {
+  std::vector<protocol::GpuInfo> all = supply(3).listing.gpus;
+  for (protocol::GpuInfo& gpu : all) {
+    for (const protocol::GpuInfo& other : all) {
       if (&gpu != &other) gpu.peers.emplace_back().uuid = other.uuid;
     }
   }
@@ -214,13 +214,13 @@ TEST_CASE("a list of GPUs comes back as it was, and GPUs are numbered as their t
 
 TEST_CASE("a reason for no GPUs is one line, whatever a library says") {
   const TemporaryDirectory directory;
-  GpuListing none;
+  protocol::GpuListing none;
   none.why_none = "no \x1b[31mdriver\nand more";
   none.why_no_records = "no \x1b[31mCUPTI\nand more";
   write_text(directory / "listing", nlohmann::ordered_json(none).dump());
   SignalWatch signals;
   const auto asked = program(directory, "cat " + (directory / "listing").string());
-  const GpuListing listing = ask_gpus(find_worker(asked), "/some/backend.so", signals);
+  const protocol::GpuListing listing = ask_gpus(find_worker(asked), "/some/backend.so", signals);
   CHECK(listing.why_none == "no \\x1b[31mdriver");
   CHECK(listing.why_no_records == "no \\x1b[31mCUPTI");
 }

@@ -132,14 +132,14 @@ TEST_CASE("a case has its own time, which the command line overrides") {
 
 TEST_CASE("a rank that does not exit after its last case costs no result, and the launcher reports it") {
   TemporaryDirectory directory;
-  WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
+  protocol::WorldPlan plan{.size = 2, .subject = "", .cases = {"good/stays[W=2]"}};
   const WorldLaunch launch{.worker = trouble_program(),
                            .environment = {"PATH=/usr/bin:/bin", "TROUBLE=never leaves"},
                            .joining = 700ms,
                            .notice = {}};
   const WorldOutcome outcome = run_world(plan, {directory / "world"}, launch);
   CHECK_FALSE(outcome.complete);
-  CHECK(outcome.evidence.endings.at(1).how == Ending::How::overran);
+  CHECK(outcome.evidence.endings.at(1).how == protocol::Ending::How::overran);
   CHECK_THAT(outcome.evidence.endings.at(1).text,
              ContainsSubstring("has been after its last case for more than 0.7 s"));
   reports::Merger merger({});

@@ -13,15 +13,15 @@ using reports::Verdict;
 
 namespace {
 
-CaseInfo make_case(const std::string& id, std::vector<std::string> clauses) {
-  CaseInfo info;
+protocol::CaseInfo make_case(const std::string& id, std::vector<std::string> clauses) {
+  protocol::CaseInfo info;
   info.id = id;
   info.clauses = std::move(clauses);
   return info;
 }
 
-const std::vector<CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}),
-                                  make_case("s/none", {}), make_case("s/other", {"C-1"})};
+const std::vector<protocol::CaseInfo> cases{make_case("s/one", {"A-1"}), make_case("s/two", {"A-1", "B-1"}),
+                                            make_case("s/none", {}), make_case("s/other", {"C-1"})};
 
 // A case that failed has one failure, which names all clauses of the case.
 reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& verdicts) {
@@ -32,16 +32,16 @@ reports::Report make_report(const std::vector<std::pair<std::string, Verdict>>& 
     result.verdict = verdict;
     if (verdict == Verdict::failed) {
       reports::Failure& failure = result.failures.emplace_back();
-      failure.assertion.clauses = std::ranges::find(cases, id, &CaseInfo::id)->clauses;
+      failure.assertion.clauses = std::ranges::find(cases, id, &protocol::CaseInfo::id)->clauses;
     }
     report.cases.push_back(std::move(result));
   }
   return report;
 }
 
-const FaultInfo breaks_a{.name = "late", .clauses = {"A-1"}, .what = "comes late"};
-const FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never comes"};
-const FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
+const protocol::FaultInfo breaks_a{.name = "late", .clauses = {"A-1"}, .what = "comes late"};
+const protocol::FaultInfo breaks_b{.name = "never", .clauses = {"B-1"}, .what = "never comes"};
+const protocol::FaultInfo breaks_z{.name = "lost", .clauses = {"Z-9"}, .what = "is lost"};
 
 Cell cell_of(Verdict clean, Verdict with) {
   return kill_matrix({breaks_a}, {cases[0]}, make_report({{"s/one", clean}}), {make_report({{"s/one", with}})})

@@ -20,11 +20,11 @@ namespace {
 /// All that the command writes to a terminal of its own.
 std::string on_a_terminal(std::vector<std::string> arguments, std::vector<std::string> environment) {
   const TemporaryDirectory directory;
-  const FileDescriptor screen(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const base::FileDescriptor screen(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(screen);
   REQUIRE(::grantpt(screen.get()) == 0);
   REQUIRE(::unlockpt(screen.get()) == 0);
-  FileDescriptor terminal(::open(::ptsname(screen.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  base::FileDescriptor terminal(::open(::ptsname(screen.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(terminal);
   arguments.insert(arguments.begin(),
                    {"run", "--worker", trouble_program().string(), "--out", (directory / "run").string()});
@@ -33,7 +33,7 @@ std::string on_a_terminal(std::vector<std::string> arguments, std::vector<std::s
                                     .environment = std::move(environment),
                                     .standard_output = terminal.get(),
                                     .standard_error = terminal.get()});
-  terminal = FileDescriptor();  // now the command alone holds it
+  terminal = base::FileDescriptor();  // now the command alone holds it
   std::string text;
   std::array<char, 4096> part{};
   // Fails once no process holds the other end: the command has ended.

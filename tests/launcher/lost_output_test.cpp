@@ -45,9 +45,9 @@ TEST_CASE("every command reports standard output that it cannot write as unusabl
 TEST_CASE("a closed reader of the output is no error") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  const FileDescriptor out(ends[1]);
+  const base::FileDescriptor out(ends[1]);
   ::close(ends[0]);
-  const FileDescriptor err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const base::FileDescriptor err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   TemporaryDirectory directory;
   const std::string worker = trouble_program().string();
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
@@ -64,7 +64,7 @@ TEST_CASE("a closed reader of the output is no error") {
 TEST_CASE("a stalled reader of the output delays neither the run nor its interruption") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  const FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const base::FileDescriptor in(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   TemporaryDirectory directory;
   Process process =
       Process::spawn({.program = SHARDPROOF_LAUNCHER,
@@ -139,7 +139,7 @@ TEST_CASE("a worker that still lists its cases ends with its launcher") {
 }
 
 TEST_CASE("a worker does not list its cases once its launcher has ended") {
-  const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const base::FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Process ended = Process::spawn({.program = "/bin/true",
                                   .arguments = {},
                                   .environment = {},

@@ -9,8 +9,8 @@
 
 namespace shardproof::launcher::testing {
 
-inline WorldOutcome run_world(WorldPlan& plan, const WorldDirectory& directory, const WorldLaunch& launch,
-                              std::optional<LiveView> view = std::nullopt) {
+inline WorldOutcome run_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                              const WorldLaunch& launch, std::optional<LiveView> view = std::nullopt) {
   const auto world = start_world(plan, directory, launch, std::move(view));
   Poller poller;
   poller.add(world->descriptor(), 0);

@@ -16,10 +16,10 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-CaseInfo make_case(const std::string& name, int size, std::vector<std::string> tags = {}) {
-  CaseInfo info;
+protocol::CaseInfo make_case(const std::string& name, int size, std::vector<std::string> tags = {}) {
+  protocol::CaseInfo info;
   info.params = {{"W", std::to_string(size)}};
-  info.id = case_id(name, info.params);
+  info.id = protocol::case_id(name, info.params);
   info.suite = name.substr(0, name.find('/'));
   info.world_size = size;
   info.tags = std::move(tags);
@@ -27,8 +27,8 @@ CaseInfo make_case(const std::string& name, int size, std::vector<std::string> t
 }
 
 /// Two suites, sizes not in order, as a worker may list them.
-Listing listing() {
-  Listing result;
+protocol::Listing listing() {
+  protocol::Listing result;
   result.subjects = {{"right", "1"}, {"wrong", "2"}};
   result.faults = {{.name = "late", .clauses = {"A-1"}, .what = "comes late"}};
   for (const int size : {4, 2}) {
@@ -38,7 +38,7 @@ Listing listing() {
   return result;
 }
 
-std::string refusal(const PlanOptions& options, const Listing& of = listing()) {
+std::string refusal(const PlanOptions& options, const protocol::Listing& of = listing()) {
   try {
     plan(of, options);
   } catch (const CommandError& error) {
@@ -56,7 +56,7 @@ PlanOptions with(auto change) {
 
 std::vector<std::string> all_ids(const Plan& of) {
   std::vector<std::string> ids;
-  for (const WorldPlan& world : of.worlds) ids.insert(ids.end(), world.cases.begin(), world.cases.end());
+  for (const protocol::WorldPlan& world : of.worlds) ids.insert(ids.end(), world.cases.begin(), world.cases.end());
   return ids;
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("the plan of every world has the options of the command") {
   options.seed = 7;
   options.timeout = std::chrono::milliseconds(1500);
   options.trace = true;
-  for (const WorldPlan& world : plan(listing(), options).worlds) {
+  for (const protocol::WorldPlan& world : plan(listing(), options).worlds) {
     CHECK(world.subject == "wrong");
     CHECK(world.subject_library == "/engines/mine.so");
     CHECK(world.fault == "late");
@@ -94,8 +94,8 @@ TEST_CASE("the plan of every world has the options of the command") {
 }
 
 TEST_CASE("cases on request are played where their size or their id is asked for, and make no run partial") {
-  Listing more = listing();
-  CaseInfo asked_for = make_case("ring/left", 8);
+  protocol::Listing more = listing();
+  protocol::CaseInfo asked_for = make_case("ring/left", 8);
   asked_for.on_request = true;
   more.cases.push_back(asked_for);
 
@@ -111,9 +111,9 @@ TEST_CASE("cases on request are played where their size or their id is asked for
 }
 
 TEST_CASE("cases of other seeds are played on request, and a case plays a given scenario") {
-  Listing drawing = listing();
+  protocol::Listing drawing = listing();
   for (const char* const id : {"ring/drawn[W=2,seed=1]", "ring/drawn[W=2,seed=2]"}) {
-    CaseInfo info = make_case("ring/drawn", 2);
+    protocol::CaseInfo info = make_case("ring/drawn", 2);
     info.id = id;
     info.params["seed"] = id[std::string_view(id).size() - 2];
     info.drawn_by = "seed";
@@ -187,11 +187,11 @@ TEST_CASE("an error for a wrong selection lists what exists") {
   CHECK(refusal(with([](auto& o) { o.fault = "3"; })) ==
         "unknown fault '3'; `shardproof list --clauses` shows all faults");
   CHECK_THAT(refusal(with([](auto& o) { o.repeat = 0; })), ContainsSubstring("at least once"));
-  CHECK_THAT(refusal({}, Listing{}), ContainsSubstring("the worker has no cases"));
+  CHECK_THAT(refusal({}, protocol::Listing{}), ContainsSubstring("the worker has no cases"));
 }
 
 TEST_CASE("ranks that take turns share one core, and their cases have the time for that") {
-  const auto time_of = [](const std::string& fabric, std::optional<Scheduler> scheduler) {
+  const auto time_of = [](const std::string& fabric, std::optional<protocol::Scheduler> scheduler) {
     const PlanOptions options = with([&](auto& o) {
       o.fabric = fabric;
       o.scheduler = scheduler;
@@ -200,24 +200,24 @@ TEST_CASE("ranks that take turns share one core, and their cases have the time f
     return world_of(listing(), options, 4).case_timeout;
   };
   CHECK(time_of("shm", std::nullopt) == std::chrono::seconds(60));
-  CHECK(time_of("thread", Scheduler::free) == std::chrono::seconds(60));
-  CHECK(time_of("thread", Scheduler::seeded) == std::chrono::seconds(240));
+  CHECK(time_of("thread", protocol::Scheduler::free) == std::chrono::seconds(60));
+  CHECK(time_of("thread", protocol::Scheduler::seeded) == std::chrono::seconds(240));
   CHECK(time_of("thread", std::nullopt) == std::chrono::seconds(240));
 }
 
 namespace {
 
 /// The same, and two cases whose ranks must be threads.
-Listing listing_with_threads() {
-  Listing result = listing();
+protocol::Listing listing_with_threads() {
+  protocol::Listing result = listing();
   for (const int size : {2, 128}) result.cases.push_back(make_case("tree/speaks", size));
-  for (CaseInfo& info : result.cases) info.on_threads = info.id.starts_with("tree/speaks");
+  for (protocol::CaseInfo& info : result.cases) info.on_threads = info.id.starts_with("tree/speaks");
   return result;
 }
 
 std::vector<std::string> fabrics(const Plan& of) {
   std::vector<std::string> result;
-  for (const WorldPlan& world : of.worlds) result.push_back(fmt::format("{} {}", world.size, world.fabric));
+  for (const protocol::WorldPlan& world : of.worlds) result.push_back(fmt::format("{} {}", world.size, world.fabric));
   return result;
 }
 
@@ -228,14 +228,14 @@ TEST_CASE("cases that ask for threads get worlds of threads next to worlds of pr
   CHECK(fabrics(mixed) == std::vector<std::string>{"1 shm", "2 shm", "2 thread", "4 shm", "128 thread"});
   CHECK(mixed.worlds[1].cases == std::vector<std::string>{"ring/left[W=2]", "ring/right[W=2]", "tree/grow[W=2]"});
   CHECK(mixed.worlds[2].cases == std::vector<std::string>{"tree/speaks[W=2]"});
-  CHECK(mixed.worlds[2].scheduler == Scheduler::seeded);
+  CHECK(mixed.worlds[2].scheduler == protocol::Scheduler::seeded);
   CHECK(mixed.worlds[2].planned == 2);
   // By turns, on one core.
   CHECK(mixed.worlds[1].case_timeout == std::chrono::seconds(60));
   CHECK(mixed.worlds[2].case_timeout == std::chrono::seconds(120));
 
-  const Plan freely = plan(listing_with_threads(), with([](auto& o) { o.scheduler = Scheduler::free; }));
-  CHECK(freely.worlds[2].scheduler == Scheduler::free);
+  const Plan freely = plan(listing_with_threads(), with([](auto& o) { o.scheduler = protocol::Scheduler::free; }));
+  CHECK(freely.worlds[2].scheduler == protocol::Scheduler::free);
   const Plan threads = plan(listing_with_threads(), with([](auto& o) { o.fabric = "thread"; }));
   CHECK(fabrics(threads) == std::vector<std::string>{"1 thread", "2 thread", "4 thread", "128 thread"});
   const Plan alone =
@@ -244,8 +244,8 @@ TEST_CASE("cases that ask for threads get worlds of threads next to worlds of pr
 }
 
 TEST_CASE("the own time of a case that asks for threads is that of ranks that take turns") {
-  Listing patient = listing_with_threads();
-  for (CaseInfo& info : patient.cases) info.timeout_ms = 1000;
+  protocol::Listing patient = listing_with_threads();
+  for (protocol::CaseInfo& info : patient.cases) info.timeout_ms = 1000;
   const Plan mixed = plan(patient, with([](auto& o) { o.cores = 2; }));
   CHECK(mixed.worlds[1].time_for(0) == std::chrono::seconds(1));
   CHECK(mixed.worlds[2].time_for(0) == std::chrono::seconds(2));
@@ -254,7 +254,7 @@ TEST_CASE("the own time of a case that asks for threads is that of ranks that ta
 TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and say why") {
   const auto skips = [](const Plan& of) {
     std::vector<std::string> result;
-    for (const WorldPlan& world : of.worlds) {
+    for (const protocol::WorldPlan& world : of.worlds) {
       if (!world.skipped.empty()) result.push_back(fmt::format("{} {} {}", world.size, world.fabric, world.skipped));
     }
     return result;
@@ -277,7 +277,7 @@ TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and
   const auto largest_on_gpus = [&](auto& o) { on_gpus(o), o.ranks = {128}; };
   CHECK(skips(plan(listing_with_threads(), with(largest_on_gpus))).size() == 1);
 
-  Listing new_catch = listing_with_threads();
+  protocol::Listing new_catch = listing_with_threads();
   new_catch.why_no_threads = "too new a Catch2";
   CHECK(skips(plan(new_catch, {})) ==
         std::vector{"2 shm " + why + "too new a Catch2", "128 shm " + why + "too new a Catch2"});
@@ -286,7 +286,7 @@ TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and
 }
 
 TEST_CASE("a scheduler that would schedule nothing is refused") {
-  const PlanOptions freely = with([](auto& o) { o.scheduler = Scheduler::free; });
+  const PlanOptions freely = with([](auto& o) { o.scheduler = protocol::Scheduler::free; });
   CHECK_THAT(refusal(freely), ContainsSubstring("--scheduler free: ranks are scheduled with --fabric thread only"));
   CHECK(refusal(freely, listing_with_threads()) == "accepted");
 }
@@ -309,7 +309,7 @@ TEST_CASE("worlds side by side share cores, and their cases have the time for th
 }
 
 TEST_CASE("a worker without subjects is not asked for one") {
-  Listing plain = listing();
+  protocol::Listing plain = listing();
   plain.subjects.clear();
   CHECK(plan(plain, {}).worlds.front().subject.empty());
   CHECK_THAT(refusal(with([](auto& o) { o.subject = "right"; }), plain),
@@ -364,7 +364,7 @@ TEST_CASE("a random order is a permutation that depends on the seed alone") {
     const Plan shuffled = plan(listing(), options);
     CHECK(all_ids(shuffled) == all_ids(plan(listing(), options)));
     // Every round holds every case of its world once.
-    for (const WorldPlan& world : shuffled.worlds) {
+    for (const protocol::WorldPlan& world : shuffled.worlds) {
       const std::size_t round = world.cases.size() / 3;
       for (std::size_t start = 0; start < world.cases.size(); start += round) {
         const auto first = world.cases.begin() + static_cast<std::ptrdiff_t>(start);
@@ -379,9 +379,9 @@ TEST_CASE("a random order is a permutation that depends on the seed alone") {
 TEST_CASE("the generator is splitmix64 as published, on every machine") {
   // Reference values for seed 1234567: Vigna's splitmix64.c.
   std::uint64_t state = 1234567;
-  CHECK(next_random(state) == 6457827717110365317u);
-  CHECK(next_random(state) == 3203168211198807973u);
-  CHECK(next_random(state) == 9817491932198370423u);
+  CHECK(base::next_random(state) == 6457827717110365317u);
+  CHECK(base::next_random(state) == 3203168211198807973u);
+  CHECK(base::next_random(state) == 9817491932198370423u);
 }
 
 TEST_CASE("a shuffle of ten, fixed for ever") {

@@ -24,14 +24,14 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Deadline in(int seconds) { return std::chrono::steady_clock::now() + std::chrono::seconds(seconds); }
+control::Deadline in(int seconds) { return std::chrono::steady_clock::now() + std::chrono::seconds(seconds); }
 
 /// A shell script as a child, its output in files of a directory that lives as long as it.
 class Script {
  public:
   explicit Script(const std::string& text, std::vector<std::string> environment = {}) {
-    const FileDescriptor out(::open((directory_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    const FileDescriptor err(::open((directory_ / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const base::FileDescriptor out(::open((directory_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const base::FileDescriptor err(::open((directory_ / "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     process_.emplace(Process::spawn({.program = "/bin/sh",
                                      .arguments = {"-c", text},
                                      .environment = std::move(environment),
@@ -45,7 +45,7 @@ class Script {
 
   /// Until the script has written a whole line: its trap and its children are in place then.
   std::string first_line() {
-    const Deadline limit = in(20);
+    const control::Deadline limit = in(20);
     for (;;) {
       const std::string text = out();
       if (text.find('\n') != std::string::npos) return text.substr(0, text.find('\n'));
@@ -67,7 +67,7 @@ bool is_dead(pid_t pid) {
 
 /// SIGKILL has been sent; the kernel takes a moment.
 bool dies(pid_t pid) {
-  for (const Deadline limit = in(20); std::chrono::steady_clock::now() < limit;) {
+  for (const control::Deadline limit = in(20); std::chrono::steady_clock::now() < limit;) {
     if (is_dead(pid)) return true;
     ::sched_yield();
   }
@@ -157,7 +157,7 @@ TEST_CASE("the environment is what was given and nothing else") {
 }
 
 TEST_CASE("a child inherits no descriptor, not even an inheritable one") {
-  const FileDescriptor inheritable(::open("/dev/null", O_RDONLY));
+  const base::FileDescriptor inheritable(::open("/dev/null", O_RDONLY));
   REQUIRE(inheritable.get() > 2);
   Script script("[ -e /proc/self/fd/" + std::to_string(inheritable.get()) + " ] && echo open || echo closed");
   CHECK(script.process().wait(in(20)) == Exit{});
@@ -167,8 +167,8 @@ TEST_CASE("a child inherits no descriptor, not even an inheritable one") {
 TEST_CASE("one descriptor of ours reaches a child that is to have it, as its third") {
   const TemporaryDirectory directory;
   write_text(directory / "text", "for you");
-  const FileDescriptor given(::open((directory / "text").c_str(), O_RDONLY | O_CLOEXEC));
-  const FileDescriptor out(::open((directory / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const base::FileDescriptor given(::open((directory / "text").c_str(), O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor out(::open((directory / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   Process child = Process::spawn(
       {.program = "/bin/sh",
        .arguments = {"-c",

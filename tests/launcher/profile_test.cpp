@@ -14,18 +14,18 @@ namespace {
 
 using Ids = std::vector<std::string>;
 
-Listing profiled_listing() {
-  Listing result;
+protocol::Listing profiled_listing() {
+  protocol::Listing result;
   result.profiles = {{.name = "wide", .text = "no slow ones", .without_tags = {"slow"}},
                      {.name = "alone", .text = "one rank", .most_ranks = 1},
                      {.name = "huge", .text = "many ranks", .least_ranks = 9}};
   for (const int size : {1, 2}) {
-    CaseInfo info;
-    info.id = case_id("a/quick", {{"W", std::to_string(size)}});
+    protocol::CaseInfo info;
+    info.id = protocol::case_id("a/quick", {{"W", std::to_string(size)}});
     info.suite = "a";
     info.world_size = size;
     result.cases.push_back(info);
-    info.id = case_id("b/slow", {{"W", std::to_string(size)}});
+    info.id = protocol::case_id("b/slow", {{"W", std::to_string(size)}});
     info.suite = "b";
     info.tags = {"slow"};
     result.cases.push_back(info);
@@ -33,13 +33,13 @@ Listing profiled_listing() {
   return result;
 }
 
-Ids ids(const Listing& of) {
+Ids ids(const protocol::Listing& of) {
   Ids result;
-  for (const CaseInfo& info : of.cases) result.push_back(info.id);
+  for (const protocol::CaseInfo& info : of.cases) result.push_back(info.id);
   return result;
 }
 
-std::string refusal(Listing of, const std::string& profile, const Ids& filters = {}) {
+std::string refusal(protocol::Listing of, const std::string& profile, const Ids& filters = {}) {
   try {
     keep_profile(of, profile, filters);
   } catch (const CommandError& error) {
@@ -52,19 +52,19 @@ std::string refusal(Listing of, const std::string& profile, const Ids& filters =
 }  // namespace
 
 TEST_CASE("a profile leaves its cases; without a name it is the worker's first") {
-  Listing all = profiled_listing();
+  protocol::Listing all = profiled_listing();
   const ChosenProfile wide = keep_profile(all, "", {});
   CHECK(wide.name == "wide");
   CHECK(wide.outside == 2);
   CHECK(ids(all) == Ids{"a/quick[W=1]", "a/quick[W=2]"});
 
-  Listing other = profiled_listing();
+  protocol::Listing other = profiled_listing();
   CHECK(keep_profile(other, "alone", Ids{"b"}).outside == 2);
   CHECK(ids(other) == Ids{"a/quick[W=1]", "b/slow[W=1]"});
 }
 
 TEST_CASE("a worker without profiles has all of its cases") {
-  Listing plain = profiled_listing();
+  protocol::Listing plain = profiled_listing();
   plain.profiles.clear();
   CHECK(keep_profile(plain, "", {}).name.empty());
   CHECK(plain.cases.size() == 4);
@@ -78,7 +78,7 @@ TEST_CASE("an error names a profile or case that does not exist") {
   CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==
         "'b' matches only cases outside profile 'wide' (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"c"}) == "accepted");  // no case at all: the selection reports that
-  Listing none = profiled_listing();
+  protocol::Listing none = profiled_listing();
   none.cases.clear();
   CHECK(refusal(none, "wide") == "accepted");
 }

@@ -17,35 +17,36 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-void make_world(const WorldDirectory& world, const WorldPlan& plan) {
+void make_world(const protocol::WorldDirectory& world, const protocol::WorldPlan& plan) {
   std::filesystem::create_directories(world.ranks());
   write_text(world.plan(), nlohmann::ordered_json(plan).dump());
 }
 
 /// A rank that passed the plan's cases up to `ended`.
-void write_stream(const WorldDirectory& world, const WorldPlan& plan, int rank, std::size_t ended) {
-  std::string text = to_line(event::RankStarted{.rank = rank,
-                                                .world_size = plan.size,
-                                                .pid = 1,
-                                                .host = "h",
-                                                .nonce = plan.nonce,
-                                                .suite_version = "1",
-                                                .build = "b",
-                                                .protocol = Listing::current_protocol}) +
+void write_stream(const protocol::WorldDirectory& world, const protocol::WorldPlan& plan, int rank, std::size_t ended) {
+  std::string text = protocol::to_line(protocol::event::RankStarted{.rank = rank,
+                                                                    .world_size = plan.size,
+                                                                    .pid = 1,
+                                                                    .host = "h",
+                                                                    .nonce = plan.nonce,
+                                                                    .suite_version = "1",
+                                                                    .build = "b",
+                                                                    .protocol = protocol::Listing::current_protocol}) +
                      "\n";
   for (std::size_t i = 0; i < ended; ++i) {
-    text += to_line(event::CaseStarted{.id = plan.cases[i], .position = i}) + "\n";
-    text += to_line(event::CaseEnded{.id = plan.cases[i], .position = i, .outcome = Outcome::passed, .assertions = 1}) +
+    text += protocol::to_line(protocol::event::CaseStarted{.id = plan.cases[i], .position = i}) + "\n";
+    text += protocol::to_line(protocol::event::CaseEnded{
+                .id = plan.cases[i], .position = i, .outcome = protocol::Outcome::passed, .assertions = 1}) +
             "\n";
   }
-  if (ended == plan.cases.size()) text += to_line(event::RankEnded{.rank = rank}) + "\n";
+  if (ended == plan.cases.size()) text += protocol::to_line(protocol::event::RankEnded{.rank = rank}) + "\n";
   write_text(world.rank_stream(rank), text);
 }
 
 }  // namespace
 
 TEST_CASE("a case id gives the suite, the parameters and the world size") {
-  const CaseInfo info = parse_case_id("overlap/post[W=2,event=true]", 4);
+  const protocol::CaseInfo info = parse_case_id("overlap/post[W=2,event=true]", 4);
   CHECK(info.id == "overlap/post[W=2,event=true]");
   CHECK(info.suite == "overlap");
   CHECK(info.world_size == 2);
@@ -68,7 +69,7 @@ TEST_CASE("worlds are found by number, and by nothing else") {
   TemporaryDirectory directory;
   for (const char* name : {"10", "2", "0", "-1", "x", "3.old"})
     std::filesystem::create_directories(directory / "worlds" / name);
-  const auto numbers = [](const std::map<int, WorldDirectory>& worlds) {
+  const auto numbers = [](const std::map<int, protocol::WorldDirectory>& worlds) {
     std::vector<int> result;
     for (const auto& [number, world] : worlds) {
       CHECK(world.root.filename() == std::to_string(number));
@@ -82,17 +83,18 @@ TEST_CASE("worlds are found by number, and by nothing else") {
 
 TEST_CASE("a world comes back with what its ranks said and how they ended") {
   TemporaryDirectory directory;
-  const WorldDirectory world{directory / "0"};
-  const WorldPlan plan{.size = 2, .nonce = "n", .cases = {"a/one[W=2]", "a/two[W=2]"}};
+  const protocol::WorldDirectory world{directory / "0"};
+  const protocol::WorldPlan plan{.size = 2, .nonce = "n", .cases = {"a/one[W=2]", "a/two[W=2]"}};
   make_world(world, plan);
   write_stream(world, plan, 0, 2);
   write_stream(world, plan, 1, 1);
   CHECK(read_plan(world).cases == plan.cases);
 
   // Nobody wrote the endings: another launcher's ranks.
-  CHECK(read_evidence(world, 2).endings == std::vector<Ending>{{.rank = 0}, {.rank = 1}});
-  const std::vector<Ending> endings{{.rank = 0, .how = Ending::How::exited},
-                                    {.rank = 1, .how = Ending::How::signalled, .code = 9, .position = 1}};
+  CHECK(read_evidence(world, 2).endings == std::vector<protocol::Ending>{{.rank = 0}, {.rank = 1}});
+  const std::vector<protocol::Ending> endings{
+      {.rank = 0, .how = protocol::Ending::How::exited},
+      {.rank = 1, .how = protocol::Ending::How::signalled, .code = 9, .position = 1}};
   write_text(world.endings(), nlohmann::ordered_json(endings).dump());
   CHECK(read_evidence(world, 2).endings == endings);
 
@@ -106,13 +108,13 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
 
 TEST_CASE("a plan or endings that cannot be read are named with their world") {
   TemporaryDirectory directory;
-  const WorldDirectory world{directory / "7"};
+  const protocol::WorldDirectory world{directory / "7"};
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error,
                        MessageMatches(ContainsSubstring("/7, plan.json: cannot read")));
   make_world(world, {});
   write_text(world.plan(), "{");
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the plan of")));
-  write_text(world.plan(), nlohmann::ordered_json(WorldPlan{.size = 2'000'000'000}).dump());
+  write_text(world.plan(), nlohmann::ordered_json(protocol::WorldPlan{.size = 2'000'000'000}).dump());
   CHECK_THROWS_MATCHES(read_plan(world), std::runtime_error, MessageMatches(ContainsSubstring("the limit is 1024")));
   write_text(world.endings(), "[{}]");
   CHECK_THROWS_MATCHES(read_evidence(world, 1), std::runtime_error,
@@ -131,7 +133,7 @@ TEST_CASE("a world that was never begun is not run, on any rank") {
 
 TEST_CASE("the traces of all ranks become one file per case") {
   TemporaryDirectory directory;
-  const WorldDirectory world{directory.path()};
+  const protocol::WorldDirectory world{directory.path()};
   CHECK(merge_traces(world).empty());
   std::filesystem::create_directories(world.traces());
   for (const int rank : {0, 1}) {

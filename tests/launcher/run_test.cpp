@@ -291,7 +291,7 @@ TEST_CASE("a merge misses a world that was planned and is not there") {
 TEST_CASE("ranks that another launcher started are merged") {
   TemporaryDirectory directory;
   {
-    const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    const base::FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
     std::vector<Process> ranks;
     for (const char* rank : {"RANK=0", "RANK=1"}) {
       ranks.push_back(Process::spawn({.program = trouble_program(),

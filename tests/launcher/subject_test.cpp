@@ -84,7 +84,7 @@ TEST_CASE("the name reference means the engine of this name, and no other engine
     arguments.insert(arguments.end(), {"--worker", subjects_program, "--subject", "reference,first"});
     CHECK_THAT(call(arguments).err, ContainsSubstring("this worker has no engine 'reference'; it has: first, "));
   }
-  const Listing shipped{.subjects = {{.name = "reference"}, {.name = "other"}}};
+  const protocol::Listing shipped{.subjects = {{.name = "reference"}, {.name = "other"}}};
   CHECK(subject_name(shipped, "reference") == "reference");
   CHECK_THAT(refusal([&] { subject_name(shipped, "fully_shard"); }),
              StartsWith("unknown subject 'fully_shard'; it is called 'reference' now; there are other, reference, "

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Deadline time_at(std::chrono::milliseconds time) { return Deadline(time); }
+control::Deadline time_at(std::chrono::milliseconds time) { return control::Deadline(time); }
 
 /// One word for each action.
 struct ActionText {
@@ -81,8 +81,8 @@ TEST_CASE("a world whose ranks leave in order ends without an action") {
   CHECK(supervisor.rank_ended(1, code_exit(0), view_of_left(), time_at(11ms)).empty());
   CHECK(supervisor.ended().empty());
   CHECK_FALSE(supervisor.is_ending());
-  CHECK(supervisor.endings() ==
-        std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
+  CHECK(supervisor.endings() == std::vector<protocol::Ending>{{.rank = 0, .how = protocol::Ending::How::exited},
+                                                              {.rank = 1, .how = protocol::Ending::How::exited}});
   CHECK(supervisor.infrastructure_error("logs").empty());
 }
 
@@ -94,14 +94,14 @@ TEST_CASE("the first rank that dies dooms its world, and the others are released
   CHECK(supervisor.phase() == Supervisor::Phase::leaving);
   CHECK(supervisor.deadline() == time_at(5ms + 404ms));
   supervisor.output_kept(1, "its words");
-  CHECK(supervisor.rank_ended(0, code_exit(rank_released), view_of_left(), time_at(7ms)).empty());
-  const std::vector<Ending> endings = supervisor.endings();
-  CHECK(endings[0].how == Ending::How::stopped);
+  CHECK(supervisor.rank_ended(0, code_exit(protocol::rank_released), view_of_left(), time_at(7ms)).empty());
+  const std::vector<protocol::Ending> endings = supervisor.endings();
+  CHECK(endings[0].how == protocol::Ending::How::stopped);
   CHECK(endings[0].text == "rank 1 ended with signal 9 (SIGKILL) in case 2");
-  CHECK(endings[1].how == Ending::How::signalled);
+  CHECK(endings[1].how == protocol::Ending::How::signalled);
   CHECK(endings[1].is_cause);
   CHECK(endings[1].last_words == "its words");
-  CHECK(supervisor.doom_reason() == AbortReason::died);
+  CHECK(supervisor.doom_reason() == control::AbortReason::died);
 }
 
 TEST_CASE("ranks that do not leave are terminated, killed and abandoned") {
@@ -115,19 +115,19 @@ TEST_CASE("ranks that do not leave are terminated, killed and abandoned") {
   CHECK(supervisor.deadline() == time_at(5904ms));
   CHECK(texts_of(supervisor.deadline_passed(time_at(5904ms))) == ActionTexts{"abandon"});
   supervisor.rank_abandoned(0, 123, 4);
-  const Ending abandoned = supervisor.endings()[0];
-  CHECK(abandoned.how == Ending::How::stopped);
+  const protocol::Ending abandoned = supervisor.endings()[0];
+  CHECK(abandoned.how == protocol::Ending::How::stopped);
   CHECK(abandoned.position == 4);
   CHECK(abandoned.text == "process 123 did not end within 5 s of SIGKILL and is left behind");
 }
 
 TEST_CASE("a rank that doomed the world itself is the cause, although another rank ended first") {
   Supervisor supervisor(2);
-  CHECK(texts_of(supervisor.doom_seen({.culprit = 1, .reason = AbortReason::died, .text = "gave up"}, time_at(1ms))) ==
-        ActionTexts{"stop evidence", "flight", "doom by 1: gave up"});
+  CHECK(texts_of(supervisor.doom_seen({.culprit = 1, .reason = control::AbortReason::died, .text = "gave up"},
+                                      time_at(1ms))) == ActionTexts{"stop evidence", "flight", "doom by 1: gave up"});
   CHECK(supervisor.doom_seen({.culprit = 0, .text = "again"}, time_at(2ms)).empty());
-  CHECK(supervisor.rank_ended(0, code_exit(rank_released), view_in_case(1), time_at(2ms)).empty());
-  CHECK(texts_of(supervisor.rank_ended(1, code_exit(rank_could_not_go_on), view_in_case(1), time_at(3ms))) ==
+  CHECK(supervisor.rank_ended(0, code_exit(protocol::rank_released), view_in_case(1), time_at(2ms)).empty());
+  CHECK(texts_of(supervisor.rank_ended(1, code_exit(protocol::rank_could_not_go_on), view_in_case(1), time_at(3ms))) ==
         ActionTexts{"output 1"});
   CHECK_FALSE(supervisor.endings()[0].is_cause);
   CHECK(supervisor.endings()[1].is_cause);
@@ -156,7 +156,7 @@ TEST_CASE("an overdue rank is blamed after the second check") {
   CHECK(texts_of(supervisor.evidence_progressed(std::nullopt, time_at(3s))) == ActionTexts{"stop evidence", "check"});
   CHECK(texts_of(supervisor.ranks_checked({1}, {overrun_of(1, 1)}, time_at(9s), time_at(3s))) ==
         ActionTexts{"later", "stop evidence", "flight", "doom by 1: rank 1 has been in its case for more than 1 s"});
-  CHECK(supervisor.doom_reason() == AbortReason::deadline);
+  CHECK(supervisor.doom_reason() == control::AbortReason::deadline);
   CHECK(supervisor.infrastructure_error("logs").empty());
 }
 
@@ -205,38 +205,40 @@ TEST_CASE("several ranks to blame are all named, and no rank is the culprit") {
 TEST_CASE("the ending after a deadline") {
   Supervisor supervisor = after_deadline();
   SECTION("the overdue rank had to be ended, and the other rank only waited") {
-    supervisor.rank_ended(0, code_exit(rank_released), view_of_left(), time_at(1200ms));
+    supervisor.rank_ended(0, code_exit(protocol::rank_released), view_of_left(), time_at(1200ms));
     supervisor.deadline_passed(time_at(2s));
     CHECK(texts_of(supervisor.rank_ended(1, signal_exit(SIGTERM), view_in_case(1), time_at(2s))) ==
           ActionTexts{"output 1"});
     CHECK(supervisor.ended().empty());
-    CHECK(supervisor.endings()[0].how == Ending::How::stopped);
-    CHECK(supervisor.endings()[1].how == Ending::How::overran);
+    CHECK(supervisor.endings()[0].how == protocol::Ending::How::stopped);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::overran);
     CHECK(supervisor.endings()[1].text == "has been in its case for more than 1 s");
   }
   SECTION("all ranks left when they were released: the overdue rank is to blame, in its case at that time") {
     for (const int rank : {0, 1})
-      supervisor.rank_ended(rank, code_exit(rank_released), {.progress = {.pid = 7}, .place = ""}, time_at(1200ms));
+      supervisor.rank_ended(rank, code_exit(protocol::rank_released), {.progress = {.pid = 7}, .place = ""},
+                            time_at(1200ms));
     CHECK(texts_of(supervisor.ended()) == ActionTexts{"output 1"});
-    CHECK(supervisor.endings()[0].how == Ending::How::stopped);
-    CHECK(supervisor.endings()[1].how == Ending::How::overran);
+    CHECK(supervisor.endings()[0].how == protocol::Ending::How::stopped);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::overran);
     CHECK(supervisor.endings()[1].position == 1);
   }
   SECTION("an overdue rank survives SIGKILL") {
     supervisor.rank_abandoned(1, 123, 1);
-    CHECK(supervisor.endings()[1].how == Ending::How::overran);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::overran);
   }
 }
 
 TEST_CASE("a rank noticed the deadline first: the ranks that were stopped are to blame") {
   Supervisor supervisor(2);
-  supervisor.doom_seen({.culprit = 0, .reason = AbortReason::deadline, .text = "rank 1 is missing"}, time_at(1ms));
-  supervisor.rank_ended(0, code_exit(rank_could_not_go_on), view_in_case(1), time_at(2ms));
+  supervisor.doom_seen({.culprit = 0, .reason = control::AbortReason::deadline, .text = "rank 1 is missing"},
+                       time_at(1ms));
+  supervisor.rank_ended(0, code_exit(protocol::rank_could_not_go_on), view_in_case(1), time_at(2ms));
   supervisor.deadline_passed(time_at(405ms));
   supervisor.rank_ended(1, signal_exit(SIGTERM), view_in_case(1), time_at(405ms));
   CHECK(texts_of(supervisor.ended()) == ActionTexts{"output 1"});
-  CHECK(supervisor.endings()[0].how == Ending::How::exited);
-  CHECK(supervisor.endings()[1].how == Ending::How::overran);
+  CHECK(supervisor.endings()[0].how == protocol::Ending::How::exited);
+  CHECK(supervisor.endings()[1].how == protocol::Ending::How::overran);
   CHECK(supervisor.endings()[1].text == "had to be killed: rank 1 is missing");
 }
 
@@ -249,7 +251,7 @@ TEST_CASE("an interrupted world is doomed, and the second interruption gives no 
   CHECK(supervisor.deadline() == time_at(2ms));
   CHECK(texts_of(supervisor.deadline_passed(time_at(2ms))) == ActionTexts{"signal 9"});
   supervisor.rank_ended(0, signal_exit(SIGKILL), view_in_case(0), time_at(3ms));
-  CHECK(supervisor.endings()[0].how == Ending::How::interrupted);
+  CHECK(supervisor.endings()[0].how == protocol::Ending::How::interrupted);
   CHECK(supervisor.is_interrupted());
 }
 
@@ -259,14 +261,14 @@ TEST_CASE("ranks that could not be started are infrastructure errors") {
         ActionTexts{"stop evidence", "flight", "doom by 1: rank 1 of 3 could not be started: no memory"});
   CHECK(supervisor.infrastructure_error("logs") == "rank 1 of 3 could not be started: no memory");
   CHECK(supervisor.endings()[1].text == "no memory");
-  CHECK(supervisor.endings()[2].how == Ending::How::not_started);
+  CHECK(supervisor.endings()[2].how == protocol::Ending::How::not_started);
   CHECK(supervisor.endings()[2].text == "rank 1 could not be started");
 }
 
 TEST_CASE("an infrastructure error has the last words of the rank") {
   Supervisor supervisor(2);
-  supervisor.rank_ended(0, code_exit(rank_could_not_join), {.progress = {.pid = 7}, .place = "before its first case"},
-                        time_at(1ms));
+  supervisor.rank_ended(0, code_exit(protocol::rank_could_not_join),
+                        {.progress = {.pid = 7}, .place = "before its first case"}, time_at(1ms));
   CHECK(supervisor.infrastructure_error("logs") ==
         "rank 0 ended with exit code 3 before its first case, saying nothing\n(its output: logs)");
   supervisor.output_kept(0, "no such file");
@@ -283,8 +285,8 @@ TEST_CASE("the process of all ranks ends") {
               "output 1", "stop evidence", "flight",
               "doom by 1: the process of all ranks ended with signal 11 (SIGSEGV) while rank 1 was running, in case "
               "1"});
-    CHECK(supervisor.endings()[0].how == Ending::How::stopped);
-    CHECK(supervisor.endings()[1].how == Ending::How::signalled);
+    CHECK(supervisor.endings()[0].how == protocol::Ending::How::stopped);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::signalled);
     CHECK(supervisor.endings()[1].is_cause);
   }
   SECTION("by one of several ranks that were running") {
@@ -292,14 +294,14 @@ TEST_CASE("the process of all ranks ends") {
     CHECK(done.back() ==
           "doom by -1: the process of all ranks ended with exit code 1 while ranks 0, 2 were running, in case 0 and "
           "in case 1; one of them did it");
-    CHECK(supervisor.endings()[1].how == Ending::How::stopped);
-    CHECK(supervisor.endings()[2].how == Ending::How::exited);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::stopped);
+    CHECK(supervisor.endings()[2].how == protocol::Ending::How::exited);
   }
   SECTION("while every rank waited") {
     const ActionTexts done = texts_of(supervisor.process_ended(code_exit(1), ranks, {}, time_at(1ms)));
     CHECK(done.back() ==
           "doom by -1: the process of all ranks ended with exit code 1 while every rank waited for others");
-    for (const Ending& ending : supervisor.endings()) CHECK(ending.is_cause);
+    for (const protocol::Ending& ending : supervisor.endings()) CHECK(ending.is_cause);
   }
   SECTION("after all ranks left") {
     CHECK(supervisor
@@ -313,6 +315,6 @@ TEST_CASE("the process of all ranks ends") {
         texts_of(supervisor.process_ended(code_exit(1), {absent, absent, absent}, {0, 1, 2}, time_at(1ms)));
     CHECK(done == ActionTexts{"output 0", "stop evidence", "flight",
                               "doom by 0: rank 0 ended with exit code 1 before its first case"});
-    CHECK(supervisor.endings()[1].how == Ending::How::stopped);
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::stopped);
   }
 }

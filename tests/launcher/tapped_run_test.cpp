@@ -66,8 +66,8 @@ Said run(const std::filesystem::path& out, std::vector<std::string> arguments, c
 
 std::vector<std::string> calls_in(const std::filesystem::path& file) {
   std::vector<std::string> calls;
-  for (const nccl_tap::Call& call : nccl_tap::read_tap(file).calls)
-    calls.push_back(nccl_tap::describe(call) + nccl_tap::describe_outcome(call));
+  for (const protocol::Call& call : protocol::read_tap(file).calls)
+    calls.push_back(protocol::describe(call) + protocol::describe_outcome(call));
   return calls;
 }
 
@@ -83,12 +83,12 @@ TEST_CASE("every rank of every world has a record of its calls of NCCL, and the 
   REQUIRE(said.end == code(0));
   CHECK_THAT(said.out, ContainsSubstring(", NCCL tapped\n"));
   for (int rank = 0; rank < 2; ++rank) {
-    const WorldDirectory world{out / "worlds/0"};
+    const protocol::WorldDirectory world{out / "worlds/0"};
     CHECK(calls_in(world.nccl_record(rank)) ==
           std::vector<std::string>{"comm_init_rank #0 as rank " + std::to_string(rank) + " of 2 into comm 0",
                                    "all_gather #0 of 4 f32 on comm 0, stream 0",
                                    "all_reduce #0 of 5 f32 (sum) on comm 0, stream 0", "comm_destroy #0 on comm 0"});
-    CHECK(nccl_tap::read_tap(world.nccl_record(rank)).process.rank == rank);
+    CHECK(protocol::read_tap(world.nccl_record(rank)).process.rank == rank);
     const auto environment = report_of(out).at("worlds").at(0).at("environment").at(static_cast<std::size_t>(rank));
     CHECK(environment.at("SHARDPROOF_NCCL_TAP") == world.nccl_record(rank).string());
     const std::string preloaded = environment.at("LD_PRELOAD");
@@ -149,7 +149,7 @@ TEST_CASE("a world that runs after a rank ended the world before it has its own 
   INFO(said.out << said.err);
   CHECK(said.end == code(4));
   for (const int world : {0, 1}) {
-    const WorldDirectory kept = RunDirectory{directory / "run"}.world(world);
+    const protocol::WorldDirectory kept = protocol::RunDirectory{directory / "run"}.world(world);
     CHECK(calls_in(kept.nccl_record(0)).size() == 7);
     CHECK(calls_in(kept.nccl_record(1)).back() ==
           "reduce #0 of 8 f32 (sum) to root 0 on comm 1, stream 0, had not returned");

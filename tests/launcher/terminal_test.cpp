@@ -67,8 +67,8 @@ TEST_CASE("no character of an id is cut in two") {
 
 TEST_CASE("progress is followed over worlds") {
   ProgressTracker tracker(5);
-  ControlPage page = ControlPage::anonymous(2);
-  const WorldPlan plan{.size = 2, .cases = {"a/one", "a/two"}};
+  control::ControlPage page = control::ControlPage::anonymous(2);
+  const protocol::WorldPlan plan{.size = 2, .cases = {"a/one", "a/two"}};
   page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 1});
   page.report(1, {.cases_ended = 0, .cases_failed = 0, .position = 0, .case_started_ns = 2});
   RunProgress seen = tracker.update(plan, page);
@@ -78,7 +78,7 @@ TEST_CASE("progress is followed over worlds") {
   CHECK(seen.slowest == "a/two");
 
   tracker.world_ended(plan, 2, 1, 0);
-  ControlPage next = ControlPage::anonymous(2);
+  control::ControlPage next = control::ControlPage::anonymous(2);
   seen = tracker.update(plan, next);
   CHECK(seen.done == 2);
   CHECK(seen.failed == 1);
@@ -89,18 +89,20 @@ TEST_CASE("progress is followed over worlds") {
 TEST_CASE(
     "what is waived is no failure: in a world that runs it is not known yet, behind it it is a number of its own") {
   ProgressTracker tracker(9, true);
-  ControlPage page = ControlPage::anonymous(1);
-  const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two", "a/three"}}, next{.size = 1, .cases = {"b/one"}};
+  control::ControlPage page = control::ControlPage::anonymous(1);
+  const protocol::WorldPlan plan{.size = 1, .cases = {"a/one", "a/two", "a/three"}},
+      next{.size = 1, .cases = {"b/one"}};
   page.report(0, {.cases_ended = 3, .cases_failed = 3, .position = -1, .case_started_ns = 1});
   CHECK(progress_line(tracker.update(plan, page), 200) == "3/9 cases, 3 failed or waived");
   tracker.world_ended(plan, 3, 1, 2);
-  CHECK(progress_line(tracker.update(next, ControlPage::anonymous(1)), 200) == "3/9 cases, 1 failed, 2 waived");
+  CHECK(progress_line(tracker.update(next, control::ControlPage::anonymous(1)), 200) ==
+        "3/9 cases, 1 failed, 2 waived");
 }
 
 TEST_CASE("the progress line counts all worlds that run side by side, and shows the case that has run longest") {
   ProgressTracker tracker(6);
-  ControlPage page = ControlPage::anonymous(1), other_page = ControlPage::anonymous(1);
-  const WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}},
+  control::ControlPage page = control::ControlPage::anonymous(1), other_page = control::ControlPage::anonymous(1);
+  const protocol::WorldPlan plan{.size = 1, .cases = {"a/one", "a/two"}},
       other{.size = 1, .cases = {"b/one", "b/two", "b/three"}};
   page.report(0, {.cases_ended = 1, .cases_failed = 1, .position = 1, .case_started_ns = 9});
   other_page.report(0, {.cases_ended = 2, .cases_failed = 0, .position = 2, .case_started_ns = 5});
@@ -117,7 +119,7 @@ TEST_CASE("the progress line counts all worlds that run side by side, and shows 
 
 TEST_CASE("the progress line shows no case for a position outside of the plan") {
   ProgressTracker tracker(1);
-  ControlPage page = ControlPage::anonymous(1);
+  control::ControlPage page = control::ControlPage::anonymous(1);
   page.report(0, {.position = 7, .case_started_ns = 1});
   CHECK(tracker.update({.size = 1, .cases = {"a/one"}}, page).running.empty());
 }
@@ -132,11 +134,11 @@ TEST_CASE("a file is no terminal: no colour unless asked for, no live line, no e
   {
     Terminal terminal(file, {});
     ProgressTracker tracker(1);
-    const WorldPlan plan{.size = 1, .cases = {"a/one"}};
+    const protocol::WorldPlan plan{.size = 1, .cases = {"a/one"}};
     const auto view = terminal.view(tracker, plan);
     REQUIRE(view);
     CHECK(view->interval >= 10s);
-    view->show(ControlPage::anonymous(1));
+    view->show(control::ControlPage::anonymous(1));
     terminal.print("whole line");
     terminal.note("a note\n");
   }

@@ -41,8 +41,8 @@ std::filesystem::path script(const TemporaryDirectory& directory, const std::str
   return file;
 }
 
-Listing small_listing() {
-  Listing listing;
+protocol::Listing small_listing() {
+  protocol::Listing listing;
   listing.suite_version = "1";
   listing.build = "abc";
   listing.cases.push_back(

@@ -19,7 +19,7 @@ namespace {
 
 struct Watched {
   WorldOutcome outcome;
-  WorldPlan plan;
+  protocol::WorldPlan plan;
   int looks = 0;
 };
 
@@ -29,8 +29,9 @@ Watched watch(const TemporaryDirectory& directory, std::vector<std::string> case
   watched.plan.subject.clear();
   watched.plan.cases = std::move(cases);
   watched.plan.case_timeout = 1000s;
-  const LiveView view{.interval = 10ms,
-                      .show = [&](const ControlPlane& page) { watched.looks += page.world_size() == 2 ? 1 : 0; }};
+  const LiveView view{.interval = 10ms, .show = [&](const control::ControlPlane& page) {
+                        watched.looks += page.world_size() == 2 ? 1 : 0;
+                      }};
   watched.outcome = run_world(watched.plan, {directory / "world"}, launch, view);
   return watched;
 }
@@ -47,8 +48,9 @@ TEST_CASE("a world that ends in order says so of every rank, and leaves no meeti
   CHECK(watched.outcome.complete);
   CHECK(watched.outcome.infrastructure_error.empty());
   CHECK(watched.outcome.evidence.endings ==
-        std::vector<Ending>{{.rank = 0, .how = Ending::How::exited}, {.rank = 1, .how = Ending::How::exited}});
-  CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<WorldPlan>().nonce ==
+        std::vector<protocol::Ending>{{.rank = 0, .how = protocol::Ending::How::exited},
+                                      {.rank = 1, .how = protocol::Ending::How::exited}});
+  CHECK(nlohmann::ordered_json::parse(text_of(directory / "world/plan.json")).get<protocol::WorldPlan>().nonce ==
         watched.plan.nonce);
   CHECK(watched.plan.nonce.size() == 32);
   CHECK_FALSE(std::filesystem::exists(watched.plan.rendezvous));
@@ -67,8 +69,8 @@ TEST_CASE("of two ranks that have not begun, the one that never came is to blame
   const Watched watched = watch(directory, {"good/stays[W=2]"}, launch);
   CHECK_FALSE(watched.outcome.complete);
   CHECK_THAT(watched.outcome.infrastructure_error, ContainsSubstring("rank 1 did not join its world within 0.5 s"));
-  CHECK(watched.outcome.evidence.endings[0].how == Ending::How::stopped);
-  CHECK(watched.outcome.evidence.endings[1].how == Ending::How::overran);
+  CHECK(watched.outcome.evidence.endings[0].how == protocol::Ending::How::stopped);
+  CHECK(watched.outcome.evidence.endings[1].how == protocol::Ending::How::overran);
   CHECK(watched.looks > 0);
 }
 
@@ -78,8 +80,8 @@ TEST_CASE("a worker that is gone when ranks are to start is an infrastructure er
   CHECK_FALSE(watched.outcome.complete);
   CHECK_THAT(watched.outcome.infrastructure_error,
              ContainsSubstring("rank 0 of 2 could not be started") && ContainsSubstring("No such file"));
-  CHECK(watched.outcome.evidence.endings[0].how == Ending::How::not_started);
-  CHECK(watched.outcome.evidence.endings[1].how == Ending::How::not_started);
+  CHECK(watched.outcome.evidence.endings[0].how == protocol::Ending::How::not_started);
+  CHECK(watched.outcome.evidence.endings[1].how == protocol::Ending::How::not_started);
 }
 
 TEST_CASE("a world that cannot be set up is an error") {

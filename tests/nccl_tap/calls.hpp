@@ -9,14 +9,14 @@
 namespace shardproof::nccl_tap::testing {
 
 /// A collective of f32 on a communicator. Its other fields depend on its place.
-inline Call collective(CallKind kind, int comm, std::int64_t place, std::uint64_t count = 4) {
-  Call call;
+inline protocol::Call collective(protocol::CallKind kind, int comm, std::int64_t place, std::uint64_t count = 4) {
+  protocol::Call call;
   call.kind = kind;
   call.of_kind = static_cast<std::uint64_t>(place);
   call.place = place;
   call.count = count;
   call.comm = comm;
-  call.dtype = ElementType::f32;
+  call.dtype = protocol::ElementType::f32;
   call.stream = 0x1000;
   call.stream_index = 0;
   call.entered_ns = 100 + place;
@@ -24,20 +24,21 @@ inline Call collective(CallKind kind, int comm, std::int64_t place, std::uint64_
   return call;
 }
 
-inline Call message(CallKind kind, int comm, std::int64_t place, int peer, std::uint64_t count = 4) {
-  Call call = collective(kind, comm, place, count);
+inline protocol::Call message(protocol::CallKind kind, int comm, std::int64_t place, int peer,
+                              std::uint64_t count = 4) {
+  protocol::Call call = collective(kind, comm, place, count);
   call.root = peer;
   return call;
 }
 
 /// The record of a rank of one communicator, id 0.
-inline TapRecord record_of(int rank, std::vector<Call> calls, int size = 2, std::uint64_t key = 7) {
-  TapRecord record;
+inline protocol::TapRecord record_of(int rank, std::vector<protocol::Call> calls, int size = 2, std::uint64_t key = 7) {
+  protocol::TapRecord record;
   record.process = {.pid = 100 + rank, .rank = rank, .started_ns = 1, .faults = {}};
-  Communicator world;
+  protocol::Communicator world;
   world.id = 0;
-  world.origin = CallKind::comm_init_rank;
-  world.state = Communicator::State::alive;
+  world.origin = protocol::CallKind::comm_init_rank;
+  world.state = protocol::Communicator::State::alive;
   world.size = size;
   world.rank = rank;
   world.key = key;

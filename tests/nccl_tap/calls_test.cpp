@@ -9,64 +9,69 @@
 #include "harness/nccl_tap/scalar.hpp"
 #include "tests/nccl_tap/calls.hpp"
 
+using namespace shardproof;
 using namespace shardproof::nccl_tap;
 using namespace shardproof::nccl_tap::testing;
 
 TEST_CASE("a call is described by what it asks for and where") {
-  Call call = collective(CallKind::all_gather, 0, 17, 276);
+  protocol::Call call = collective(protocol::CallKind::all_gather, 0, 17, 276);
   call.stream_index = 1;
-  CHECK(describe(call) == "all_gather #17 of 276 f32 on comm 0, stream 1");
+  CHECK(protocol::describe(call) == "all_gather #17 of 276 f32 on comm 0, stream 1");
   call.comm = -1;
-  CHECK(describe(call) == "all_gather #17 of 276 f32 on no communicator, stream 1");
-  call = collective(CallKind::all_reduce, 2, 3);
-  call.op = Reduction::avg;
-  CHECK(describe(call) == "all_reduce #3 of 4 f32 (avg) on comm 2, stream 0");
-  call.op = Reduction::first_made;
+  CHECK(protocol::describe(call) == "all_gather #17 of 276 f32 on no communicator, stream 1");
+  call = collective(protocol::CallKind::all_reduce, 2, 3);
+  call.op = protocol::Reduction::avg;
+  CHECK(protocol::describe(call) == "all_reduce #3 of 4 f32 (avg) on comm 2, stream 0");
+  call.op = protocol::Reduction::first_made;
   call.factor = 0.5;
-  CHECK(describe(call) == "all_reduce #3 of 4 f32 (premul_sum, factor 0.5) on comm 2, stream 0");
+  CHECK(protocol::describe(call) == "all_reduce #3 of 4 f32 (premul_sum, factor 0.5) on comm 2, stream 0");
   call.factor = std::numeric_limits<double>::quiet_NaN();
-  CHECK(describe(call) == "all_reduce #3 of 4 f32 (premul_sum, factor unknown) on comm 2, stream 0");
-  CHECK(describe(message(CallKind::broadcast, 0, 5, 2)) == "broadcast #5 of 4 f32 from root 2 on comm 0, stream 0");
-  CHECK(describe(message(CallKind::gather, 0, 5, 2)) == "gather #5 of 4 f32 to root 2 on comm 0, stream 0");
-  CHECK(describe(message(CallKind::send, 0, 5, 2)) == "send #5 of 4 f32 to 2 on comm 0, stream 0");
-  CHECK(describe(message(CallKind::recv, 0, 5, 2)) == "recv #5 of 4 f32 from 2 on comm 0, stream 0");
+  CHECK(protocol::describe(call) == "all_reduce #3 of 4 f32 (premul_sum, factor unknown) on comm 2, stream 0");
+  CHECK(protocol::describe(message(protocol::CallKind::broadcast, 0, 5, 2)) ==
+        "broadcast #5 of 4 f32 from root 2 on comm 0, stream 0");
+  CHECK(protocol::describe(message(protocol::CallKind::gather, 0, 5, 2)) ==
+        "gather #5 of 4 f32 to root 2 on comm 0, stream 0");
+  CHECK(protocol::describe(message(protocol::CallKind::send, 0, 5, 2)) == "send #5 of 4 f32 to 2 on comm 0, stream 0");
+  CHECK(protocol::describe(message(protocol::CallKind::recv, 0, 5, 2)) ==
+        "recv #5 of 4 f32 from 2 on comm 0, stream 0");
   call = {};
-  call.kind = CallKind::comm_init_rank;
+  call.kind = protocol::CallKind::comm_init_rank;
   call.root = 1;
   call.count = 2;
   call.made = 0;
-  CHECK(describe(call) == "comm_init_rank #0 as rank 1 of 2 into comm 0");
-  call.kind = CallKind::comm_split;
+  CHECK(protocol::describe(call) == "comm_init_rank #0 as rank 1 of 2 into comm 0");
+  call.kind = protocol::CallKind::comm_split;
   call.comm = 0;
   call.made = 3;
-  CHECK(describe(call) == "comm_split #0 of comm 0, color 1 into comm 3");
-  call.kind = CallKind::group_end;
-  CHECK(describe(call) == "group_end #0");
-  call.kind = CallKind::comm_abort;
-  CHECK(describe(call) == "comm_abort #0 on comm 0");
+  CHECK(protocol::describe(call) == "comm_split #0 of comm 0, color 1 into comm 3");
+  call.kind = protocol::CallKind::group_end;
+  CHECK(protocol::describe(call) == "group_end #0");
+  call.kind = protocol::CallKind::comm_abort;
+  CHECK(protocol::describe(call) == "comm_abort #0 on comm 0");
 }
 
 TEST_CASE("the outcome of a call is shown where it is unusual") {
-  Call call = collective(CallKind::all_gather, 0, 1);
-  CHECK(describe_outcome(call).empty());
-  call.result = Result::invalid_argument;
-  CHECK(describe_outcome(call) == ", returned ncclInvalidArgument");
+  protocol::Call call = collective(protocol::CallKind::all_gather, 0, 1);
+  CHECK(protocol::describe_outcome(call).empty());
+  call.result = protocol::Result::invalid_argument;
+  CHECK(protocol::describe_outcome(call) == ", returned ncclInvalidArgument");
   call.delay_ns = 20'000'000;
-  call.fate = Fate::failed;
-  CHECK(describe_outcome(call) == ", delayed by 20 ms, made to fail, returned ncclInvalidArgument");
+  call.fate = protocol::Fate::failed;
+  CHECK(protocol::describe_outcome(call) == ", delayed by 20 ms, made to fail, returned ncclInvalidArgument");
   call = {};
-  CHECK(describe_outcome(call) == ", had not returned");
+  CHECK(protocol::describe_outcome(call) == ", had not returned");
 }
 
 TEST_CASE("every kind of call is found by its name, and numbers of a later NCCL have names") {
-  for (int number = 0; number <= static_cast<int>(last_call_kind); ++number) {
-    CHECK(call_kind(to_string(static_cast<CallKind>(number))) == static_cast<CallKind>(number));
+  for (int number = 0; number <= static_cast<int>(protocol::last_call_kind); ++number) {
+    CHECK(protocol::call_kind(protocol::to_string(static_cast<protocol::CallKind>(number))) ==
+          static_cast<protocol::CallKind>(number));
   }
-  CHECK_FALSE(call_kind("unknown call"));
-  CHECK(to_string(static_cast<ElementType>(12)) == "type 12");
-  CHECK(to_string(static_cast<Result>(9)) == "ncclResult_t 9");
-  CHECK(result_of_name("ncclRemoteError") == Result::remote_error);
-  CHECK_FALSE(result_of_name("ncclNumResults"));
+  CHECK_FALSE(protocol::call_kind("unknown call"));
+  CHECK(protocol::to_string(static_cast<protocol::ElementType>(12)) == "type 12");
+  CHECK(protocol::to_string(static_cast<protocol::Result>(9)) == "ncclResult_t 9");
+  CHECK(protocol::result_of_name("ncclRemoteError") == protocol::Result::remote_error);
+  CHECK_FALSE(protocol::result_of_name("ncclNumResults"));
 }
 
 TEST_CASE("factors are read in the engine's type") {
@@ -75,40 +80,40 @@ TEST_CASE("factors are read in the engine's type") {
   const std::uint16_t f16 = 0x3400, subnormal = 0x8001, bf16 = 0x3e80;
   const std::int8_t i8 = -3;
   const std::uint64_t u64 = 1ULL << 40U;
-  CHECK(scalar_value(&f64, ElementType::f64) == 0.1);
-  CHECK(scalar_value(&f32, ElementType::f32) == 0.25);
-  CHECK(scalar_value(&f16, ElementType::f16) == 0.25);
-  CHECK(scalar_value(&subnormal, ElementType::f16) == -std::ldexp(1, -24));
-  CHECK(scalar_value(&bf16, ElementType::bf16) == 0.25);
-  CHECK(scalar_value(&i8, ElementType::i8) == -3);
-  CHECK(scalar_value(&u64, ElementType::u64) == std::ldexp(1, 40));
-  CHECK(std::isnan(scalar_value(&i8, ElementType::f8e4m3)));
+  CHECK(scalar_value(&f64, protocol::ElementType::f64) == 0.1);
+  CHECK(scalar_value(&f32, protocol::ElementType::f32) == 0.25);
+  CHECK(scalar_value(&f16, protocol::ElementType::f16) == 0.25);
+  CHECK(scalar_value(&subnormal, protocol::ElementType::f16) == -std::ldexp(1, -24));
+  CHECK(scalar_value(&bf16, protocol::ElementType::bf16) == 0.25);
+  CHECK(scalar_value(&i8, protocol::ElementType::i8) == -3);
+  CHECK(scalar_value(&u64, protocol::ElementType::u64) == std::ldexp(1, 40));
+  CHECK(std::isnan(scalar_value(&i8, protocol::ElementType::f8e4m3)));
 }
 
 TEST_CASE("an address is one communicator until that ends") {
   Communicators all;
   CHECK(all.at(0) == nullptr);
-  CHECK(all.create(CallKind::comm_init_rank).id == 0);
+  CHECK(all.create(protocol::CallKind::comm_init_rank).id == 0);
   all.bind(0, 0x10);
   REQUIRE(all.at(0x10) != nullptr);
   CHECK(all.at(0x10)->id == 0);
   CHECK(all.at(0x20)->id == 1);  // one that no call made
   CHECK_FALSE(all[1].origin);
   all.end(0);
-  CHECK(all.create(CallKind::comm_split).id == 2);
+  CHECK(all.create(protocol::CallKind::comm_split).id == 2);
   all.bind(2, 0x10);
   CHECK(all.at(0x10)->id == 2);
-  CHECK(all[0].state == Communicator::State::ended);
-  CHECK(all.create(CallKind::comm_split).id == 3);
+  CHECK(all[0].state == protocol::Communicator::State::ended);
+  CHECK(all.create(protocol::CallKind::comm_split).id == 3);
   all.bind(3, 0x10);  // no call ended 2
   CHECK(all.at(0x10)->id == 3);
-  CHECK(all[2].state == Communicator::State::ended);
+  CHECK(all[2].state == protocol::Communicator::State::ended);
 }
 
 TEST_CASE("parts of a communicator have one key on all its ranks") {
   const auto parts_of = [](std::uint64_t key, int color) {
     Communicators all;
-    all.create(CallKind::comm_init_rank).key = key;
+    all.create(protocol::CallKind::comm_init_rank).key = key;
     return std::vector{all.key_of_part(0, 0), all.key_of_part(0, color), all.key_of_part(-1, 0)};
   };
   CHECK(parts_of(7, 1) == parts_of(7, 1));
@@ -121,15 +126,15 @@ TEST_CASE("parts of a communicator have one key on all its ranks") {
 
 TEST_CASE("calls are numbered by kind, collectives by communicator, messages by peer as well") {
   Communicators all;
-  all.create(CallKind::comm_init_rank);
-  CHECK(all.next_of_kind(0, CallKind::send) == 0);
-  CHECK(all.next_of_kind(0, CallKind::send) == 1);
-  CHECK(all.next_of_kind(-1, CallKind::send) == 0);
-  CHECK(all.next_place(0, CallKind::all_gather, -1) == 0);
-  CHECK(all.next_place(0, CallKind::all_reduce, -1) == 1);
-  CHECK(all.next_place(-1, CallKind::all_reduce, -1) == 0);
-  CHECK(all.next_place(0, CallKind::send, 1) == 0);
-  CHECK(all.next_place(0, CallKind::send, 2) == 0);
-  CHECK(all.next_place(0, CallKind::send, 1) == 1);
-  CHECK(all.next_place(0, CallKind::recv, 1) == 0);
+  all.create(protocol::CallKind::comm_init_rank);
+  CHECK(all.next_of_kind(0, protocol::CallKind::send) == 0);
+  CHECK(all.next_of_kind(0, protocol::CallKind::send) == 1);
+  CHECK(all.next_of_kind(-1, protocol::CallKind::send) == 0);
+  CHECK(all.next_place(0, protocol::CallKind::all_gather, -1) == 0);
+  CHECK(all.next_place(0, protocol::CallKind::all_reduce, -1) == 1);
+  CHECK(all.next_place(-1, protocol::CallKind::all_reduce, -1) == 0);
+  CHECK(all.next_place(0, protocol::CallKind::send, 1) == 0);
+  CHECK(all.next_place(0, protocol::CallKind::send, 2) == 0);
+  CHECK(all.next_place(0, protocol::CallKind::send, 1) == 1);
+  CHECK(all.next_place(0, protocol::CallKind::recv, 1) == 0);
 }

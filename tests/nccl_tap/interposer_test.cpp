@@ -23,6 +23,7 @@
 #include "harness/trace/nccl_matching.hpp"
 #include "tests/nccl_tap/temporary.hpp"
 
+using namespace shardproof;
 using namespace shardproof::nccl_tap;
 using namespace shardproof::nccl_tap::testing;
 using Catch::Matchers::ContainsSubstring;
@@ -52,24 +53,25 @@ struct Place {
   std::string records() const { return "SHARDPROOF_NCCL_TAP=" + directory.path().string() + " "; }
   std::string preloaded() const { return records() + "LD_PRELOAD=" TAP_LIBRARY " "; }
 
-  std::vector<TapRecord> all() const {
-    std::vector<TapRecord> read;
+  std::vector<protocol::TapRecord> all() const {
+    std::vector<protocol::TapRecord> read;
     for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
-      read.push_back(read_tap(entry.path()));
-    std::ranges::sort(read, {}, [](const TapRecord& record) { return record.process.started_ns; });
+      read.push_back(protocol::read_tap(entry.path()));
+    std::ranges::sort(read, {}, [](const protocol::TapRecord& record) { return record.process.started_ns; });
     return read;
   }
-  TapRecord only() const {
-    const std::vector<TapRecord> records = all();
+  protocol::TapRecord only() const {
+    const std::vector<protocol::TapRecord> records = all();
     REQUIRE(records.size() == 1);
     return records[0];
   }
 };
 
-std::vector<std::string> described(const TapRecord& record) {
+std::vector<std::string> described(const protocol::TapRecord& record) {
   std::vector<std::string> calls;
   calls.reserve(record.calls.size());
-  for (const Call& call : record.calls) calls.push_back(describe(call) + describe_outcome(call));
+  for (const protocol::Call& call : record.calls)
+    calls.push_back(protocol::describe(call) + protocol::describe_outcome(call));
   return calls;
 }
 
@@ -79,16 +81,17 @@ std::vector<std::pair<std::string, int>> answers_in(const std::string& output) {
   for (const std::string& line : lines_of(output)) {
     const std::size_t space = line.find(' ');
     const std::string name = line.substr(0, space);
-    if (name == "comm_get_async_error" || !call_kind(name == "bcast" ? "broadcast" : name)) continue;
+    if (name == "comm_get_async_error" || !protocol::call_kind(name == "bcast" ? "broadcast" : name)) continue;
     answers.emplace_back(name == "bcast" ? "broadcast" : name, std::stoi(line.substr(space + 1)));
   }
   return answers;
 }
 
-std::vector<std::pair<std::string, int>> answers_in(const TapRecord& record) {
+std::vector<std::pair<std::string, int>> answers_in(const protocol::TapRecord& record) {
   std::vector<std::pair<std::string, int>> answers;
   answers.reserve(record.calls.size());
-  for (const Call& call : record.calls) answers.emplace_back(to_string(call.kind), static_cast<int>(call.result));
+  for (const protocol::Call& call : record.calls)
+    answers.emplace_back(protocol::to_string(call.kind), static_cast<int>(call.result));
   return answers;
 }
 
@@ -113,20 +116,20 @@ const std::vector<std::string> first_calls = {
 
 void check_engine(const std::string& output, const std::string& untapped, const Place& place) {
   INFO(output);
-  const TapRecord record = place.only();
+  const protocol::TapRecord record = place.only();
   // The engine sees what it would without a tap, its own NCCL included.
   CHECK(output == untapped);
   CHECK(answers_in(output).size() > 25);
   CHECK(answers_in(record) == answers_in(output));
   REQUIRE(record.calls.size() > first_calls.size());
   for (std::size_t i = 0; i < first_calls.size(); ++i) {
-    CHECK(describe(record.calls[i]) == first_calls[i]);
+    CHECK(protocol::describe(record.calls[i]) == first_calls[i]);
     CHECK(record.calls[i].left_ns >= record.calls[i].entered_ns);
     CHECK(record.calls[i].group_depth == (i >= 10 && i <= 12 ? 1 : 0));
   }
   CHECK(record.calls[0].stream == record.calls[1].stream + 1);
   CHECK(record.calls[2].stream == 0);
-  CHECK(record.calls[0].result == Result::invalid_argument);
+  CHECK(record.calls[0].result == protocol::Result::invalid_argument);
   CHECK(record.library.version > 20000);
   CHECK(std::ranges::count(lines_of(output), "mapped " + std::filesystem::canonical(record.library.path).string()) ==
         1);
@@ -162,7 +165,7 @@ TEST_CASE("calls from Python are recorded, of NCCL loaded there and of an engine
                     engine = PYTHON " " ENGINE_SCRIPT " engine " LINKED_ENGINE;
   const Place of_library, of_engine;
   CHECK(output_of(of_library.preloaded() + library) == output_of(library));
-  const TapRecord record = of_library.only();
+  const protocol::TapRecord record = of_library.only();
   CHECK(described(record) ==
         std::vector<std::string>{
             "all_reduce #0 of 77 f32 (avg) on no communicator, stream 0, returned ncclInvalidArgument",
@@ -190,12 +193,12 @@ TEST_CASE("faults do to the real NCCL's calls what they say") {
   CHECK_THAT(output, ContainsSubstring("all_gather 6\n") && ContainsSubstring("broadcast 4\n") &&
                          ContainsSubstring("bcast 0\n") && ContainsSubstring("comm_init_rank 2\n") &&
                          ContainsSubstring("get_unique_id 0\n"));
-  const TapRecord record = place.only();
+  const protocol::TapRecord record = place.only();
   CHECK(described(record)[0].ends_with(", made to fail, returned ncclRemoteError"));
   CHECK(described(record)[4].ends_with(", dropped"));
   CHECK(described(record)[13] == "get_unique_id #0, delayed by 30 ms");
   CHECK(record.calls[13].left_ns - record.calls[13].entered_ns >= 30'000'000);
-  CHECK(record.find(0)->state == Communicator::State::failed);
+  CHECK(record.find(0)->state == protocol::Communicator::State::failed);
 }
 
 TEST_CASE("the tap records nothing without a directory for its records, and passes calls on") {
@@ -263,36 +266,37 @@ TEST_CASE("communicators are known by creation, size, rank, parent, key and name
   const Place place;
   const std::string output = output_of(place.preloaded() + SCENARIO_PROGRAM " communicators");
   INFO(output);
-  const TapRecord record = place.only();
+  const protocol::TapRecord record = place.only();
   CHECK(record.library.path == STAND_IN_NCCL);  // the one that the engine has, and no other
   CHECK(record.library.version == 22801);
   REQUIRE(record.communicators.size() == 8);
-  const auto is = [&](int id, CallKind origin, int size, int rank, int parent, const char* name) {
-    const Communicator& communicator = record.communicators[static_cast<std::size_t>(id)];
+  const auto is = [&](int id, protocol::CallKind origin, int size, int rank, int parent, const char* name) {
+    const protocol::Communicator& communicator = record.communicators[static_cast<std::size_t>(id)];
     INFO("communicator " << id);
     CHECK((communicator.id == id && communicator.origin == origin));
     CHECK((communicator.size == size && communicator.rank == rank && communicator.parent == parent &&
            communicator.name == name));
-    CHECK(communicator.state == (id == 3 ? Communicator::State::ended : Communicator::State::alive));
+    CHECK(communicator.state ==
+          (id == 3 ? protocol::Communicator::State::ended : protocol::Communicator::State::alive));
     CHECK(communicator.key != 0);
   };
-  is(0, CallKind::comm_init_rank, 4, 2, -1, "");
-  is(1, CallKind::comm_init_rank, 13, 0, -1, "");
-  is(2, CallKind::comm_init_rank_config, 3, 1, -1, "grouped");
-  is(3, CallKind::comm_split, 2, 1, 0, "");
-  is(4, CallKind::comm_init_rank_config, 5, 3, -1, "background");
-  is(5, CallKind::comm_init_all, 2, 0, -1, "");
-  is(6, CallKind::comm_init_all, 2, 1, -1, "");
-  is(7, CallKind::comm_init_rank, 2, 1, -1, "");
+  is(0, protocol::CallKind::comm_init_rank, 4, 2, -1, "");
+  is(1, protocol::CallKind::comm_init_rank, 13, 0, -1, "");
+  is(2, protocol::CallKind::comm_init_rank_config, 3, 1, -1, "grouped");
+  is(3, protocol::CallKind::comm_split, 2, 1, 0, "");
+  is(4, protocol::CallKind::comm_init_rank_config, 5, 3, -1, "background");
+  is(5, protocol::CallKind::comm_init_all, 2, 0, -1, "");
+  is(6, protocol::CallKind::comm_init_all, 2, 1, -1, "");
+  is(7, protocol::CallKind::comm_init_rank, 2, 1, -1, "");
   CHECK(record.communicators[5].key == record.communicators[6].key);
   CHECK(record.communicators[0].key == record.communicators[1].key);  // one unique id, as no engine should
   CHECK(record.communicators[0].key != record.communicators[7].key);
 
   std::vector<std::string> reductions;
-  for (const Call& call : record.calls) {
-    if (call.kind == CallKind::all_reduce || call.kind == CallKind::broadcast ||
-        call.kind == CallKind::comm_get_async_error) {
-      reductions.push_back(describe(call) + describe_outcome(call));
+  for (const protocol::Call& call : record.calls) {
+    if (call.kind == protocol::CallKind::all_reduce || call.kind == protocol::CallKind::broadcast ||
+        call.kind == protocol::CallKind::comm_get_async_error) {
+      reductions.push_back(protocol::describe(call) + protocol::describe_outcome(call));
     }
   }
   CHECK(reductions == std::vector<std::string>{
@@ -341,16 +345,16 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   Lines without = untouched;
   without.erase(without.begin() + 1);
   CHECK(reached(with("drop all_gather#1 rank 1", dropped)) == without);
-  const TapRecord record = dropped.only();
+  const protocol::TapRecord record = dropped.only();
   CHECK(record.process.rank == 1);
-  CHECK((record.calls[3].fate == Fate::dropped && record.calls[3].place == -1 && record.calls[4].place == 1));
-  const auto difference = first_difference(std::vector{record, [&] {
-                                                         const Place other;
-                                                         with("", other);
-                                                         TapRecord whole = other.only();
-                                                         whole.process.rank = 0;
-                                                         return whole;
-                                                       }()});
+  CHECK((record.calls[3].fate == protocol::Fate::dropped && record.calls[3].place == -1 && record.calls[4].place == 1));
+  const auto difference = trace::first_difference(std::vector{record, [&] {
+                                                                const Place other;
+                                                                with("", other);
+                                                                protocol::TapRecord whole = other.only();
+                                                                whole.process.rank = 0;
+                                                                return whole;
+                                                              }()});
   REQUIRE(difference);
   CHECK(difference->sentence ==
         "collective 1 on comm 0 of 2 ranks differs: rank 1 made all_gather #2 of 2 f32 on comm 0, stream 0, and rank 0 "
@@ -361,7 +365,7 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
   // Behind the next one of its communicator, however far that is.
   const Place swapped;
   CHECK(reached(with("swap all_gather#0", swapped)) == moved(0, 2));
-  CHECK((swapped.only().calls[2].fate == Fate::swapped && swapped.only().calls[2].place == 1 &&
+  CHECK((swapped.only().calls[2].fate == protocol::Fate::swapped && swapped.only().calls[2].place == 1 &&
          swapped.only().calls[3].place == 0));
   CHECK(reached(with("swap all_gather", Place())) ==
         Lines{"all_gather 1 on 0", "all_gather 0 on 0", "in group all_reduce 4 on 0", "in group all_gather 2 on 0",
@@ -412,7 +416,7 @@ TEST_CASE("a stall is on the stream before its call, and the tap reports once wh
 TEST_CASE("a forked child writes its own record") {
   const Place place;
   output_of(place.preloaded() + SCENARIO_PROGRAM " fork");
-  const std::vector<TapRecord> records = place.all();
+  const std::vector<protocol::TapRecord> records = place.all();
   REQUIRE(records.size() == 2);
   CHECK(records[0].process.pid != records[1].process.pid);
   CHECK((records[0].calls.size() == 3 && records[0].calls[2].count == 2));
@@ -422,14 +426,14 @@ TEST_CASE("a forked child writes its own record") {
 TEST_CASE("calls from several threads are all there") {
   const Place place;
   output_of(place.preloaded() + SCENARIO_PROGRAM " threads");
-  const TapRecord record = place.only();
+  const protocol::TapRecord record = place.only();
   CHECK(record.begun == 1 + 4 * 501);
   REQUIRE(record.calls.size() == record.begun);
   std::set<std::uint32_t> threads;
   std::array<std::uint64_t, 4> next{};
-  for (const Call& call : record.calls) {
+  for (const protocol::Call& call : record.calls) {
     threads.insert(call.thread);
-    if (call.kind == CallKind::all_gather) CHECK(call.count == next[static_cast<std::size_t>(call.comm)]++);
+    if (call.kind == protocol::CallKind::all_gather) CHECK(call.count == next[static_cast<std::size_t>(call.comm)]++);
   }
   CHECK(next == std::array<std::uint64_t, 4>{500, 500, 500, 500});
   CHECK(threads.size() == 5);
@@ -441,7 +445,7 @@ TEST_CASE("an engine that is killed leaves its last calls") {
       output_of("sh -c 'echo $$; exec env " + place.preloaded() +
                 SCENARIO_PROGRAM " endless' | { read pid; read word; echo $word; kill -9 $pid; }");
   INFO(output);
-  const TapRecord record = place.only();
+  const protocol::TapRecord record = place.only();
   CHECK(record.begun > 10'000);
   CHECK(record.calls.size() + record.missing == 4096);
   CHECK(record.missing <= 1);

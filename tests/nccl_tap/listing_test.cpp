@@ -10,6 +10,7 @@
 #include "tests/nccl_tap/calls.hpp"
 #include "tests/nccl_tap/temporary.hpp"
 
+using namespace shardproof;
 using namespace shardproof::nccl_tap;
 using namespace shardproof::nccl_tap::testing;
 
@@ -25,12 +26,12 @@ std::pair<int, std::string> read_by_command(const TemporaryDirectory& directory,
   return {WEXITSTATUS(status), text.str()};
 }
 
-void write_record(const std::filesystem::path& file, int rank, const std::vector<CallKind>& kinds) {
-  TapWriter writer(file, {.pid = 100 + rank, .rank = rank, .started_ns = 1, .faults = {}});
+void write_record(const std::filesystem::path& file, int rank, const std::vector<protocol::CallKind>& kinds) {
+  protocol::TapWriter writer(file, {.pid = 100 + rank, .rank = rank, .started_ns = 1, .faults = {}});
   writer.write(record_of(rank, {}).communicators[0]);
   std::int64_t place = 0;
-  for (const CallKind kind : kinds) {
-    Call call = collective(kind, 0, place++);
+  for (const protocol::CallKind kind : kinds) {
+    protocol::Call call = collective(kind, 0, place++);
     writer.enter(call);
   }
 }
@@ -38,24 +39,24 @@ void write_record(const std::filesystem::path& file, int rank, const std::vector
 }  // namespace
 
 TEST_CASE("a record is listed with its process, its communicators and its calls") {
-  TapRecord record = record_of(1, {collective(CallKind::all_gather, 0, 17, 276)});
+  protocol::TapRecord record = record_of(1, {collective(protocol::CallKind::all_gather, 0, 17, 276)});
   record.library = {.version = 22809, .path = "/lib/libnccl.so.2"};
   record.process.faults = "drop send#1";
   record.communicators[0].name = "mesh";
-  Communicator part = record.communicators[0];
+  protocol::Communicator part = record.communicators[0];
   part.id = 1;
-  part.origin = CallKind::comm_split;
+  part.origin = protocol::CallKind::comm_split;
   part.parent = 0;
   part.name.clear();
-  part.state = Communicator::State::ended;
+  part.state = protocol::Communicator::State::ended;
   record.communicators.push_back(part);
-  Call grouped = collective(CallKind::reduce_scatter, 1, 0);
+  protocol::Call grouped = collective(protocol::CallKind::reduce_scatter, 1, 0);
   grouped.group_depth = 1;
   grouped.left_ns = 0;
   record.calls.push_back(grouped);
   record.begun = 30;
   record.missing = 1;
-  CHECK(list(record) ==
+  CHECK(trace::list(record) ==
         "rank 1: process 101, 30 calls of NCCL 2.28.9 (/lib/libnccl.so.2)\n"
         "  with faults: drop send#1\n"
         "  comm 0 \"mesh\" of 2 ranks, rank 1, by comm_init_rank, alive\n"
@@ -67,18 +68,19 @@ TEST_CASE("a record is listed with its process, its communicators and its calls"
   record = {};
   record.process.pid = 7;
   record.communicators.emplace_back();
-  CHECK(list(record) ==
+  CHECK(trace::list(record) ==
         "process 7: process 7, 0 calls of an NCCL that was not found\n  comm 0, there before the tap, coming\n");
 }
 
 TEST_CASE("the command prints records and where they differ, and says so by how it ends") {
   const TemporaryDirectory directory;
-  write_record(directory.path() / "a", 0, {CallKind::all_gather, CallKind::all_reduce});
-  write_record(directory.path() / "b", 1, {CallKind::all_gather, CallKind::all_reduce});
-  write_record(directory.path() / "c", 1, {CallKind::all_gather, CallKind::broadcast});
+  write_record(directory.path() / "a", 0, {protocol::CallKind::all_gather, protocol::CallKind::all_reduce});
+  write_record(directory.path() / "b", 1, {protocol::CallKind::all_gather, protocol::CallKind::all_reduce});
+  write_record(directory.path() / "c", 1, {protocol::CallKind::all_gather, protocol::CallKind::broadcast});
   const auto [same, both] = read_by_command(directory, "a b");
   CHECK(same == 0);
-  CHECK(both == list(read_tap(directory.path() / "a")) + list(read_tap(directory.path() / "b")));
+  CHECK(both == trace::list(protocol::read_tap(directory.path() / "a")) +
+                    trace::list(protocol::read_tap(directory.path() / "b")));
   const auto [differ, other] = read_by_command(directory, "a c");
   CHECK(differ == 1);
   CHECK(other.find("\ncollective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce #1") != std::string::npos);
@@ -86,8 +88,8 @@ TEST_CASE("the command prints records and where they differ, and says so by how 
 
 TEST_CASE("the command reads the other records when one cannot be read") {
   const TemporaryDirectory directory;
-  write_record(directory.path() / "a", 0, {CallKind::all_gather});
-  write_record(directory.path() / "c", 1, {CallKind::broadcast});
+  write_record(directory.path() / "a", 0, {protocol::CallKind::all_gather});
+  write_record(directory.path() / "c", 1, {protocol::CallKind::broadcast});
   std::ofstream(directory.path() / "text") << "no record";
   const auto [end, text] = read_by_command(directory, "a none text c");
   CHECK(end == 2);

@@ -36,8 +36,8 @@ Scenario twice(std::optional<CompilePlan> compile) {
 }
 
 Run play_on(Subject& subject, const Scenario& scenario) {
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
@@ -86,10 +86,11 @@ TEST_CASE("a pass that ran eagerly leaves no graph") {
 
 TEST_CASE("a compiled plan that is missing, refused or not well formed is an error of the engine") {
   CHECK_THROWS_MATCHES(
-      play_alone({}), SubjectError,
+      play_alone({}), player::SubjectError,
       Message("subject: compiled_plan is not supported in iteration 0 on rank 0: the plan has a compiled step, but the "
               "engine does not say what it compiled: this engine compiles nothing"));
-  CHECK_THROWS_MATCHES(play_alone([](int, std::vector<StepGraph>&) { return Reply::failed("lost it"); }), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone([](int, std::vector<StepGraph>&) { return Reply::failed("lost it"); }),
+                       player::SubjectError,
                        Message("subject: compiled_plan failed in iteration 0 on rank 0: lost it"));
   CHECK_THROWS_MATCHES(
       play_alone([](int backward, std::vector<StepGraph>& out) {
@@ -97,7 +98,7 @@ TEST_CASE("a compiled plan that is missing, refused or not well formed is an err
         if (backward == 3) out[1].nodes[4].inputs = {7};
         return Reply();
       }),
-      SubjectError,
+      player::SubjectError,
       Message("subject: compiled_plan failed in iteration 1 on rank 0: pass 1 (backward) is not well formed: node 4 "
               "(compute "
               "fc1.weight): it reads value 7, the output of node 2 (all_reduce bucket 0); only waits may read that"));
@@ -114,5 +115,5 @@ TEST_CASE("a warning with a compiled plan has its call, and a wrapped engine say
   const Run run = play_on(*subject, twice(CompilePlan()));
   REQUIRE(run.compiled_steps().size() == 4);
   REQUIRE(run.warnings().size() == 4);
-  CHECK(run.warnings()[3] == scenario::Warning{.iteration = 1, .call = "compiled_plan", .text = "recompiled"});
+  CHECK(run.warnings()[3] == Warning{.iteration = 1, .call = "compiled_plan", .text = "recompiled"});
 }

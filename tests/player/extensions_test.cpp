@@ -134,7 +134,7 @@ class Gatherer final : public Trainer {
   ExtensionForm form_;
   Slip slip_;
   Haul& haul_;
-  Stream gathers_;
+  device::Stream gathers_;
   ShardView shard_;
   Unsharded whole_;
   Tensor loss_;
@@ -161,8 +161,8 @@ class GathererSubject final : public Subject {
 };
 
 Run gather_alone(const Scenario& scenario, Haul& haul, Slip slip = {}) {
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   GathererSubject subject(scenario.script.segments.front().body.front().extension->form, std::move(slip), haul);
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
@@ -194,7 +194,7 @@ std::string complaint(const Scenario& scenario, Slip slip) {
   Haul haul;
   try {
     gather_alone(scenario, haul, std::move(slip));
-  } catch (const SubjectError& error) {
+  } catch (const player::SubjectError& error) {
     return error.call() + ": " + error.reason();
   }
   return "none";
@@ -390,7 +390,7 @@ TEST_CASE("hooks that are called when their play has ended, well or not, say so"
 
   Haul failing;
   CHECK_THROWS_AS(gather_alone(gathering(of_weight(ExtensionKind::bf16)), failing, {.forgets_context = true}),
-                  SubjectError);
+                  player::SubjectError);
   CHECK(failing.extension.pre({.parameter = "x", .components = {}}, nullptr, Device::compute, none).error() == ended);
 }
 
@@ -409,10 +409,11 @@ TEST_CASE("an engine that knows no extensions says so, and the player which call
       return {};
     }
   } subject;
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   CHECK_THROWS_MATCHES(
-      testing::play_simulated(gathering(of_weight(ExtensionKind::bf16)), subject, *groups.front(), 0), SubjectError,
+      testing::play_simulated(gathering(of_weight(ExtensionKind::bf16)), subject, *groups.front(), 0),
+      player::SubjectError,
       Catch::Matchers::Message(
           "subject: extend is not supported in iteration 0 on rank 0: this engine knows no all-gather extensions"));
 }

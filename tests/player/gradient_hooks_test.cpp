@@ -87,7 +87,7 @@ class Reducer final : public Trainer {
   EngineContext engine_context_;
   Ways ways_;
   Received& received_;
-  Stream stream_;
+  device::Stream stream_;
 };
 
 class ReducerSubject final : public Subject {
@@ -231,7 +231,7 @@ TEST_CASE("of the tensors of gradient hooks no copies are made where the script 
 TEST_CASE("a hook fails on the ranks that the script says, in its own words") {
   const Hook hook{.point = HookPoint::after_reduction, .fails_on = {1}};
   CHECK_THROWS_MATCHES(
-      play_on(2, hooked({registration(hook)})), SubjectError,
+      play_on(2, hooked({registration(hook)})), player::SubjectError,
       complaint(
           "backward failed in iteration 1 on rank 1: the hook failed: the gradient hook fails on rank 1, as planned "
           "by the script"));
@@ -239,7 +239,7 @@ TEST_CASE("a hook fails on the ranks that the script says, in its own words") {
 
 TEST_CASE("a hook that is given what cannot be says what it has found") {
   const auto refused = [](const std::function<void(HookedGradient&)>& spoil, const std::string& text) {
-    CHECK_THROWS_MATCHES(play_on(1, hooked({registration({})}), {.spoil = spoil}), SubjectError,
+    CHECK_THROWS_MATCHES(play_on(1, hooked({registration({})}), {.spoil = spoil}), player::SubjectError,
                          complaint("backward failed in iteration 1 on rank 0: the hook failed: " + text));
   };
   refused([](HookedGradient& operands) { operands.gradient = {}; }, "the gradient of \"0\" is undefined");
@@ -292,14 +292,14 @@ TEST_CASE("a registration that ends otherwise than the script plans ends the pla
   };
   for (const HookKind kind : {HookKind::doubled, HookKind::bf16_compress}) {
     CHECK_NOTHROW(play_with({.kind = kind}, {}));
-    CHECK_THROWS_MATCHES(play_with({.kind = kind}, Reply::failed("no root")), SubjectError,
+    CHECK_THROWS_MATCHES(play_with({.kind = kind}, Reply::failed("no root")), player::SubjectError,
                          complaint("register_hook failed in iteration 0 on rank 0: no root"));
-    CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = true}, {}), SubjectError,
+    CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = true}, {}), player::SubjectError,
                          complaint("register_hook failed in iteration 0 on rank 0: the engine must refuse the hook \"" +
                                    std::string(to_string(kind)) + "\" at \"0\", but it accepted it"));
     for (const bool refused : {false, true})
       CHECK_THROWS_MATCHES(play_with({.kind = kind, .refused = refused}, Reply::unsupported("no hooks here")),
-                           SubjectError,
+                           player::SubjectError,
                            complaint("register_hook is not supported in iteration 0 on rank 0: no hooks here"));
   }
 }

@@ -10,7 +10,6 @@
 
 using namespace shardproof;
 using scenario::ActionKind;
-using scenario::Iteration;
 using test::ms;
 using test::TraceBuilder;
 
@@ -47,7 +46,7 @@ TraceBuilder two_iterations() {
 TEST_CASE("each iteration has its own times, collectives and memory") {
   const TraceBuilder built = two_iterations();
   const Trace& trace = built;
-  const std::vector<Iteration> all = scenario::iterations(trace, script_of(2));
+  const std::vector<Iteration> all = iterations(trace, script_of(2));
   REQUIRE(all.size() == 2);
   CHECK(all[0].index() == 0);
   CHECK(all[0].time() == 5 * ms);
@@ -82,7 +81,7 @@ TEST_CASE("an iteration begins and ends with marks of its calls, and marks of ot
       .mark("iter 0 forward end", 2 * ms)
       .mark("iteration", 3 * ms);
   trace.mark("iter 10 forward", 3 * ms).mark("iter x", 4 * ms).mark("iter 1", 4 * ms);
-  const std::vector<Iteration> all = scenario::iterations(trace, script_of(2));
+  const std::vector<Iteration> all = iterations(trace, script_of(2));
   CHECK(all[0].facts().size() == 3);
   CHECK(all[0].time() == 2 * ms);
   CHECK(all[1].facts().empty());
@@ -91,7 +90,7 @@ TEST_CASE("an iteration begins and ends with marks of its calls, and marks of ot
 TEST_CASE("a question about what an iteration does not have names the missing mark") {
   TraceBuilder trace;
   trace.mark("iter 0 forward", 0).mark("iter 0 forward end", 0);
-  const std::vector<Iteration> all = scenario::iterations(trace, script_of(2));
+  const std::vector<Iteration> all = iterations(trace, script_of(2));
   using Catch::Matchers::Message;
   CHECK_THROWS_MATCHES(all[0].forward_backward(), std::out_of_range,
                        Message("no mark \"iter 0 backward end\" in the trace of rank 0"));

@@ -80,12 +80,12 @@ class Toy final : public Trainer {
   }
 
  private:
-  void gather(Communicator& group, Stream stream, const Tensor& in, const std::string& tag) {
+  void gather(Communicator& group, device::Stream stream, const Tensor& in, const std::string& tag) {
     const Tensor all = device_.empty(stream, DType::f32, {group.size() * in.numel()}, MemoryClass::other, tag);
     group.run(stream, {.kind = CollectiveKind::all_gather, .in = in, .out = all, .tag = tag});
   }
 
-  Tensor filled(Stream stream, const Shape& shape, const std::string& label) {
+  Tensor filled(device::Stream stream, const Shape& shape, const std::string& label) {
     const Tensor made = device_.empty(stream, DType::f32, shape, MemoryClass::other, label);
     device_.submit(stream, {.kind = WorkKind::fill,
                             .label = label,
@@ -98,7 +98,7 @@ class Toy final : public Trainer {
   Words words_;
   Communicator& world_;
   std::unique_ptr<Communicator> part_;
-  Stream aside_;
+  device::Stream aside_;
   Tensor loss_, shard_, second_, unread_;
 };
 
@@ -122,8 +122,8 @@ class ToySubject final : public Subject {
 };
 
 Run play_alone(const Scenario& scenario, Words words = {}) {
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   ToySubject subject(std::move(words));
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
@@ -170,7 +170,7 @@ TEST_CASE("an error of a subject says whether the engine lacks what the call ask
   const auto status_of = [](const Reply& reply) {
     try {
       play_failing("0", reply);
-    } catch (const SubjectError& error) {
+    } catch (const player::SubjectError& error) {
       return error.status();
     }
     return CallStatus::ok;
@@ -182,13 +182,13 @@ TEST_CASE("an error of a subject says whether the engine lacks what the call ask
 TEST_CASE("the player reports a missing loss or shard with its call, iteration and rank") {
   const Scenario scenario = sleeping_stack(1).train(2, {});
   const auto message = [](const std::string& text) { return Catch::Matchers::Message("subject: " + text); };
-  CHECK_THROWS_MATCHES(play_alone(scenario, {.has_loss = false}), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.has_loss = false}), player::SubjectError,
                        message("loss failed in iteration 0 on rank 0: an undefined tensor instead of one element"));
-  CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {0}}), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {0}}), player::SubjectError,
                        message("loss failed in iteration 0 on rank 0: f32 [0] instead of one element"));
-  CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {2}}), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.loss = {2}}), player::SubjectError,
                        message("loss failed in iteration 0 on rank 0: f32 [2] instead of one element"));
-  CHECK_THROWS_MATCHES(play_alone(scenario, {.has_shard = false}), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.has_shard = false}), player::SubjectError,
                        message("parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard"));
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("a parameter whose shard is undefined is said to be meta where it can 
   Scenario scenario = sleeping_stack(1).train(1, {});
   scenario.plan.initialisation = Initialisation::meta;
   CHECK_THROWS_MATCHES(
-      play_alone(scenario, {.has_shard = false}), SubjectError,
+      play_alone(scenario, {.has_shard = false}), player::SubjectError,
       Catch::Matchers::Message(
           "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" has no shard: it is "
           "meta until materialize"));
@@ -210,9 +210,9 @@ TEST_CASE("a capture has both tensors of a pair") {
   CHECK(run.captures().at(0).parameters.at(0).second == Tensor::of<float>({2}, std::vector<float>{3, 3}));
 
   const std::string text = "subject: parameters failed in iteration 0 on rank 0: \"0.linear.weight\" ";
-  CHECK_THROWS_MATCHES(play_alone(scenario), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario), player::SubjectError,
                        Catch::Matchers::Message(text + "has no second tensor, though it is a pair"));
-  CHECK_THROWS_MATCHES(play_alone(scenario, {.second = Shape{3}}), SubjectError,
+  CHECK_THROWS_MATCHES(play_alone(scenario, {.second = Shape{3}}), player::SubjectError,
                        Catch::Matchers::Message(text + "is a pair of [2] and [3] on this rank"));
 }
 
@@ -231,8 +231,8 @@ TEST_CASE("operands of collectives are kept where the script asks for it, of gro
   scenario.script.given = {{{0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1}}};
   for (const bool keeps : {true, false}) {
     scenario.script.keep_tensors = keeps;
-    ControlPage control = ControlPage::anonymous(2);
-    const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+    control::ControlPage control = control::ControlPage::anonymous(2);
+    const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
     std::vector<std::vector<std::vector<double>>> inputs(2);
     std::vector<std::optional<Run>> runs(2);
     const auto play_rank = [&](std::size_t rank) {
@@ -269,27 +269,27 @@ TEST_CASE("a forward that is to fail in a module fails there and nowhere else") 
     return Catch::Matchers::Message("subject: failing forward failed in iteration 0 on rank 0: " + text);
   };
   for (const char* module : {"0", ""}) CHECK_NOTHROW(play_failing(module, Reply::planned_failure("as it should")));
-  CHECK_THROWS_MATCHES(play_failing("0", Reply()), SubjectError,
+  CHECK_THROWS_MATCHES(play_failing("0", Reply()), player::SubjectError,
                        message("module \"0\" must fail in this call, but it succeeded"));
-  CHECK_THROWS_MATCHES(play_failing("", Reply()), SubjectError,
+  CHECK_THROWS_MATCHES(play_failing("", Reply()), player::SubjectError,
                        message("module \"\" must fail in this call, but it succeeded"));
   const auto otherwise = [&](const std::string& text) {
     return message("module \"0\" must fail in this call, but it failed for another reason: " + text);
   };
   for (const char* text : {"out of order", "as it should", "planned_failure"})
-    CHECK_THROWS_MATCHES(play_failing("0", Reply::failed(text)), SubjectError, otherwise(text));
-  CHECK_THROWS_MATCHES(play_failing("0", Reply::failed("")), SubjectError, otherwise("no reason was given"));
+    CHECK_THROWS_MATCHES(play_failing("0", Reply::failed(text)), player::SubjectError, otherwise(text));
+  CHECK_THROWS_MATCHES(play_failing("0", Reply::failed("")), player::SubjectError, otherwise("no reason was given"));
 }
 
 TEST_CASE("a group that a subject keeps though it could not be created takes no notes") {
   Scenario scenario = sleeping_stack(1);
   scenario.script.keep_tensors = true;
-  ControlPage control = ControlPage::anonymous(1);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  SimPlatform platform(scenario.costs, *groups.front(), 0, scenario.device);
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
+  device::SimPlatform platform(scenario.costs, *groups.front(), 0, scenario.device);
   std::unique_ptr<Communicator> part;
   ToySubject subject({.part = &part});
-  CHECK_THROWS_AS(play(scenario, subject, platform, 0), SubjectError);
+  CHECK_THROWS_AS(player::play(scenario, subject, platform, 0), player::SubjectError);
 
   REQUIRE(part);
   const Tensor all = platform.device().empty(Device::compute, DType::f32, {1}, MemoryClass::other, "all");

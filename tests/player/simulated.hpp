@@ -6,9 +6,9 @@
 
 namespace shardproof::testing {
 
-inline scenario::Run play_simulated(const scenario::Scenario& scenario, Subject& subject, Group& world, int rank) {
-  SimPlatform platform(scenario.costs, world, rank, scenario.device);
-  return scenario::play(scenario, subject, platform, rank);
+inline Run play_simulated(const scenario::Scenario& scenario, Subject& subject, Group& world, int rank) {
+  device::SimPlatform platform(scenario.costs, world, rank, scenario.device);
+  return player::play(scenario, subject, platform, rank);
 }
 
 }  // namespace shardproof::testing

@@ -11,18 +11,18 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-CaseInfo listed(const std::string& name, const std::map<std::string, std::string>& params,
-                const std::vector<std::string>& tags = {}) {
-  CaseInfo info;
-  info.id = case_id(name, params);
+protocol::CaseInfo listed(const std::string& name, const std::map<std::string, std::string>& params,
+                          const std::vector<std::string>& tags = {}) {
+  protocol::CaseInfo info;
+  info.id = protocol::case_id(name, params);
   info.suite = name.substr(0, name.find('/'));
   info.params = params;
   info.tags = tags;
   return info;
 }
 
-const std::vector<CaseInfo>& cases() {
-  static const std::vector<CaseInfo> all{
+const std::vector<protocol::CaseInfo>& cases() {
+  static const std::vector<protocol::CaseInfo> all{
       listed("overlap/training_overlap", {{"W", "2"}}, {"overlap"}),
       listed("overlap/training_overlap", {{"W", "4"}}, {"overlap"}),
       listed("overlap/training_overlap_prefetch", {{"W", "2"}}),
@@ -34,24 +34,26 @@ const std::vector<CaseInfo>& cases() {
 
 std::vector<std::string> ids(std::vector<std::string> filters) {
   std::vector<std::string> found;
-  for (const auto& info : select(cases(), filters)) found.push_back(info.id);
+  for (const auto& info : protocol::select(cases(), filters)) found.push_back(info.id);
   return found;
 }
 
 using Ids = std::vector<std::string>;
 
 TEST_CASE("an id has sorted parameters") {
-  CHECK(case_id("a/b", {{"event", "true"}, {"W", "2"}}) == "a/b[W=2,event=true]");
-  CHECK(case_id("a/b", {}) == "a/b");
+  CHECK(protocol::case_id("a/b", {{"event", "true"}, {"W", "2"}}) == "a/b[W=2,event=true]");
+  CHECK(protocol::case_id("a/b", {}) == "a/b");
 }
 
 TEST_CASE("an id cannot be made ambiguous by its parts") {
-  CHECK_THROWS_WITH(case_id("a/b", {{"x", "1,y=2"}}), ContainsSubstring("parameter x"));
+  CHECK_THROWS_WITH(protocol::case_id("a/b", {{"x", "1,y=2"}}), ContainsSubstring("parameter x"));
   for (const char* bad : {"", "1]", "[1", "a*", "a?", "a\nb"})
-    CHECK_THROWS_AS(case_id("a/b", {{"x", bad}}), std::invalid_argument);
-  for (const char* bad : {"", "k=", "k,", "[k"}) CHECK_THROWS_AS(case_id("a/b", {{bad, "1"}}), std::invalid_argument);
-  for (const char* bad : {"", "a/b[", "a/*"}) CHECK_THROWS_AS(case_id(bad, {}), std::invalid_argument);
-  for (const char* bad : {"a/\xe9", "\xff"}) CHECK_THROWS_WITH(case_id(bad, {}), ContainsSubstring("not UTF-8"));
+    CHECK_THROWS_AS(protocol::case_id("a/b", {{"x", bad}}), std::invalid_argument);
+  for (const char* bad : {"", "k=", "k,", "[k"})
+    CHECK_THROWS_AS(protocol::case_id("a/b", {{bad, "1"}}), std::invalid_argument);
+  for (const char* bad : {"", "a/b[", "a/*"}) CHECK_THROWS_AS(protocol::case_id(bad, {}), std::invalid_argument);
+  for (const char* bad : {"a/\xe9", "\xff"})
+    CHECK_THROWS_WITH(protocol::case_id(bad, {}), ContainsSubstring("not UTF-8"));
 }
 
 TEST_CASE("a filter is a suite, an id, an id without parameters, a glob or a tag") {
@@ -103,35 +105,35 @@ TEST_CASE("globs agree with their definition") {
   };
   std::size_t matched = 0;
   for (int i = 0; i < 20000; ++i) {
-    CaseInfo info;
+    protocol::CaseInfo info;
     info.id = word("ab/", 8);
     const auto pattern = word("ab*?/", 6);
     if (pattern.empty()) continue;
     const bool expected = means(pattern, info.id);
     CAPTURE(pattern, info.id);
-    if (matches(info, pattern) != expected) FAIL();
+    if (protocol::matches(info, pattern) != expected) FAIL();
     matched += expected ? 1U : 0U;
   }
   CHECK(matched > 1000);
 }
 
 TEST_CASE("a pattern of ids knows neither suites nor tags") {
-  CHECK(matches_id("a/b[W=2]", "a/b[W=2]"));
-  CHECK(matches_id("a/b[W=2]", "a/b"));
-  CHECK(matches_id("a/b[W=2]", "a/*"));
-  CHECK(matches_id("a/b[W=2]", "*[W=?]"));
-  CHECK_FALSE(matches_id("a/b[W=2]", "a"));
-  CHECK_FALSE(matches_id("a/b[W=2]", "a/b[W=3]"));
-  CHECK_FALSE(matches_id("[a]/b", "[a]"));
+  CHECK(protocol::matches_id("a/b[W=2]", "a/b[W=2]"));
+  CHECK(protocol::matches_id("a/b[W=2]", "a/b"));
+  CHECK(protocol::matches_id("a/b[W=2]", "a/*"));
+  CHECK(protocol::matches_id("a/b[W=2]", "*[W=?]"));
+  CHECK_FALSE(protocol::matches_id("a/b[W=2]", "a"));
+  CHECK_FALSE(protocol::matches_id("a/b[W=2]", "a/b[W=3]"));
+  CHECK_FALSE(protocol::matches_id("[a]/b", "[a]"));
 }
 
 TEST_CASE("a glob of many stars ends soon") {
-  CaseInfo info;
+  protocol::CaseInfo info;
   info.id = std::string(20000, 'a');
   std::string pattern;
   for (int i = 0; i < 200; ++i) pattern += "*a";
-  CHECK_FALSE(matches(info, pattern + "b"));
-  CHECK(matches(info, pattern));
+  CHECK_FALSE(protocol::matches(info, pattern + "b"));
+  CHECK(protocol::matches(info, pattern));
 }
 
 }  // namespace

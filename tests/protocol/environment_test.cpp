@@ -11,8 +11,8 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-std::optional<Identity> identity_in(const std::map<std::string, std::string>& variables) {
-  return identity([&](const char* name) -> const char* {
+std::optional<protocol::Identity> identity_in(const std::map<std::string, std::string>& variables) {
+  return protocol::identity([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });

@@ -18,14 +18,15 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using shardproof::testing::rounds;
 
-std::vector<RankEvent> one_of_each() {
-  return {event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
-          event::CaseStarted{"overlap/training_overlap[W=2]", 7, 123456789012345},
-          event::AssertionFailed{
+std::vector<protocol::RankEvent> one_of_each() {
+  return {protocol::event::RankStarted{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1},
+          protocol::event::CaseStarted{"overlap/training_overlap[W=2]", 7, 123456789012345},
+          protocol::event::AssertionFailed{
               "suites/overlap/a.cpp", 42, "CHECK", "a == b", "1 == 2", {"i := 1", "second"}, {"OVL-1"}, 99},
-          event::Measured{"forward_ns", 85000000.0, "ns"},
-          event::CaseEnded{"overlap/training_overlap[W=2]", 7, Outcome::released, 3, "rank 1 failed", 1, 1500},
-          event::RankEnded{1}};
+          protocol::event::Measured{"forward_ns", 85000000.0, "ns"},
+          protocol::event::CaseEnded{"overlap/training_overlap[W=2]", 7, protocol::Outcome::released, 3,
+                                     "rank 1 failed", 1, 1500},
+          protocol::event::RankEnded{1}};
 }
 
 std::string without(const std::string& line, const std::string& field) {
@@ -43,35 +44,37 @@ std::vector<std::string> fields_of(const std::string& line) {
 
 TEST_CASE("every event survives the way through its line") {
   for (const auto& event : one_of_each()) {
-    const auto line = to_line(event);
+    const auto line = protocol::to_line(event);
     CHECK(line.find('\n') == std::string::npos);
-    CHECK(to_line(parse_line(line)) == line);
-    CHECK(parse_line(line).index() == event.index());
+    CHECK(protocol::to_line(protocol::parse_line(line)) == line);
+    CHECK(protocol::parse_line(line).index() == event.index());
   }
 }
 
 TEST_CASE("a line has one form") {
-  CHECK(to_line(event::CaseStarted{"a/b[W=2]", 0, 5}) ==
+  CHECK(protocol::to_line(protocol::event::CaseStarted{"a/b[W=2]", 0, 5}) ==
         R"({"event":"case_started","id":"a/b[W=2]","position":0,"monotonic_ns":5})");
-  CHECK(to_line(event::CaseEnded{"a/b[W=2]", 0, Outcome::passed, 3, "", -1, 17}) ==
+  CHECK(protocol::to_line(protocol::event::CaseEnded{"a/b[W=2]", 0, protocol::Outcome::passed, 3, "", -1, 17}) ==
         R"({"event":"case_ended","id":"a/b[W=2]","position":0,"outcome":"passed",)"
         R"("assertions":3,"reason":"","culprit":-1,"duration_ns":17})");
-  CHECK(to_line(event::Measured{"forward_ns", 0.1, "ns"}) ==
+  CHECK(protocol::to_line(protocol::event::Measured{"forward_ns", 0.1, "ns"}) ==
         R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
 }
 
 TEST_CASE("a rank that leaves before the end of the plan says why, and only such a one") {
-  CHECK(to_line(event::RankEnded{1}) == R"({"event":"rank_ended","rank":1})");
-  const std::string line = to_line(event::RankEnded{1, "rank 0 cannot go on"});
+  CHECK(protocol::to_line(protocol::event::RankEnded{1}) == R"({"event":"rank_ended","rank":1})");
+  const std::string line = protocol::to_line(protocol::event::RankEnded{1, "rank 0 cannot go on"});
   CHECK(line == R"({"event":"rank_ended","rank":1,"cut_short":"rank 0 cannot go on"})");
-  CHECK(std::get<event::RankEnded>(parse_line(line)).cut_short == "rank 0 cannot go on");
-  CHECK_THROWS_WITH(parse_line(R"({"event":"rank_ended","rank":1,"cut_short":2})"), ContainsSubstring("\"cut_short\""));
+  CHECK(std::get<protocol::event::RankEnded>(protocol::parse_line(line)).cut_short == "rank 0 cannot go on");
+  CHECK_THROWS_WITH(protocol::parse_line(R"({"event":"rank_ended","rank":1,"cut_short":2})"),
+                    ContainsSubstring("\"cut_short\""));
 }
 
 TEST_CASE("integers keep all 64 bits") {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   constexpr auto latest = std::numeric_limits<std::int64_t>::max();
-  const auto started = std::get<event::CaseStarted>(parse_line(to_line(event::CaseStarted{"a/b", most, latest})));
+  const auto started = std::get<protocol::event::CaseStarted>(
+      protocol::parse_line(protocol::to_line(protocol::event::CaseStarted{"a/b", most, latest})));
   CHECK(started.position == most);
   CHECK(started.monotonic_ns == latest);
 }
@@ -79,25 +82,27 @@ TEST_CASE("integers keep all 64 bits") {
 TEST_CASE("a value that is not finite becomes null and reads as NaN") {
   for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
                              -std::numeric_limits<double>::infinity()}) {
-    const auto line = to_line(event::Measured{"x", value, "ns"});
+    const auto line = protocol::to_line(protocol::event::Measured{"x", value, "ns"});
     CHECK_THAT(line, ContainsSubstring("\"value\":null"));
-    CHECK(std::isnan(std::get<event::Measured>(parse_line(line)).value));
+    CHECK(std::isnan(std::get<protocol::event::Measured>(protocol::parse_line(line)).value));
   }
 }
 
 TEST_CASE("a measured double keeps its bits") {
   for (const double value : {0.1, 1e300, -1e-300, 5e-324, 123456789.123456789, 9007199254740993.0, -0.0}) {
-    const double back = std::get<event::Measured>(parse_line(to_line(event::Measured{"x", value, ""}))).value;
+    const double back = std::get<protocol::event::Measured>(
+                            protocol::parse_line(protocol::to_line(protocol::event::Measured{"x", value, ""})))
+                            .value;
     CHECK(back == value);
     CHECK(std::signbit(back) == std::signbit(value));
   }
 }
 
 TEST_CASE("a failure text that is not UTF-8 is repaired, not refused") {
-  const auto line = to_line(
-      event::AssertionFailed{"f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
+  const auto line = protocol::to_line(protocol::event::AssertionFailed{
+      "f.cpp", 1, "CHECK", "a == \xff\xfe", std::string("b\0c\n\xc3", 5), {"\x80"}, {}, 0});
   CHECK(line.find('\n') == std::string::npos);
-  const auto back = std::get<event::AssertionFailed>(parse_line(line));
+  const auto back = std::get<protocol::event::AssertionFailed>(protocol::parse_line(line));
   CHECK(back.expression == "a == \xef\xbf\xbd\xef\xbf\xbd");
   CHECK(back.expansion == std::string("b\0c\n\xef\xbf\xbd", 7));
 }
@@ -105,49 +110,52 @@ TEST_CASE("a failure text that is not UTF-8 is repaired, not refused") {
 TEST_CASE("long texts are cut between characters and no line exceeds its limit") {
   const std::string odd = "x";
   std::string text = odd;
-  while (text.size() < 3 * event::text_limit) text += "é";
-  const auto cut = std::get<event::AssertionFailed>(
-                       parse_line(to_line(event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0})))
+  while (text.size() < 3 * protocol::event::text_limit) text += "é";
+  const auto cut = std::get<protocol::event::AssertionFailed>(
+                       protocol::parse_line(
+                           protocol::to_line(protocol::event::AssertionFailed{"f", 1, "CHECK", text, "", {}, {}, 0})))
                        .expression;
-  CHECK(cut.size() < event::text_limit + 64);
+  CHECK(cut.size() < protocol::event::text_limit + 64);
   CHECK_THAT(cut, ContainsSubstring("bytes more)"));
   CHECK(cut.find("\xef\xbf\xbd") == std::string::npos);
 
-  const std::string control(2 * event::text_limit, '\x01');
-  const event::AssertionFailed worst{control,   1, control, control, control, std::vector<std::string>(1000, control),
-                                     {"OVL-1"}, 0};
-  const auto line = to_line(worst);
-  CHECK(line.size() < event::line_limit);
-  CHECK(std::get<event::AssertionFailed>(parse_line(line)).messages.size() == event::messages_limit + 1);
+  const std::string control(2 * protocol::event::text_limit, '\x01');
+  const protocol::event::AssertionFailed worst{
+      control, 1, control, control, control, std::vector<std::string>(1000, control), {"OVL-1"}, 0};
+  const auto line = protocol::to_line(worst);
+  CHECK(line.size() < protocol::event::line_limit);
+  CHECK(std::get<protocol::event::AssertionFailed>(protocol::parse_line(line)).messages.size() ==
+        protocol::event::messages_limit + 1);
 }
 
 TEST_CASE("a line that lacks any field is refused, naming the field") {
   for (const auto& event : one_of_each()) {
-    const auto line = to_line(event);
+    const auto line = protocol::to_line(event);
     for (const auto& field : fields_of(line)) {
       CAPTURE(line, field);
-      CHECK_THROWS_WITH(parse_line(without(line, field)), ContainsSubstring("\"" + field + "\" is missing"));
+      CHECK_THROWS_WITH(protocol::parse_line(without(line, field)), ContainsSubstring("\"" + field + "\" is missing"));
     }
   }
 }
 
 TEST_CASE("a field of another type is refused, naming field, expectation and finding") {
   for (const auto& event : one_of_each()) {
-    const auto line = to_line(event);
+    const auto line = protocol::to_line(event);
     for (const auto& field : fields_of(line)) {
       auto json = nlohmann::ordered_json::parse(line);
       json[field] = nlohmann::ordered_json::object();
       CAPTURE(json.dump());
-      CHECK_THROWS_WITH(parse_line(json.dump()), ContainsSubstring("\"" + field + "\"") &&
-                                                     ContainsSubstring("expected") &&
-                                                     ContainsSubstring("found an object"));
+      CHECK_THROWS_WITH(protocol::parse_line(json.dump()), ContainsSubstring("\"" + field + "\"") &&
+                                                               ContainsSubstring("expected") &&
+                                                               ContainsSubstring("found an object"));
     }
   }
-  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"),
+  CHECK_THROWS_WITH(protocol::parse_line(R"({"event":"case_started","id":"a","position":1.5,"monotonic_ns":0})"),
                     ContainsSubstring("found 1.5"));
-  CHECK_THROWS_WITH(parse_line(R"({"event":"case_started","id":"a","position":-1,"monotonic_ns":0})"),
+  CHECK_THROWS_WITH(protocol::parse_line(R"({"event":"case_started","id":"a","position":-1,"monotonic_ns":0})"),
                     ContainsSubstring("found -1"));
-  CHECK_THROWS_WITH(parse_line(R"({"event":"rank_ended","rank":4294967296})"), ContainsSubstring("found 4294967296"));
+  CHECK_THROWS_WITH(protocol::parse_line(R"({"event":"rank_ended","rank":4294967296})"),
+                    ContainsSubstring("found 4294967296"));
 }
 
 TEST_CASE("what is no event line is refused") {
@@ -155,13 +163,15 @@ TEST_CASE("what is no event line is refused") {
                            "{\"event\":\"rank_ended\",\"rank\":1}x", "{\"event\":\"rank_ended\",\"rank\":1e999}",
                            "{\"event\":\"rank_ended\",\"rank\":\"\xff\"}"}) {
     CAPTURE(line);
-    CHECK_THROWS_AS(parse_line(line), std::invalid_argument);
+    CHECK_THROWS_AS(protocol::parse_line(line), std::invalid_argument);
   }
 }
 
 TEST_CASE("a rank cannot claim what only a merge concludes") {
-  for (const auto outcome : {Outcome::hung, Outcome::crashed, Outcome::missing}) {
-    CHECK_THROWS_AS(parse_line(to_line(event::CaseEnded{"a/b", 0, outcome, 1, "", -1, 0})), std::invalid_argument);
+  for (const auto outcome : {protocol::Outcome::hung, protocol::Outcome::crashed, protocol::Outcome::missing}) {
+    CHECK_THROWS_AS(
+        protocol::parse_line(protocol::to_line(protocol::event::CaseEnded{"a/b", 0, outcome, 1, "", -1, 0})),
+        std::invalid_argument);
   }
 }
 
@@ -170,7 +180,7 @@ std::optional<std::string> read_generally(std::string line) {
   const auto brace = line.find('{');
   if (brace != std::string::npos) line.insert(brace + 1, " ");
   try {
-    return to_line(parse_line(line));
+    return protocol::to_line(protocol::parse_line(line));
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -178,7 +188,7 @@ std::optional<std::string> read_generally(std::string line) {
 
 std::optional<std::string> read_as_written(const std::string& line) {
   try {
-    return to_line(parse_line(line));
+    return protocol::to_line(protocol::parse_line(line));
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -192,9 +202,9 @@ TEST_CASE("lines in the form in which they are written mean what they mean to th
                                           "e-3",   "\"",     "\\",     ",",  "}",    "null", "18446744073709551616",
                                           "1e999", "1e-999", "5e-324", "é",  "\x01", " "};
   std::vector<std::string> lines;
-  for (const auto& event : one_of_each()) lines.push_back(to_line(event));
+  for (const auto& event : one_of_each()) lines.push_back(protocol::to_line(event));
   for (const double value : {0.0, -0.0, 1.5, 1e21, 1e-7, 85000000.0})
-    lines.push_back(to_line(event::Measured{"m", value, "ns"}));
+    lines.push_back(protocol::to_line(protocol::event::Measured{"m", value, "ns"}));
   std::size_t read = 0;
   for (int i = 0; i < rounds(20000); ++i) {
     auto line = lines[random() % lines.size()];
@@ -222,12 +232,16 @@ TEST_CASE("lines in the form in which they are written mean what they mean to th
 }
 
 TEST_CASE("fields that a newer writer adds are ignored") {
-  CHECK(std::get<event::RankEnded>(parse_line(R"({"event":"rank_ended","rank":3,"new":[1,{"a":null}]})")).rank == 3);
+  CHECK(std::get<protocol::event::RankEnded>(
+            protocol::parse_line(R"({"event":"rank_ended","rank":3,"new":[1,{"a":null}]})"))
+            .rank == 3);
 }
 
 TEST_CASE("every outcome has its own word") {
-  for (int i = 0; i < 8; ++i) CHECK(outcome_from_string(to_string(static_cast<Outcome>(i))) == static_cast<Outcome>(i));
-  CHECK_FALSE(outcome_from_string("Passed").has_value());
+  for (int i = 0; i < 8; ++i)
+    CHECK(protocol::outcome_from_string(protocol::to_string(static_cast<protocol::Outcome>(i))) ==
+          static_cast<protocol::Outcome>(i));
+  CHECK_FALSE(protocol::outcome_from_string("Passed").has_value());
 }
 
 }  // namespace

@@ -23,25 +23,25 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    out = FileDescriptor(ends[0]);
-    in = FileDescriptor(ends[1]);
+    out = base::FileDescriptor(ends[0]);
+    in = base::FileDescriptor(ends[1]);
   }
-  FileDescriptor out, in;
+  base::FileDescriptor out, in;
 };
 
-std::string read_some(const FileDescriptor& pipe) {
+std::string read_some(const base::FileDescriptor& pipe) {
   std::array<char, 100> text{};
   const ssize_t count = ::read(pipe.get(), text.data(), text.size());
   return {text.data(), static_cast<std::size_t>(count < 0 ? 0 : count)};
 }
 
 TEST_CASE("a request brings any environment, however long, and two descriptors") {
-  const auto [launcher, warm] = make_warm_sockets();
+  const auto [launcher, warm] = protocol::make_warm_sockets();
   const std::vector<std::string> environment{"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'),
                                              ""};
   const Pipe out, err;
-  send_request(launcher.get(), environment, out.in.get(), err.in.get());
-  const auto request = receive_request(warm.get());
+  protocol::send_request(launcher.get(), environment, out.in.get(), err.in.get());
+  const auto request = protocol::receive_request(warm.get());
   REQUIRE(request);
   CHECK(request->environment == environment);
   for (const auto& [descriptor, pipe] :
@@ -53,25 +53,26 @@ TEST_CASE("a request brings any environment, however long, and two descriptors")
 }
 
 TEST_CASE("an answer names a process or an error, of which it keeps the beginning") {
-  const auto [launcher, warm] = make_warm_sockets();
-  for (const CopyAnswer& answer :
-       {CopyAnswer{}, CopyAnswer{.process = 4711}, CopyAnswer{.error = "two\nlines"}, CopyAnswer{.error = ""}}) {
-    send_answer(warm.get(), answer);
-    const auto back = receive_answer(launcher.get());
+  const auto [launcher, warm] = protocol::make_warm_sockets();
+  for (const protocol::CopyAnswer& answer :
+       {protocol::CopyAnswer{}, protocol::CopyAnswer{.process = 4711}, protocol::CopyAnswer{.error = "two\nlines"},
+        protocol::CopyAnswer{.error = ""}}) {
+    protocol::send_answer(warm.get(), answer);
+    const auto back = protocol::receive_answer(launcher.get());
     REQUIRE(back);
     CHECK(back->process == answer.process);
     CHECK(back->error == answer.error);
     CHECK(back->warnings.empty());
   }
-  send_answer(warm.get(), {.error = std::string(1'000'000, '\x01')});
-  CHECK(receive_answer(launcher.get())->error->size() > 1000);
+  protocol::send_answer(warm.get(), {.error = std::string(1'000'000, '\x01')});
+  CHECK(protocol::receive_answer(launcher.get())->error->size() > 1000);
 }
 
 TEST_CASE("an answer has the first warnings, however many and long they are, with or without an error") {
-  const auto [launcher, warm] = make_warm_sockets();
-  const auto brought = [&](const CopyAnswer& answer) {
-    send_answer(warm.get(), answer);
-    return receive_answer(launcher.get())->warnings;
+  const auto [launcher, warm] = protocol::make_warm_sockets();
+  const auto brought = [&](const protocol::CopyAnswer& answer) {
+    protocol::send_answer(warm.get(), answer);
+    return protocol::receive_answer(launcher.get())->warnings;
   };
   using Warnings = std::vector<std::string>;
   CHECK(brought({.process = 3, .warnings = {"two\nlines", "\x1b[2J"}}) == Warnings{"two\nlines", "\x1b[2J"});
@@ -87,21 +88,21 @@ TEST_CASE("an answer has the first warnings, however many and long they are, wit
 }
 
 TEST_CASE("the end of one side is no message, and nothing can be sent to it") {
-  auto [launcher, warm] = make_warm_sockets();
-  launcher = FileDescriptor();
-  CHECK_FALSE(receive_request(warm.get()));
-  CHECK_THROWS_AS(send_answer(warm.get(), {}), std::system_error);
-  auto [other, gone] = make_warm_sockets();
-  gone = FileDescriptor();
-  CHECK_FALSE(receive_answer(other.get()));
-  CHECK_THROWS_AS(receive_answer(-1), std::system_error);
+  auto [launcher, warm] = protocol::make_warm_sockets();
+  launcher = base::FileDescriptor();
+  CHECK_FALSE(protocol::receive_request(warm.get()));
+  CHECK_THROWS_AS(protocol::send_answer(warm.get(), {}), std::system_error);
+  auto [other, gone] = protocol::make_warm_sockets();
+  gone = base::FileDescriptor();
+  CHECK_FALSE(protocol::receive_answer(other.get()));
+  CHECK_THROWS_AS(protocol::receive_answer(-1), std::system_error);
 }
 
 TEST_CASE("a foreign message is refused with what is wrong with it") {
-  const auto [launcher, warm] = make_warm_sockets();
+  const auto [launcher, warm] = protocol::make_warm_sockets();
   const auto read_answer = [&](const std::string& text) {
     REQUIRE(::send(warm.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
-    receive_answer(launcher.get());
+    protocol::receive_answer(launcher.get());
   };
   CHECK_THROWS_WITH(read_answer("nonsense"), ContainsSubstring("no JSON: \"nonsense\""));
   CHECK_THROWS_WITH(read_answer("[]"), ContainsSubstring("answer: expected an object"));
@@ -110,14 +111,14 @@ TEST_CASE("a foreign message is refused with what is wrong with it") {
   CHECK_THROWS_WITH(read_answer(R"({"error":7})"), ContainsSubstring("\"error\""));
   CHECK_THROWS_WITH(read_answer(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
   REQUIRE(::send(launcher.get(), "rank", 4, 0) == 4);
-  CHECK_THROWS_AS(receive_request(warm.get()), std::invalid_argument);
+  CHECK_THROWS_AS(protocol::receive_request(warm.get()), std::invalid_argument);
 }
 
 std::ptrdiff_t open_descriptors() {
   return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/fd"));
 }
 
-void send_with(const FileDescriptor& socket, const std::vector<int>& descriptors) {
+void send_with(const base::FileDescriptor& socket, const std::vector<int>& descriptors) {
   alignas(cmsghdr) std::array<char, 256> control{};
   char text[] = "rank";
   iovec bytes{.iov_base = text, .iov_len = 4};
@@ -135,13 +136,13 @@ void send_with(const FileDescriptor& socket, const std::vector<int>& descriptors
 }
 
 TEST_CASE("a refused request leaves no descriptor open") {
-  const auto [launcher, warm] = make_warm_sockets();
+  const auto [launcher, warm] = protocol::make_warm_sockets();
   const Pipe pipe;
   const std::ptrdiff_t before = open_descriptors();
   const auto refusal = [&](std::size_t count) {
     send_with(launcher, std::vector<int>(count, pipe.in.get()));
     try {
-      receive_request(warm.get());
+      protocol::receive_request(warm.get());
     } catch (const std::invalid_argument& error) {
       return std::string(error.what());
     }

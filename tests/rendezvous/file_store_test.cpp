@@ -38,7 +38,7 @@ class Scratch {
     if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp");
   }
   ~Scratch() { std::filesystem::remove_all(path_); }
-  FileStore store(int rank, const char* nonce = "mine") const {
+  rendezvous::FileStore store(int rank, const char* nonce = "mine") const {
     return {std::filesystem::path(path_) / "store", nonce, rank};
   }
   std::filesystem::path value_file(const std::string& name) const {
@@ -50,8 +50,8 @@ class Scratch {
   std::string path_;
 };
 
-Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
-Deadline far() { return in(std::chrono::minutes(5)); }
+control::Deadline in(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+control::Deadline far() { return in(std::chrono::minutes(5)); }
 
 std::string content_of(const std::filesystem::path& file) {
   std::ostringstream text;
@@ -67,7 +67,7 @@ void overwrite(const std::filesystem::path& file, const std::string& content) {
 
 TEST_CASE("any bytes come back as they were put, under any key") {
   const Scratch scratch;
-  FileStore store = scratch.store(0);
+  rendezvous::FileStore store = scratch.store(0);
   std::string all_bytes;
   for (int c = 0; c < 256; ++c) all_bytes += static_cast<char>(c);
   const std::vector<std::pair<std::string, std::string>> pairs{{"empty", ""},
@@ -84,7 +84,7 @@ TEST_CASE("any bytes come back as they were put, under any key") {
   for (const auto& [key, value] : pairs) store.put(key, value);
   for (const auto& [key, value] : pairs) {
     CHECK(scratch.store(1).get(key) == value);
-    CHECK(scratch.store(1).wait(key, Deadline{}) == value);
+    CHECK(scratch.store(1).wait(key, control::Deadline{}) == value);
   }
   CHECK_FALSE(store.get("absent"));
   CHECK(std::filesystem::is_empty(scratch.unfinished()));
@@ -95,7 +95,7 @@ TEST_CASE("a second writer gets an error that names the first, whose value stays
   const Scratch scratch;
   scratch.store(2).put("ranks/0", "first");
   CHECK_THROWS_MATCHES(
-      scratch.store(5).put("ranks/0", "second"), KeyExists,
+      scratch.store(5).put("ranks/0", "second"), rendezvous::KeyExists,
       MessageMatches(ContainsSubstring("rank 5 writes key \"ranks/0\", which rank 2 has written already")));
   CHECK(scratch.store(0).get("ranks/0") == "first");
   CHECK(std::filesystem::is_empty(scratch.unfinished()));
@@ -103,15 +103,15 @@ TEST_CASE("a second writer gets an error that names the first, whose value stays
 
 TEST_CASE("prefixes keep keys apart and add up") {
   const Scratch scratch;
-  FileStore store = scratch.store(0);
-  FileStore a = store.with_prefix("a/"), ab = a.with_prefix("b/");
+  rendezvous::FileStore store = scratch.store(0);
+  rendezvous::FileStore a = store.with_prefix("a/"), ab = a.with_prefix("b/");
   store.put("x", "1");
   a.put("x", "2");
   ab.put("x", "3");
   CHECK(store.get("x") == "1");
   CHECK(store.get("a/x") == "2");
   CHECK(store.get("a/b/x") == "3");
-  CHECK_THROWS_MATCHES(ab.put("x", ""), KeyExists, MessageMatches(ContainsSubstring("\"a/b/x\"")));
+  CHECK_THROWS_MATCHES(ab.put("x", ""), rendezvous::KeyExists, MessageMatches(ContainsSubstring("\"a/b/x\"")));
 }
 
 TEST_CASE("a value of another world is an error and not an answer") {
@@ -125,7 +125,7 @@ TEST_CASE("a value of another world is an error and not an answer") {
 
 TEST_CASE("the store distinguishes torn and corrupt values from whole values") {
   const Scratch scratch;
-  FileStore store = scratch.store(0);
+  rendezvous::FileStore store = scratch.store(0);
   store.put("key", "some value");
   const auto file = scratch.value_file("key.key");
   const std::string whole = content_of(file);
@@ -148,7 +148,7 @@ TEST_CASE("the store distinguishes torn and corrupt values from whole values") {
 
 TEST_CASE("unfinished files of a killed writer disturb no other writer") {
   const Scratch scratch;
-  FileStore store = scratch.store(0);
+  rendezvous::FileStore store = scratch.store(0);
   for (int counter = 0; counter < 3; ++counter)
     overwrite(scratch.unfinished() / fmt::format("{}-0-{}", ::getpid(), counter), "half a val");
   store.put("key", "value");
@@ -164,26 +164,26 @@ TEST_CASE("a wait returns values in the order asked for, whenever they come") {
     expected.push_back(fmt::format("value {}", i));
   }
   std::thread writer([&] {
-    FileStore store = scratch.store(1);
+    rendezvous::FileStore store = scratch.store(1);
     for (std::size_t i = many; i-- > 0;) store.put(keys[i], expected[i]);
   });
   CHECK(scratch.store(0).wait(keys, far()) == expected);
   writer.join();
-  CHECK(scratch.store(0).wait(std::vector<std::string>{}, Deadline{}).empty());
+  CHECK(scratch.store(0).wait(std::vector<std::string>{}, control::Deadline{}).empty());
 }
 
 TEST_CASE("the deadline names the missing keys, and some of them when they are many") {
   const Scratch scratch;
-  FileStore store = scratch.store(4).with_prefix("ranks/");
+  rendezvous::FileStore store = scratch.store(4).with_prefix("ranks/");
   store.put("1", "");
   const std::vector<std::string> keys{"0", "1", "2"};
-  CHECK_THROWS_MATCHES(store.wait(keys, in(std::chrono::milliseconds(3))), DeadlineExceeded,
+  CHECK_THROWS_MATCHES(store.wait(keys, in(std::chrono::milliseconds(3))), control::DeadlineExceeded,
                        MessageMatches(ContainsSubstring("rank 4: file store") &&
                                       ContainsSubstring("no rank wrote \"ranks/0\" \"ranks/2\" before")));
-  CHECK_THROWS_AS(store.wait("0", Deadline{}), DeadlineExceeded);
+  CHECK_THROWS_AS(store.wait("0", control::Deadline{}), control::DeadlineExceeded);
   std::vector<std::string> many;
   for (int i = 10; i < 40; ++i) many.push_back(std::to_string(i));
-  CHECK_THROWS_MATCHES(store.wait(many, Deadline{}), DeadlineExceeded,
+  CHECK_THROWS_MATCHES(store.wait(many, control::Deadline{}), control::DeadlineExceeded,
                        MessageMatches(ContainsSubstring("\"ranks/17\" and 22 more before")));
 }
 
@@ -193,17 +193,17 @@ TEST_CASE("poison ends every wait, also of values that are there, and its first 
   std::thread waiting([&] {
     try {
       scratch.store(0).with_prefix("any/").wait("never", far());
-    } catch (const StorePoisoned& poisoned) {
+    } catch (const rendezvous::StorePoisoned& poisoned) {
       text = fmt::format("{} by {}", poisoned.what(), poisoned.rank());
     }
   });
-  FileStore store = scratch.store(3);
+  rendezvous::FileStore store = scratch.store(3);
   store.put("there", "1");
   store.poison("no memory");
   scratch.store(2).poison("a later reason");
   waiting.join();
   CHECK(text == "file store poisoned by rank 3: no memory by 3");
-  CHECK_THROWS_AS(store.wait("there", far()), StorePoisoned);
+  CHECK_THROWS_AS(store.wait("there", far()), rendezvous::StorePoisoned);
   CHECK(store.get("there") == "1");
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("of writers that race for a key exactly one wins, and the others name 
       threads.emplace_back([&, rank] {
         try {
           scratch.store(rank).put(key, std::to_string(rank));
-        } catch (const KeyExists& exists) {
+        } catch (const rendezvous::KeyExists& exists) {
           lost[static_cast<std::size_t>(rank)] = exists.what();
         }
       });
@@ -247,14 +247,14 @@ TEST_CASE("64 processes meet") {
       ::alarm(100);
       int wrong = 0;
       try {
-        FileStore store = scratch.store(rank);
+        rendezvous::FileStore store = scratch.store(rank);
         store.put(keys[static_cast<std::size_t>(rank)], std::to_string(rank * rank));
         const auto values = store.wait(keys, far());
         for (int other = 0; other < ranks; ++other)
           wrong += values[static_cast<std::size_t>(other)] != std::to_string(other * other);
         try {
           store.put("leader", std::to_string(rank));
-        } catch (const KeyExists&) {
+        } catch (const rendezvous::KeyExists&) {
           wrong += store.wait("leader", far()) == std::to_string(rank);
         }
       } catch (const std::exception&) {

@@ -21,18 +21,18 @@ std::filesystem::path lock_of(const std::filesystem::path& directory) { return d
 TEST_CASE("ranks meet in a private directory that goes with its handle") {
   std::filesystem::path path;
   {
-    const RendezvousDirectory place = RendezvousDirectory::make(2);
+    const rendezvous::RendezvousDirectory place = rendezvous::RendezvousDirectory::make(2);
     path = place.path();
     CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
     std::ofstream(path / "file") << "text";
-    const FileDescriptor lock(::open(lock_of(path).c_str(), O_RDONLY | O_CLOEXEC));
+    const base::FileDescriptor lock(::open(lock_of(path).c_str(), O_RDONLY | O_CLOEXEC));
     CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) != 0);  // held: a search for abandoned folders leaves it alone
   }
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
 TEST_CASE("a killed owner's directory is removed, any other directory is not") {
-  const RendezvousDirectory scratch = RendezvousDirectory::make(1);
+  const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
   const std::filesystem::path& place = scratch.path();
   const auto make = [&](const std::string& name, bool with_lock, bool old) {
     std::filesystem::create_directory(place / name);
@@ -51,17 +51,18 @@ TEST_CASE("a killed owner's directory is removed, any other directory is not") {
   const std::filesystem::path pipe = lock_of(place / "shardproof-pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);  // opening it would wait for a writer
   std::filesystem::last_write_time(pipe, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  const FileDescriptor held(::open(lock_of(place / "shardproof-alive").c_str(), O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor held(::open(lock_of(place / "shardproof-alive").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
-  remove_abandoned(place);
+  rendezvous::remove_abandoned(place);
   CHECK_FALSE(std::filesystem::exists(place / "shardproof-killed"));
   for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "shardproof-pipe", "another"})
     CHECK(std::filesystem::exists(place / name));
-  remove_abandoned(place / "nowhere");
+  rendezvous::remove_abandoned(place / "nowhere");
 }
 
 TEST_CASE("only a memory file system with room counts as one") {
-  CHECK_FALSE(is_roomy_memory("/proc", 0));
-  CHECK_FALSE(is_roomy_memory("/nowhere", 0));
-  if (is_roomy_memory("/dev/shm", 1)) CHECK_FALSE(is_roomy_memory("/dev/shm", ~std::uint64_t{0}));
+  CHECK_FALSE(rendezvous::is_roomy_memory("/proc", 0));
+  CHECK_FALSE(rendezvous::is_roomy_memory("/nowhere", 0));
+  if (rendezvous::is_roomy_memory("/dev/shm", 1))
+    CHECK_FALSE(rendezvous::is_roomy_memory("/dev/shm", ~std::uint64_t{0}));
 }

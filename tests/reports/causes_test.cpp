@@ -8,8 +8,8 @@
 namespace shardproof::reports {
 namespace {
 
-event::AssertionFailed check(const std::string& expression, const std::string& expansion,
-                             std::vector<std::string> clauses = {"A-1"}) {
+protocol::event::AssertionFailed check(const std::string& expression, const std::string& expansion,
+                                       std::vector<std::string> clauses = {"A-1"}) {
   return {.file = "suites/a/cases.cpp",
           .line = 42,
           .macro = "CHECK",
@@ -19,18 +19,18 @@ event::AssertionFailed check(const std::string& expression, const std::string& e
           .clauses = std::move(clauses)};
 }
 
-event::AssertionFailed said(const std::string& text, std::string_view macro = "FAIL_CHECK") {
-  event::AssertionFailed failure = check({}, text);
+protocol::event::AssertionFailed said(const std::string& text, std::string_view macro = "FAIL_CHECK") {
+  protocol::event::AssertionFailed failure = check({}, text);
   failure.macro = macro;
   return failure;
 }
 
-CaseResult failed(const std::string& id, std::vector<event::AssertionFailed> failures,
+CaseResult failed(const std::string& id, std::vector<protocol::event::AssertionFailed> failures,
                   Verdict verdict = Verdict::failed) {
   CaseResult result;
   result.info.id = id;
   result.verdict = verdict;
-  for (event::AssertionFailed& failure : failures)
+  for (protocol::event::AssertionFailed& failure : failures)
     result.failures.push_back({.rank = 0, .assertion = std::move(failure)});
   return result;
 }
@@ -69,7 +69,8 @@ TEST_CASE("races that lack one wait have one cause, whatever work they are betwe
 }
 
 TEST_CASE("what the harness checks, and an exception, has one cause in all cases") {
-  for (const std::string_view macro : {equal_collectives_check, freed_memory_check, std::string_view()}) {
+  for (const std::string_view macro :
+       {protocol::equal_collectives_check, protocol::freed_memory_check, std::string_view()}) {
     auto here = said("rank 0 asks for 2", macro), there = said("rank 1 asks for 3", macro);
     there.file = "suites/b/cases.cpp";
     CHECK(cause_of(here) == cause_of(there));

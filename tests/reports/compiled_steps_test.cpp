@@ -31,15 +31,17 @@ StepGraph averaging() {
   return graph;
 }
 
-PlayResult compiled(int rank, std::vector<PlayedStep> steps = {{0, 1, 0}, {1, 1, 1}, {2, 1, 1}, {3, 1, 0}}) {
-  PlayResult result{.rank = rank, .compiled_steps = std::move(steps), .plans = {{sample_backward()}, {averaging()}}};
+protocol::PlayResult compiled(int rank,
+                              std::vector<protocol::PlayedStep> steps = {{0, 1, 0}, {1, 1, 1}, {2, 1, 1}, {3, 1, 0}}) {
+  protocol::PlayResult result{
+      .rank = rank, .compiled_steps = std::move(steps), .plans = {{sample_backward()}, {averaging()}}};
   result.iterations = {{.iteration = 0}, {.iteration = 2}};
   return result;
 }
 
 std::string text_of(const StepGraph& graph) { return indented(to_text(graph), "  "); }
 
-SubjectPlay play(std::vector<PlayResult> ranks) {
+SubjectPlay play(std::vector<protocol::PlayResult> ranks) {
   return {.subject = "one", .verdict = Verdict::passed, .why = {}, .ranks = std::move(ranks)};
 }
 
@@ -53,7 +55,7 @@ TEST_CASE("a step is shown once for each plan, with the iterations that played i
   CHECK_THAT(compiled_steps_text(std::vector{compiled(0, {{0, 1, 0}, {0, 2, 0}, {1, 1, 1}})}),
              StartsWith("rank 0: compiled step of iterations 0 (backward 1) to 0 (backward 2)\n") &&
                  ContainsSubstring("\nrank 0: compiled step of iteration 1 (backward 1)\n"));
-  PlayResult eager = compiled(0, {{0, 1, 0}});
+  protocol::PlayResult eager = compiled(0, {{0, 1, 0}});
   eager.plans = {{}};
   CHECK(compiled_steps_text(std::vector{eager}) ==
         "rank 0: compiled step of iteration 0\n  nothing: all passes ran eagerly\n");
@@ -68,7 +70,7 @@ TEST_CASE("ranks that compiled otherwise are named, and names cannot control the
 }
 
 TEST_CASE("without a compiled step there is a line that says what to do") {
-  const std::vector ranks{PlayResult{.rank = 0}};
+  const std::vector ranks{protocol::PlayResult{.rank = 0}};
   CHECK_FALSE(has_compiled_step(ranks));
   CHECK_FALSE(has_compiled_step({}));
   CHECK(compiled_steps_text(ranks) == std::string(no_compiled_step) + "\n");
@@ -82,20 +84,21 @@ TEST_CASE("a drawing has each plan once") {
 }
 
 TEST_CASE("compiled steps survive the way through JSON, and each captured iteration has its own") {
-  const PlayResult result = compiled(1);
-  CHECK(Json(Json(result).get<PlayResult>()) == Json(result));
-  CHECK(Json(result).get<PlayResult>().plans == result.plans);
+  const protocol::PlayResult result = compiled(1);
+  CHECK(Json(Json(result).get<protocol::PlayResult>()) == Json(result));
+  CHECK(Json(result).get<protocol::PlayResult>().plans == result.plans);
   Json spoiled = result;
   spoiled["compiled_steps"][1]["plan"] = 2;
-  CHECK_THROWS_WITH(spoiled.get<PlayResult>(), ContainsSubstring("\"plan\"") && ContainsSubstring("one of 2 plans"));
-  CHECK_FALSE(Json(PlayResult()).contains("plans"));
+  CHECK_THROWS_WITH(spoiled.get<protocol::PlayResult>(),
+                    ContainsSubstring("\"plan\"") && ContainsSubstring("one of 2 plans"));
+  CHECK_FALSE(Json(protocol::PlayResult()).contains("plans"));
 
   const Json rank = to_json(std::vector{result}, {})["ranks"][0];
   CHECK(rank["compiled_steps"][1] == Json{{"iteration", 1}, {"backward", 1}, {"plan", 1}});
   CHECK(rank["plans"] == Json(result.plans));
   CHECK(rank["iterations"][0]["compiled"] == Json(result.plans[0]));
   CHECK(rank["iterations"][1]["compiled"] == Json(result.plans[1]));
-  PlayResult plain = result;
+  protocol::PlayResult plain = result;
   plain.compiled_steps.clear();
   const Json without = to_json(std::vector{plain}, {})["ranks"][0];
   CHECK_FALSE(without.contains("plans"));
@@ -143,7 +146,7 @@ TEST_CASE("a wait at another place is a difference of compiled steps, and comput
 
 TEST_CASE("a subject without compiled steps differs from one that has them") {
   const SubjectPlay one = play({compiled(0)}),
-                    other = play({PlayResult{.rank = 0, .iterations = {{.iteration = 0}, {.iteration = 2}}}});
+                    other = play({protocol::PlayResult{.rank = 0, .iterations = {{.iteration = 0}, {.iteration = 2}}}});
   const PlayComparison comparison = compare(other, one);
   REQUIRE(comparison.find(Aspect::plan) != nullptr);
   CHECK(comparison.find(Aspect::plan)->values == std::array<std::string, 2>{"0", "4"});

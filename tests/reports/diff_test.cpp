@@ -96,7 +96,7 @@ TEST_CASE("another profile is a reason to differ") {
   after.head.profile.clear();
   before.head.machine = {{"host", "here"}, {"nccl", "2.28.9"}};
   after.head.machine = {{"host", "there"}, {"nccl", "2.30.3"}, {"cuda_driver", "13.0"}};
-  GpuInfo gpu;
+  protocol::GpuInfo gpu;
   gpu.uuid = "GPU-1";
   gpu.name = "model A";
   before.head.gpus = {gpu};
@@ -192,7 +192,7 @@ TEST_CASE(
         std::vector<std::string>{"unfit for timing: none -> 2 ranks share 1 GPU; times by a clock are not compared"});
   CHECK(diff(shared, shared).context.empty());
   Report recorded = real_time;
-  recorded.worlds[0].times = cupti_times;
+  recorded.worlds[0].times = protocol::cupti_times;
   CHECK(diff(real_time, recorded).context ==
         std::vector<std::string>{"times from: events -> cupti; times by a clock are not compared"});
   CHECK(diff(recorded, recorded).context.empty());

@@ -13,18 +13,20 @@
 namespace shardproof::reports {
 namespace {
 
-using How = Ending::How;
-using What = FlightEntry::What;
-using State = FlightEntry::State;
+using How = protocol::Ending::How;
+using What = protocol::FlightEntry::What;
+using State = protocol::FlightEntry::State;
 
 constexpr std::uint64_t world_group = 1, dp = 2, tp = 3;
 
-Deadline at(double seconds) { return Deadline(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9))); }
+control::Deadline at(double seconds) {
+  return control::Deadline(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
 
 /// A world whose ranks write down what a test says that they do. Looked at 10 s after its clock began.
 class Scene {
  public:
-  explicit Scene(int ranks) : page_(ControlPage::anonymous(ranks)) {
+  explicit Scene(int ranks) : page_(control::ControlPage::anonymous(ranks)) {
     plan_.size = ranks;
     plan_.cases = {"a/one", "a/two"};
     std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -35,7 +37,7 @@ class Scene {
     }
   }
 
-  FlightRing& flight(int rank) { return page_.flight(rank); }
+  control::FlightRing& flight(int rank) { return page_.flight(rank); }
 
   void begin(int position = 1) {
     for (int rank = 0; rank < plan_.size; ++rank)
@@ -67,9 +69,9 @@ class Scene {
   void overran(int rank) {
     end({.rank = rank, .how = How::overran, .code = 0, .position = 1, .text = "took too long"});
   }
-  void end(const Ending& ending) { endings_[static_cast<std::size_t>(ending.rank)] = ending; }
+  void end(const protocol::Ending& ending) { endings_[static_cast<std::size_t>(ending.rank)] = ending; }
 
-  void share_a_process() { plan_.fabric = thread_fabric; }
+  void share_a_process() { plan_.fabric = protocol::thread_fabric; }
 
   void look() {
     flight_ = {.taken_ns = std::chrono::nanoseconds(at(10).time_since_epoch()).count(),
@@ -77,7 +79,7 @@ class Scene {
                .begun_later = {}};
   }
   void look_again() {
-    for (const FlightRecord& record : page_.flight_records()) flight_.begun_later.push_back(record.begun);
+    for (const protocol::FlightRecord& record : page_.flight_records()) flight_.begun_later.push_back(record.begun);
   }
   std::string explained() {
     if (flight_.ranks.empty()) look();
@@ -90,10 +92,10 @@ class Scene {
   std::string explained_without_flight() const { return explain(plan_, endings_, nullptr); }
 
  private:
-  ControlPage page_;
-  WorldPlan plan_;
-  std::vector<Ending> endings_;
-  FlightSnapshot flight_;
+  control::ControlPage page_;
+  protocol::WorldPlan plan_;
+  std::vector<protocol::Ending> endings_;
+  protocol::FlightSnapshot flight_;
 };
 
 /// Two ranks, each in a call of a group in which the other does not come.
@@ -139,7 +141,7 @@ TEST_CASE("a death inside a collective, and after one") {
 TEST_CASE("a rank that has made more calls than its record keeps is still reported with its case") {
   Scene scene(2);
   scene.begin();
-  for (std::uint64_t i = 0; i < 2 * FlightRing::entries_kept; ++i)
+  for (std::uint64_t i = 0; i < 2 * control::FlightRing::entries_kept; ++i)
     scene.pass(1, world_group, i, CollectiveKind::all_reduce);
   const auto killed = [&] {
     scene.end({.rank = 1,

@@ -12,7 +12,7 @@ namespace {
 using namespace testing;
 
 TEST_CASE("a failed assertion outranks the outcome that the rank reports") {
-  for (const auto outcome : {Outcome::passed, Outcome::released, Outcome::error}) {
+  for (const auto outcome : {protocol::Outcome::passed, protocol::Outcome::released, protocol::Outcome::error}) {
     WorldOnPaper world(2, {"a/one"});
     world.begin(1);
     world.start(1, 0);
@@ -20,24 +20,24 @@ TEST_CASE("a failed assertion outranks the outcome that the rank reports") {
     world.end(1, 0, outcome);
     world.finish(1);
     const auto report = world.merged();
-    CHECK(report.cases.at(0).verdict == (outcome == Outcome::error ? Verdict::error : Verdict::failed));
+    CHECK(report.cases.at(0).verdict == (outcome == protocol::Outcome::error ? Verdict::error : Verdict::failed));
     CHECK(report.cases.at(0).failures.size() == 1);
   }
 }
 
 TEST_CASE("the exception by which a rank is released is not its failure, any other is") {
-  const event::AssertionFailed thrown{"", 0, "", "", "released: rank 0 failed", {}, {}, 3};
+  const protocol::event::AssertionFailed thrown{"", 0, "", "", "released: rank 0 failed", {}, {}, 3};
   WorldOnPaper world(2, {"a/one"});
   world.begin(0);
   world.start(0, 0);
   world.of(0).add(check_failed("x", "y", 9));
-  world.end(0, 0, Outcome::failed);
+  world.end(0, 0, protocol::Outcome::failed);
   world.finish(0);
   world.begin(1);
   world.start(1, 0);
   world.of(1).add(thrown);
   SECTION("released") {
-    world.end(1, 0, Outcome::released, "", 0);
+    world.end(1, 0, protocol::Outcome::released, "", 0);
     world.finish(1);
     const auto report = world.merged();
     CHECK(report.cases.at(0).failures.size() == 1);
@@ -45,11 +45,11 @@ TEST_CASE("the exception by which a rank is released is not its failure, any oth
     CHECK(exit_code(report) == 1);
   }
   SECTION("passed") {
-    world.end(1, 0, Outcome::passed);
+    world.end(1, 0, protocol::Outcome::passed);
     world.finish(1);
     const auto report = world.merged();
     CHECK(report.cases.at(0).failures.size() == 2);
-    CHECK(report.cases.at(0).ranks.at(1).outcome == Outcome::error);
+    CHECK(report.cases.at(0).ranks.at(1).outcome == protocol::Outcome::error);
   }
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("failures have the order of their causes") {
     world.of(rank)
         .add(check_failed("first of " + std::to_string(rank), "", times[rank]))
         .add(check_failed("second", "", 100));
-    world.end(rank, 0, Outcome::failed);
+    world.end(rank, 0, protocol::Outcome::failed);
     world.finish(rank);
   }
   const auto report = world.merged();
@@ -81,7 +81,7 @@ TEST_CASE("a case keeps its first failures and counts the others") {
     world.begin(rank);
     world.start(rank, 0);
     for (int i = 0; i < 150; ++i) world.of(rank).add(check_failed(std::to_string(i), "", 2 * i + rank));
-    world.end(rank, 0, Outcome::failed);
+    world.end(rank, 0, protocol::Outcome::failed);
     world.finish(rank);
   }
   const auto report = world.merged();
@@ -94,11 +94,11 @@ TEST_CASE("a case keeps its first failures and counts the others") {
 
 TEST_CASE("passed ranks must have measured the same") {
   WorldOnPaper world(2, {"a/one"});
-  const auto measure = [&](const std::vector<event::Measured>& values) {
+  const auto measure = [&](const std::vector<protocol::event::Measured>& values) {
     world.begin(1);
     world.start(1, 0);
     for (const auto& value : values) world.of(1).add(value);
-    world.end(1, 0, Outcome::passed);
+    world.end(1, 0, protocol::Outcome::passed);
     world.finish(1);
     return world.merged().cases.at(0);
   };
@@ -133,8 +133,8 @@ TEST_CASE("two values that are not finite are equal measurements") {
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
     world.start(rank, 0);
-    world.of(rank).add(event::Measured{"ratio", std::numeric_limits<double>::infinity(), ""});
-    world.end(rank, 0, Outcome::passed);
+    world.of(rank).add(protocol::event::Measured{"ratio", std::numeric_limits<double>::infinity(), ""});
+    world.end(rank, 0, protocol::Outcome::passed);
     world.finish(rank);
   }
   CHECK(world.merged().cases.at(0).verdict == Verdict::passed);
@@ -144,8 +144,8 @@ TEST_CASE("a failed rank's measurements are no disagreement") {
   WorldOnPaper world(2, {"a/one"});
   world.begin(0);
   world.start(0, 0);
-  world.of(0).add(event::Measured{"forward_ns", 1, "ns"}).add(check_failed("x", "y", 1));
-  world.end(0, 0, Outcome::failed);
+  world.of(0).add(protocol::event::Measured{"forward_ns", 1, "ns"}).add(check_failed("x", "y", 1));
+  world.end(0, 0, protocol::Outcome::failed);
   world.finish(0);
   const auto report = world.merged();
   CHECK(report.cases.at(0).verdict == Verdict::failed);
@@ -157,7 +157,7 @@ TEST_CASE("skips are joint and have their reason") {
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
     world.start(rank, 0);
-    world.end(rank, 0, Outcome::skipped, "needs a timeline", 0, 0);
+    world.end(rank, 0, protocol::Outcome::skipped, "needs a timeline", 0, 0);
     world.finish(rank);
   }
   auto report = world.merged();
@@ -177,7 +177,7 @@ TEST_CASE("a skip that no rank asked for, or a rank that does not exist, has no 
     for (int rank = 0; rank < 2; ++rank) {
       world.begin(rank);
       world.start(rank, 0);
-      world.end(rank, 0, Outcome::skipped, "the subject lacks timeline", culprit, 0);
+      world.end(rank, 0, protocol::Outcome::skipped, "the subject lacks timeline", culprit, 0);
       world.finish(rank);
     }
     CHECK(world.merged().cases.at(0).skipped_by == -1);

@@ -10,7 +10,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using namespace testing;
-using How = Ending::How;
+using How = protocol::Ending::How;
 
 TEST_CASE("a rank that exits with 0 between two cases has ended its world, and the next case with it") {
   auto world = three_cases();
@@ -62,8 +62,9 @@ TEST_CASE("a launcher and a stream that differ on where a rank died spoil both c
 }
 
 TEST_CASE("a rank that dies after its last case fails the run but no case") {
-  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, -1, ""}, Ending{1, How::exited, 1, -1, ""},
-                             Ending{1, How::overran, 0, -1, "has been after its last case for more than 30 s"}}) {
+  for (const auto& ending :
+       {protocol::Ending{1, How::signalled, SIGSEGV, -1, ""}, protocol::Ending{1, How::exited, 1, -1, ""},
+        protocol::Ending{1, How::overran, 0, -1, "has been after its last case for more than 30 s"}}) {
     auto world = three_cases();
     world.ending(1) = ending;
     const auto report = world.merged();
@@ -99,7 +100,7 @@ TEST_CASE("a peer that fails to leave because another rank died is not to blame"
       world.ending(0) = {0, How::exited, code, position, ""};
       const auto report = world.merged();
       CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
-      CHECK(report.cases.at(1).ranks.at(0).outcome == Outcome::released);
+      CHECK(report.cases.at(1).ranks.at(0).outcome == protocol::Outcome::released);
       CHECK(exit_code(report) == 4);
     }
   }
@@ -114,8 +115,8 @@ TEST_CASE("a rank stopped because of another is released from the case it was in
   world.ending(0) = {0, How::stopped, SIGKILL, -1, ""};
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "crashed", "not_run"});
-  CHECK(report.cases.at(1).ranks.at(0).outcome == Outcome::released);
-  CHECK(report.cases.at(2).ranks.at(0).outcome == Outcome::missing);
+  CHECK(report.cases.at(1).ranks.at(0).outcome == protocol::Outcome::released);
+  CHECK(report.cases.at(2).ranks.at(0).outcome == protocol::Outcome::missing);
   CHECK(report.worlds.at(0).defects.empty());
 }
 
@@ -202,14 +203,14 @@ TEST_CASE("an interrupted case did not run; a case that failed before keeps its 
     world.start(rank, 1);
     world.ending(rank) = {rank, How::interrupted, 4, -1, "the launcher was interrupted by signal 2 (SIGINT)", {}};
   }
-  world.end(0, 1, Outcome::released, "the launcher was interrupted by signal 2 (SIGINT)");
+  world.end(0, 1, protocol::Outcome::released, "the launcher was interrupted by signal 2 (SIGINT)");
   auto report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "not_run", "not_run"});
   CHECK(report.worlds.at(0).defects.empty());
   CHECK(report.flaky().empty());
   CHECK(exit_code(report) == 5);
 
-  world.end(1, 1, Outcome::failed);
+  world.end(1, 1, protocol::Outcome::failed);
   report = world.merged();
   CHECK(verdicts(report) == Words{"passed", "failed", "not_run"});
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using namespace testing;
-using How = Ending::How;
+using How = protocol::Ending::How;
 
 TEST_CASE("a stream that is not of this rank, world or program is no evidence") {
   auto world = three_cases();
@@ -40,7 +40,7 @@ TEST_CASE("a stream that is not of this rank, world or program is no evidence") 
     start.suite_version = "0.2.0";
     sentence = "ran suite 0.2.0, build build-a; rank 0";
   }
-  world.of(1).lines[0] = to_line(start);
+  world.of(1).lines[0] = protocol::to_line(start);
   if (start.rank != 1) world.of(1).lines.pop_back();  // else the stream contradicts itself
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"disagreed", "disagreed", "disagreed"});

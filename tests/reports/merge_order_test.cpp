@@ -9,15 +9,15 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using namespace testing;
-using How = Ending::How;
+using How = protocol::Ending::How;
 
 TEST_CASE("ranks that ran different cases disagree") {
   auto world = three_cases();
   world.begin(1);
   world.pass(1, 0);
   world.of(1)
-      .add(event::CaseStarted{"a/other[W=2]", 1, 0})
-      .add(event::CaseEnded{"a/other[W=2]", 1, Outcome::passed, 3, "", -1, 0});
+      .add(protocol::event::CaseStarted{"a/other[W=2]", 1, 0})
+      .add(protocol::event::CaseEnded{"a/other[W=2]", 1, protocol::Outcome::passed, 3, "", -1, 0});
   world.pass(1, 2);
   world.finish(1);
   const auto report = world.merged();
@@ -29,8 +29,8 @@ TEST_CASE("even when all ranks ran the same wrong case, the planned one is not p
   WorldOnPaper world(1, {"a/one"});
   world.begin(0);
   world.of(0)
-      .add(event::CaseStarted{"a/other[W=1]", 0, 0})
-      .add(event::CaseEnded{"a/other[W=1]", 0, Outcome::passed, 3, "", -1, 0});
+      .add(protocol::event::CaseStarted{"a/other[W=1]", 0, 0})
+      .add(protocol::event::CaseEnded{"a/other[W=1]", 0, protocol::Outcome::passed, 3, "", -1, 0});
   world.finish(0);
   CHECK(verdicts(world.merged()) == Words{"disagreed"});
 }
@@ -52,7 +52,9 @@ TEST_CASE("positions left out, run again or beyond the plan") {
     CHECK_THAT(report.worlds.at(0).defects.at(0), ContainsSubstring("rank 1 ran position 0 again"));
   }
   SECTION("beyond") {
-    world.of(1).add(event::CaseStarted{"a/x", 3, 0}).add(event::CaseEnded{"a/x", 3, Outcome::passed, 3, "", -1, 0});
+    world.of(1)
+        .add(protocol::event::CaseStarted{"a/x", 3, 0})
+        .add(protocol::event::CaseEnded{"a/x", 3, protocol::Outcome::passed, 3, "", -1, 0});
     world.finish(1);
     const auto report = world.merged();
     CHECK(verdicts(report) == Words{"passed", "disagreed", "disagreed"});
@@ -78,7 +80,7 @@ TEST_CASE("ranks that say why they all left early answer for what they ran") {
   for (const int rank : {0, 1}) {
     world.begin(rank);
     world.pass(rank, 0);
-    world.of(rank).add(event::RankEnded{rank, "rank 1 cannot go on: lost"});
+    world.of(rank).add(protocol::event::RankEnded{rank, "rank 1 cannot go on: lost"});
   }
   SECTION("no world runs the rest: that is a defect, with the reason") {
     const auto report = world.merged();

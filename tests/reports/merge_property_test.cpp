@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 using shardproof::testing::rounds;
-using How = Ending::How;
+using How = protocol::Ending::How;
 using nlohmann::ordered_json;
 
 class Dice {
@@ -45,20 +45,20 @@ WorldOnPaper random_world(Dice& dice) {
       const auto culprit = static_cast<int>(i) % size;
       world.start(rank, i);
       if (i == death) {
-        if (rank != victim) world.end(rank, i, Outcome::released, "a rank died", victim);
+        if (rank != victim) world.end(rank, i, protocol::Outcome::released, "a rank died", victim);
         break;
       }
       if (kinds[i] == Kind::skips) {
-        world.end(rank, i, Outcome::skipped, "not here", culprit, 0);
+        world.end(rank, i, protocol::Outcome::skipped, "not here", culprit, 0);
       } else if (kinds[i] == Kind::fails && rank == culprit) {
         world.of(rank).add(check_failed("a == b", "1 == 2", 7));
-        world.end(rank, i, Outcome::failed);
+        world.end(rank, i, protocol::Outcome::failed);
       } else if (kinds[i] == Kind::fails) {
-        world.end(rank, i, Outcome::released, "", culprit);
+        world.end(rank, i, protocol::Outcome::released, "", culprit);
       } else {
         for (std::size_t m = 0; m < i; ++m)
-          world.of(rank).add(event::Measured{"m" + std::to_string(m), static_cast<double>(m) + 0.5, "ns"});
-        world.end(rank, i, Outcome::passed);
+          world.of(rank).add(protocol::event::Measured{"m" + std::to_string(m), static_cast<double>(m) + 0.5, "ns"});
+        world.end(rank, i, protocol::Outcome::passed);
       }
     }
     if (death < names.size() && rank == victim) {

@@ -10,7 +10,7 @@ namespace shardproof::reports {
 namespace {
 
 using namespace testing;
-using How = Ending::How;
+using How = protocol::Ending::How;
 
 TEST_CASE("a world in which all is well") {
   const auto report = three_cases().merged();
@@ -31,7 +31,7 @@ TEST_CASE("repetitions are numbered over all worlds, and one that differs is fla
   second.begin(0);
   second.start(0, 0);
   second.of(0).add(check_failed("x", "y", 1));
-  second.end(0, 0, Outcome::failed);
+  second.end(0, 0, protocol::Outcome::failed);
   second.finish(0);
   const std::vector<WorldRecord> worlds{first.record(), second.record()};
   const auto report = merge({}, worlds);

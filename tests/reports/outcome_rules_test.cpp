@@ -36,29 +36,29 @@ void check_each_row(std::span<const Rule<Fact, Result>> rules, const std::vector
 
 TEST_CASE("each rule of streams is needed") {
   using enum StreamFact;
-  check_each_row<StreamFact, std::optional<Outcome>>(stream_rules(), {{other_case, ended, passed},
-                                                                      {repeated, ended, passed},
-                                                                      {ended, released, failed_assertion},
-                                                                      {ended, skipped, exception},
-                                                                      {ended, passed, measured_twice},
-                                                                      {ended, released, exception},
-                                                                      {}});
+  check_each_row<StreamFact, std::optional<protocol::Outcome>>(stream_rules(), {{other_case, ended, passed},
+                                                                                {repeated, ended, passed},
+                                                                                {ended, released, failed_assertion},
+                                                                                {ended, skipped, exception},
+                                                                                {ended, passed, measured_twice},
+                                                                                {ended, released, exception},
+                                                                                {}});
 }
 
 TEST_CASE("each rule of endings is needed") {
   using enum EndingFact;
-  check_each_row<EndingFact, std::optional<Outcome>>(ending_rules(),
-                                                     {{overran, between_cases, unrecorded, a_rank_died},
-                                                      {signalled, open, recorded, a_rank_died},
-                                                      {exited, between_cases, unrecorded, code_0},
-                                                      {exited, between_cases, unrecorded, a_rank_died},
-                                                      {exited, between_cases, unrecorded, refusal, cause},
-                                                      {exited, open, unrecorded, code_0, last_line_cut},
-                                                      {exited, recorded, was_released, a_rank_died},
-                                                      {exited, open, unrecorded, code_0},
-                                                      {stopped, recorded, open_elsewhere},
-                                                      {stopped, open, unrecorded},
-                                                      {stopped, between_cases, unrecorded, another_began}});
+  check_each_row<EndingFact, std::optional<protocol::Outcome>>(ending_rules(),
+                                                               {{overran, between_cases, unrecorded, a_rank_died},
+                                                                {signalled, open, recorded, a_rank_died},
+                                                                {exited, between_cases, unrecorded, code_0},
+                                                                {exited, between_cases, unrecorded, a_rank_died},
+                                                                {exited, between_cases, unrecorded, refusal, cause},
+                                                                {exited, open, unrecorded, code_0, last_line_cut},
+                                                                {exited, recorded, was_released, a_rank_died},
+                                                                {exited, open, unrecorded, code_0},
+                                                                {stopped, recorded, open_elsewhere},
+                                                                {stopped, open, unrecorded},
+                                                                {stopped, between_cases, unrecorded, another_began}});
   // The launcher recorded another case than the open one, or no rank began the case.
   CHECK_FALSE(outcome_by_ending({stopped, open}));
   CHECK_FALSE(outcome_by_ending({stopped, between_cases, unrecorded}));
@@ -81,20 +81,20 @@ TEST_CASE("each rule of verdicts is needed") {
                                                       {skipped, released},
                                                       {passed},
                                                       {}});
-  CHECK(decide(std::vector<RankOutcome>{{Outcome::passed, 0}}) == Verdict::error);
+  CHECK(decide(std::vector<RankOutcome>{{protocol::Outcome::passed, 0}}) == Verdict::error);
 }
 
 TEST_CASE("a rule without a result leaves the outcome to the stream") {
   using enum StreamFact;
-  CHECK(outcome_by_stream({ended, passed}, Outcome::passed) == Outcome::passed);
-  CHECK(outcome_by_stream({ended, failed_assertion}, Outcome::error) == Outcome::error);
-  CHECK(outcome_by_stream({failed_assertion}) == Outcome::missing);
+  CHECK(outcome_by_stream({ended, passed}, protocol::Outcome::passed) == protocol::Outcome::passed);
+  CHECK(outcome_by_stream({ended, failed_assertion}, protocol::Outcome::error) == protocol::Outcome::error);
+  CHECK(outcome_by_stream({failed_assertion}) == protocol::Outcome::missing);
 }
 
 TEST_CASE("the ends of processes that end a world") {
   using enum Ending::How;
-  const auto died = [](Ending::How how, int code, std::int64_t position, bool is_cause) {
-    Ending ending{0, how, code, position, ""};
+  const auto died = [](protocol::Ending::How how, int code, std::int64_t position, bool is_cause) {
+    protocol::Ending ending{0, how, code, position, ""};
     ending.is_cause = is_cause;
     return died_by_itself(ending);
   };
@@ -104,7 +104,7 @@ TEST_CASE("the ends of processes that end a world") {
   CHECK(died(exited, 0, 2, false));
   CHECK(died(exited, 0, -1, true));
   CHECK_FALSE(died(exited, 0, -1, false));
-  CHECK_FALSE(died(exited, rank_could_not_join, -1, true));
+  CHECK_FALSE(died(exited, protocol::rank_could_not_join, -1, true));
   CHECK_FALSE(died(stopped, SIGKILL, 2, false));
   CHECK_FALSE(died(interrupted, SIGINT, 2, false));
   CHECK_FALSE(died(foreign, 0, -1, false));
@@ -112,8 +112,8 @@ TEST_CASE("the ends of processes that end a world") {
 
 std::string result_text(Verdict verdict, std::string_view) { return "`" + std::string(to_string(verdict)) + "`"; }
 
-std::string result_text(std::optional<Outcome> outcome, std::string_view otherwise) {
-  return outcome ? "`" + std::string(to_string(*outcome)) + "`" : std::string(otherwise);
+std::string result_text(std::optional<protocol::Outcome> outcome, std::string_view otherwise) {
+  return outcome ? "`" + std::string(protocol::to_string(*outcome)) + "`" : std::string(otherwise);
 }
 
 /// The table as Markdown. `otherwise` is the text for a rule without a result.

@@ -36,8 +36,8 @@ Fact forward(const char* label, Nanoseconds start) {
 }
 
 // Two all-gathers, each waited for by the module that needs it; one captured iteration.
-PlayResult played_side(int rank) {
-  PlayResult result{
+protocol::PlayResult played_side(int rank) {
+  protocol::PlayResult result{
       .rank = rank,
       .times = {.total = 4 * tick, .phases = {{.forward = 3 * tick, .forward_backward = 4 * tick, .exposed = tick}}}};
   result.times.trace = {
@@ -46,7 +46,7 @@ PlayResult played_side(int rank) {
                 fact::EventRecorded{.stream = 1, .event = 1}, gather("b", tick),
                 fact::EventRecorded{.stream = 1, .event = 2}, fact::EventWaited{.stream = 0, .event = 1},
                 forward("a", tick), fact::EventWaited{.stream = 0, .event = 2}, forward("b", 2 * tick)}};
-  const PlayedTensor part{
+  const protocol::PlayedTensor part{
       .name = "a.weight", .shape = {1, 2}, .start = rank, .dtype = DType::f32, .bits = "3f80000040000000"};
   result.iterations = {{.loss = -1.5, .gradients = {part}, .parameters = {part}}};
   return result;
@@ -210,7 +210,7 @@ TEST_CASE("a loss that is infinite is not one that is no number, and a zero belo
   constexpr float infinity = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
   const auto with = [](float loss) {
     SubjectPlay other = play("other");
-    for (PlayResult& rank : other.ranks) rank.iterations[0].loss = loss;
+    for (protocol::PlayResult& rank : other.ranks) rank.iterations[0].loss = loss;
     return other;
   };
   CHECK(sole(with(infinity), with(none)).values == std::array<std::string, 2>{"inf (0x7f800000)", "nan (0x7fc00000)"});
@@ -248,7 +248,7 @@ TEST_CASE("a missing or different part is a difference") {
     change(other.ranks[0].iterations);
     return sole(one, other);
   };
-  using Iterations = std::vector<PlayedIteration>;
+  using Iterations = std::vector<protocol::PlayedIteration>;
   CHECK(changed([](Iterations& all) { all.clear(); }).what == "how many captures");
   CHECK(changed([](Iterations& all) { all.clear(); }).more.empty());  // of values nothing is said
   CHECK(changed([](Iterations& all) { all[0].gradients.clear(); }).values[1] == "none");
@@ -282,7 +282,7 @@ TEST_CASE("a part without elements begins nowhere in particular") {
 TEST_CASE("values may be let to differ by so many units in the last place; zeros are alike, and what is no number") {
   const auto with = [](const char* bits, DType dtype = DType::f32) {
     SubjectPlay other = play("other");
-    PlayedTensor& tensor = other.ranks[0].iterations[0].parameters[0];
+    protocol::PlayedTensor& tensor = other.ranks[0].iterations[0].parameters[0];
     tensor.dtype = dtype;
     tensor.bits = bits;
     tensor.shape = {static_cast<std::int64_t>(tensor.bits.size() / 2 / size_of(dtype))};

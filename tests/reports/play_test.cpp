@@ -14,8 +14,8 @@ namespace {
 constexpr Nanoseconds ms = 1'000'000;
 
 // A forward of 3 ms behind an all-gather of 1 ms.
-PlayResult played(int rank, Nanoseconds late = 0) {
-  PlayResult result{.rank = rank, .times = {.total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}}};
+protocol::PlayResult played(int rank, Nanoseconds late = 0) {
+  protocol::PlayResult result{.rank = rank, .times = {.total = 4 * ms + late, .phases = {{.forward = 4 * ms + late}}}};
   result.times.trace.rank = rank;
   result.times.trace.facts = {
       fact::StreamCreated{.stream = 1, .role = StreamRole::all_gather, .name = "gathers"},
@@ -66,14 +66,14 @@ TEST_CASE("ranks that differ are shown apart, and the slowest one's time is the 
 }
 
 TEST_CASE("many ranks in a row are named by the first and the last") {
-  std::vector<PlayResult> ranks;
+  std::vector<protocol::PlayResult> ranks;
   for (int rank = 0; rank < 10; ++rank) ranks.push_back(played(rank, rank == 4 ? ms : 0));
   const std::string text = reports::to_text(ranks, {}, 60);
   CHECK_THAT(text, ContainsSubstring("\nranks 0…3, 5…9: timeline\n") && ContainsSubstring("\nrank 4: timeline\n"));
 }
 
 TEST_CASE("what takes no time, and a subject's warnings, are said") {
-  const PlayResult result{.rank = 0, .times = {.phases = {{}}}, .warnings = {"iter 0 step: slow"}};
+  const protocol::PlayResult result{.rank = 0, .times = {.phases = {{}}}, .warnings = {"iter 0 step: slow"}};
   const std::string text = reports::to_text(std::vector{result}, {}, 60);
   CHECK_THAT(text,
              ContainsSubstring("nothing took any time") && ContainsSubstring("warning on rank 0: iter 0 step: slow\n"));
@@ -81,7 +81,7 @@ TEST_CASE("what takes no time, and a subject's warnings, are said") {
 
 TEST_CASE("calls of hooks, the collectives that hooks issued, and refused registrations are shown") {
   std::vector ranks{played(0), played(1)};
-  for (PlayResult& rank : ranks) {
+  for (protocol::PlayResult& rank : ranks) {
     rank.hook_calls = {
         {.during = "backward",
          .hook = "doubled",
@@ -112,13 +112,13 @@ TEST_CASE("calls of hooks, the collectives that hooks issued, and refused regist
                                              {"collective", 0}});
   CHECK(json["ranks"][0]["hooks"][1]["collective"].is_null());
   CHECK(json["ranks"][1]["refusals"] == Json{"iter 0 register_hook: no root"});
-  CHECK(Json(Json(ranks[1]).get<PlayResult>()) == Json(ranks[1]));
+  CHECK(Json(Json(ranks[1]).get<protocol::PlayResult>()) == Json(ranks[1]));
   ranks[1].hook_calls.clear();
   CHECK_THAT(reports::to_text(ranks, {}, 31), ContainsSubstring("\nrank 1: calls of gradient hooks\n  none\n"));
 }
 
 TEST_CASE("codes that control a terminal do not reach it from names and warnings of an engine") {
-  PlayResult result = played(0);
+  protocol::PlayResult result = played(0);
   std::get<fact::StreamCreated>(result.times.trace.facts[0]).name = "a\x1b[2J";
   std::get<fact::Collective>(result.times.trace.facts[1]).tag = "b\x1b[2J";
   result.warnings = {"c\x1b[2J"};
@@ -127,7 +127,7 @@ TEST_CASE("codes that control a terminal do not reach it from names and warnings
 
 TEST_CASE("measured times are shown next to virtual times") {
   std::vector ranks{played(0), played(1)};
-  for (PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
+  for (protocol::PlayResult& rank : ranks) rank.measured = played(rank.rank, rank.rank == 1 ? ms / 2 : ms / 5).times;
   CHECK_THAT(reports::to_text(ranks, {}, 31),
              ContainsSubstring("iteration 0            4 ms                  -            -\n"
                                "    measured         4.5 ms                  -            -\n"
@@ -137,12 +137,12 @@ TEST_CASE("measured times are shown next to virtual times") {
   CHECK(json["measured_ns"] == Json{{"forward", 4 * ms + ms / 2}, {"total", 4 * ms + ms / 2}});
   CHECK(json["times"] == "events");
   CHECK_FALSE(json.contains("unfit_for_timing"));
-  const reports::WorldResult shared{.unfit_for_timing = "2 ranks share 1 GPU", .times = cupti_times};
+  const reports::WorldResult shared{.unfit_for_timing = "2 ranks share 1 GPU", .times = protocol::cupti_times};
   CHECK_THAT(reports::to_text(ranks, shared, 31),
              ContainsSubstring("\nmeasured times come from cupti; unfit for timing: 2 ranks share 1 GPU\n"));
   CHECK(reports::to_json(ranks, shared)["times"] == "cupti");
   CHECK(reports::to_json(ranks, shared)["unfit_for_timing"] == "2 ranks share 1 GPU");
-  CHECK(Json(Json(ranks[1]).get<PlayResult>()) == Json(ranks[1]));
+  CHECK(Json(Json(ranks[1]).get<protocol::PlayResult>()) == Json(ranks[1]));
   CHECK_FALSE(reports::to_json(std::vector{played(0)}, {}).contains("measured_ns"));
 }
 
@@ -158,12 +158,12 @@ TEST_CASE("as JSON, values are bits and times nanoseconds") {
 }
 
 TEST_CASE("a loss travels as its bits, so that infinities, zeros and what is no number stay what they are") {
-  PlayResult result = played(1);
+  protocol::PlayResult result = played(1);
   for (const char* bits : {"7f800000", "ff800000", "7fc00001", "80000000", "00000000", "3f800001"}) {
     CAPTURE(bits);
     Json json = result;
     json["iterations"][0]["loss"] = bits;
-    const auto read = json.get<PlayResult>();
+    const auto read = json.get<protocol::PlayResult>();
     CHECK(Json(read) == json);
     CHECK(reports::to_json(std::vector{read}, {})["ranks"][0]["iterations"][0]["loss"] == bits);
   }
@@ -172,25 +172,25 @@ TEST_CASE("a loss travels as its bits, so that infinities, zeros and what is no 
     CAPTURE(none);
     Json json = result;
     json["iterations"][0]["loss"] = none;
-    CHECK_THROWS_AS(json.get<PlayResult>(), std::invalid_argument);
+    CHECK_THROWS_AS(json.get<protocol::PlayResult>(), std::invalid_argument);
   }
 }
 
 TEST_CASE("the second tensors of pairs are next to the parameters, and absent without pairs") {
-  PlayResult result = played(1);
+  protocol::PlayResult result = played(1);
   CHECK_FALSE(Json(result)["iterations"][0].contains("seconds"));
   CHECK_FALSE(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0].contains("seconds"));
   result.iterations[0].seconds = {result.iterations[0].parameters[0]};
   result.iterations[0].seconds[0].bits = "4040000040800000";
-  CHECK(Json(Json(result).get<PlayResult>()) == Json(result));
+  CHECK(Json(Json(result).get<protocol::PlayResult>()) == Json(result));
   CHECK(reports::to_json(std::vector{result}, {})["ranks"][0]["iterations"][0]["seconds"]["a.weight"]["hex"] ==
         "4040000040800000");
 }
 
 TEST_CASE("a rank's play result is read as it was written") {
-  const PlayResult result = played(3, ms);
+  const protocol::PlayResult result = played(3, ms);
   const Json json = result;
-  const auto read = json.get<PlayResult>();
+  const auto read = json.get<protocol::PlayResult>();
   CHECK(Json(read) == json);
   CHECK(read.times.phases[0].forward == 5 * ms);
   CHECK_FALSE(read.times.phases[0].exposed);

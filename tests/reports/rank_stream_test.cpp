@@ -20,8 +20,8 @@ const std::string& whole() {
     WorldOnPaper world(2, {"a/one", "a/two"});
     world.begin(1);
     world.start(1, 0);
-    world.of(1).add(check_failed("x == y", "1 == 2", 5)).add(event::Measured{"n", 3, ""});
-    world.end(1, 0, Outcome::failed);
+    world.of(1).add(check_failed("x == y", "1 == 2", 5)).add(protocol::event::Measured{"n", 3, ""});
+    world.end(1, 0, protocol::Outcome::failed);
     world.pass(1, 1);
     world.finish(1);
     return world.of(1).text();
@@ -42,8 +42,8 @@ TEST_CASE("a whole stream is read in order") {
   REQUIRE(stream.cases[0].failures.size() == 1);
   CHECK(stream.cases[0].failures[0].expansion == "1 == 2");
   CHECK(stream.cases[0].measurements.size() == 1);
-  CHECK(stream.cases[0].ended->outcome == Outcome::failed);
-  CHECK(stream.cases[1].ended->outcome == Outcome::passed);
+  CHECK(stream.cases[0].ended->outcome == protocol::Outcome::failed);
+  CHECK(stream.cases[1].ended->outcome == protocol::Outcome::passed);
 }
 
 TEST_CASE("wherever a stream is cut, its earlier part remains and no unfinished case ends") {
@@ -80,16 +80,17 @@ TEST_CASE("the reader stops at the first corrupt line, gives its place, and keep
 }
 
 TEST_CASE("events in a wrong place are corruption") {
-  const event::RankStarted start = started(0, 1);
-  const event::CaseStarted one{"a/b", 0, 1}, two{"a/c", 1, 2};
-  const event::CaseEnded one_ended{"a/b", 0, Outcome::passed, 1, "", -1, 1},
-      elsewhere{"a/b", 1, Outcome::passed, 1, "", -1, 1}, two_ended{"a/c", 1, Outcome::passed, 1, "", -1, 1};
-  const event::AssertionFailed failure = check_failed("x", "y", 1);
-  const event::Measured measured{"m", 1, ""};
-  const event::RankEnded end{0};
+  const protocol::event::RankStarted start = started(0, 1);
+  const protocol::event::CaseStarted one{"a/b", 0, 1}, two{"a/c", 1, 2};
+  const protocol::event::CaseEnded one_ended{"a/b", 0, protocol::Outcome::passed, 1, "", -1, 1},
+      elsewhere{"a/b", 1, protocol::Outcome::passed, 1, "", -1, 1},
+      two_ended{"a/c", 1, protocol::Outcome::passed, 1, "", -1, 1};
+  const protocol::event::AssertionFailed failure = check_failed("x", "y", 1);
+  const protocol::event::Measured measured{"m", 1, ""};
+  const protocol::event::RankEnded end{0};
   const struct {
     const char* what;
-    std::vector<RankEvent> events;
+    std::vector<protocol::RankEvent> events;
   } wrong[] = {
       {"the first line must be rank_started", {one}},
       {"the first line must be rank_started", {end}},
@@ -103,7 +104,7 @@ TEST_CASE("events in a wrong place are corruption") {
       {"\"a/b\" at position 1 ends inside \"a/b\" at position 0", {start, one, elsewhere}},
       {"ends inside \"a/b\" at position 0", {start, one, two_ended}},
       {"rank_ended inside \"a/b\"", {start, one, end}},
-      {"rank 3 ends the stream of rank 0", {start, event::RankEnded{3}}},
+      {"rank 3 ends the stream of rank 0", {start, protocol::event::RankEnded{3}}},
       {"a line after rank_ended", {start, end, end}},
       {"a line after rank_ended", {start, end, one}},
   };
@@ -126,10 +127,10 @@ TEST_CASE("an empty line and bytes that are no text are corruption") {
 
 TEST_CASE("memory is bounded whatever a stream holds") {
   Lines lines;
-  lines.add(started(0, 1)).add(event::CaseStarted{"a/b", 0, 1});
+  lines.add(started(0, 1)).add(protocol::event::CaseStarted{"a/b", 0, 1});
   for (int i = 0; i < 50; ++i) lines.add(check_failed("expression " + std::to_string(i), "", i));
-  for (int i = 0; i < 5; ++i) lines.add(event::Measured{"m" + std::to_string(i), 1, ""});
-  lines.add(event::CaseEnded{"a/b", 0, Outcome::failed, 50, "", -1, 1});
+  for (int i = 0; i < 5; ++i) lines.add(protocol::event::Measured{"m" + std::to_string(i), 1, ""});
+  lines.add(protocol::event::CaseEnded{"a/b", 0, protocol::Outcome::failed, 50, "", -1, 1});
   const auto text = lines.text();
   const auto read = [&](const StreamLimits& limits) {
     std::istringstream in(text);
@@ -159,16 +160,17 @@ TEST_CASE("memory is bounded whatever a stream holds") {
 TEST_CASE("a line without end is not held in memory") {
   Lines lines;
   lines.add(started(0, 1));
-  CHECK_THAT(parse(lines.text() + std::string(2 * event::line_limit, ' ')).defect,
+  CHECK_THAT(parse(lines.text() + std::string(2 * protocol::event::line_limit, ' ')).defect,
              StartsWith("line 2, byte " + std::to_string(lines.text().size()) + ": longer than"));
 }
 
 TEST_CASE("lines across the reader's chunks are whole") {
   Lines lines;
-  lines.add(started(0, 1)).add(event::CaseStarted{"a/b", 0, 1});
+  lines.add(started(0, 1)).add(protocol::event::CaseStarted{"a/b", 0, 1});
   for (int i = 0; i < 90; ++i)
     lines.add(check_failed(std::string(static_cast<std::size_t>(i) * 180, 'x'), std::to_string(i), i));
-  lines.add(event::CaseEnded{"a/b", 0, Outcome::failed, 90, "", -1, 1}).add(event::RankEnded{0});
+  lines.add(protocol::event::CaseEnded{"a/b", 0, protocol::Outcome::failed, 90, "", -1, 1})
+      .add(protocol::event::RankEnded{0});
   REQUIRE(lines.text().size() > 512 * 1024);
   const auto stream = parse(lines.text());
   CHECK(stream.defect.empty());

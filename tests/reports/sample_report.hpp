@@ -22,7 +22,7 @@ inline Report sample_report() {
   head.unknown_in_waivers = {"waivers[0] mine/waived* (ada): this worker has no subject rigth, closest is right"};
   head.warnings = {"a \x1b slow start"};
   head.machine = {{"cpu", "some cpu"}, {"host", "node-1"}};
-  GpuInfo gpu;
+  protocol::GpuInfo gpu;
   gpu.uuid = "GPU-8a1f";
   gpu.name = "model";
   gpu.bus_id = "0000:17:00.0";
@@ -76,15 +76,15 @@ inline Report sample_report() {
     failure.clauses = {"OVL-1", "OVL-5"};
     first.of(rank).add(failure);
     if (rank == 0) first.of(rank).add(check_failed("run.races().empty()", "false", 950));
-    first.end(rank, 2, Outcome::failed);
+    first.end(rank, 2, protocol::Outcome::failed);
     first.start(rank, 3);
-    first.end(rank, 3, Outcome::skipped, "needs a timeline", 0, 0);
+    first.end(rank, 3, protocol::Outcome::skipped, "needs a timeline", 0, 0);
     first.start(rank, 4);
-    first.of(rank).add(event::Measured{"exposed_ns", 10e6 + rank, "ns"});
-    first.end(rank, 4, Outcome::passed);
+    first.of(rank).add(protocol::event::Measured{"exposed_ns", 10e6 + rank, "ns"});
+    first.end(rank, 4, protocol::Outcome::passed);
     first.start(rank, 5);
     if (rank == 1) first.of(rank).add(check_failed("late == 0", "3 == 0", 700));
-    first.end(rank, 5, rank == 1 ? Outcome::failed : Outcome::passed);
+    first.end(rank, 5, rank == 1 ? protocol::Outcome::failed : protocol::Outcome::passed);
     first.finish(rank);
   }
 
@@ -94,19 +94,20 @@ inline Report sample_report() {
     second.begin(rank);
     second.start(rank, 0);
     if (rank == 1)
-      second.of(rank).add(event::AssertionFailed{"", 0, "", "", "std::runtime_error: \x1b[31mno\x1b[0m", {}, {}, 7});
-    second.end(rank, 0, rank == 1 ? Outcome::error : Outcome::released, rank == 1 ? "an exception left the body" : "",
-               rank == 1 ? -1 : 1);
+      second.of(rank).add(
+          protocol::event::AssertionFailed{"", 0, "", "", "std::runtime_error: \x1b[31mno\x1b[0m", {}, {}, 7});
+    second.end(rank, 0, rank == 1 ? protocol::Outcome::error : protocol::Outcome::released,
+               rank == 1 ? "an exception left the body" : "", rank == 1 ? -1 : 1);
     second.start(rank, 1);
   }
-  second.end(0, 1, Outcome::released, "rank 1 died", 1);
+  second.end(0, 1, protocol::Outcome::released, "rank 1 died", 1);
   second.finish(0);
-  second.ending(1) = {1, Ending::How::signalled, SIGKILL, 1, "SIGKILL"};
+  second.ending(1) = {1, protocol::Ending::How::signalled, SIGKILL, 1, "SIGKILL"};
 
   const std::vector<WorldRecord> worlds{first.record(), second.record()};
   Report report = merge(std::move(head), worlds);
   report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}};
-  report.worlds[1].times = cupti_times;
+  report.worlds[1].times = protocol::cupti_times;
   report.worlds[1].unfit_for_timing = "2 ranks share 1 GPU";
   report.worlds[1].nccl = {"rank 1 called NCCL once"};
   return report;

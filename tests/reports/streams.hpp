@@ -12,10 +12,10 @@ namespace shardproof::reports::testing {
 
 inline constexpr char nonce[] = "nonce-1";
 
-inline CaseInfo case_info(const std::string& name, int world_size, std::vector<std::string> clauses = {}) {
-  CaseInfo info;
+inline protocol::CaseInfo case_info(const std::string& name, int world_size, std::vector<std::string> clauses = {}) {
+  protocol::CaseInfo info;
   info.params = {{"W", std::to_string(world_size)}};
-  info.id = case_id(name, info.params);
+  info.id = protocol::case_id(name, info.params);
   info.suite = name.substr(0, name.find('/'));
   info.world_size = world_size;
   info.clauses = std::move(clauses);
@@ -24,12 +24,12 @@ inline CaseInfo case_info(const std::string& name, int world_size, std::vector<s
   return info;
 }
 
-inline event::RankStarted started(int rank, int world_size) {
-  return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", Listing::current_protocol};
+inline protocol::event::RankStarted started(int rank, int world_size) {
+  return {rank, world_size, 1000 + rank, "node", nonce, "0.1.0", "build-a", protocol::Listing::current_protocol};
 }
 
-inline event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion,
-                                           std::int64_t at_ns) {
+inline protocol::event::AssertionFailed check_failed(const std::string& expression, const std::string& expansion,
+                                                     std::int64_t at_ns) {
   return {"suites/a/cases.cpp", 42, "CHECK", expression, expansion, {}, {}, at_ns};
 }
 
@@ -37,8 +37,8 @@ inline event::AssertionFailed check_failed(const std::string& expression, const 
 struct Lines {
   std::vector<std::string> lines;
 
-  Lines& add(const RankEvent& event) {
-    lines.push_back(to_line(event));
+  Lines& add(const protocol::RankEvent& event) {
+    lines.push_back(protocol::to_line(event));
     return *this;
   }
   std::string text() const {
@@ -55,10 +55,10 @@ inline RankStream parse(const std::string& text) {
 
 /// A world whose ranks all pass all cases in order. A test changes it before the merge.
 struct WorldOnPaper {
-  WorldPlan plan;
-  std::vector<CaseInfo> cases;
+  protocol::WorldPlan plan;
+  std::vector<protocol::CaseInfo> cases;
   std::vector<Lines> streams;
-  std::vector<Ending> endings;
+  std::vector<protocol::Ending> endings;
 
   WorldOnPaper(int size, const std::vector<std::string>& names) {
     plan.size = size;
@@ -72,12 +72,12 @@ struct WorldOnPaper {
       begin(rank);
       for (std::size_t i = 0; i < cases.size(); ++i) pass(rank, i);
       finish(rank);
-      endings.push_back({rank, Ending::How::exited, 0, -1, ""});
+      endings.push_back({rank, protocol::Ending::How::exited, 0, -1, ""});
     }
   }
 
   Lines& of(int rank) { return streams.at(static_cast<std::size_t>(rank)); }
-  Ending& ending(int rank) { return endings.at(static_cast<std::size_t>(rank)); }
+  protocol::Ending& ending(int rank) { return endings.at(static_cast<std::size_t>(rank)); }
 
   void clear(int rank) { of(rank).lines.clear(); }
   void begin(int rank) {
@@ -85,19 +85,20 @@ struct WorldOnPaper {
     of(rank).add(started(rank, plan.size));
   }
   void start(int rank, std::size_t position) {
-    of(rank).add(event::CaseStarted{cases.at(position).id, position, static_cast<std::int64_t>(1000 * position)});
-  }
-  void end(int rank, std::size_t position, Outcome outcome, std::string reason = {}, int culprit = -1,
-           std::uint64_t assertions = 3) {
     of(rank).add(
-        event::CaseEnded{cases.at(position).id, position, outcome, assertions, std::move(reason), culprit, 12'000'000});
+        protocol::event::CaseStarted{cases.at(position).id, position, static_cast<std::int64_t>(1000 * position)});
+  }
+  void end(int rank, std::size_t position, protocol::Outcome outcome, std::string reason = {}, int culprit = -1,
+           std::uint64_t assertions = 3) {
+    of(rank).add(protocol::event::CaseEnded{cases.at(position).id, position, outcome, assertions, std::move(reason),
+                                            culprit, 12'000'000});
   }
   void pass(int rank, std::size_t position) {
     start(rank, position);
-    of(rank).add(event::Measured{"forward_ns", 85e6, "ns"});
-    end(rank, position, Outcome::passed);
+    of(rank).add(protocol::event::Measured{"forward_ns", 85e6, "ns"});
+    end(rank, position, protocol::Outcome::passed);
   }
-  void finish(int rank) { of(rank).add(event::RankEnded{rank}); }
+  void finish(int rank) { of(rank).add(protocol::event::RankEnded{rank}); }
 
   WorldRecord record() const {
     WorldRecord record{plan, cases, {}, endings};

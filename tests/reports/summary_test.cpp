@@ -59,8 +59,8 @@ Report one_missing_wait() {
     auto late = check_failed("time == 85ms", std::to_string(i) + " ms == 85 ms", 600);
     late.clauses = {i < 2 ? "OVL-4" : "OVL-20"};
     world.of(0).add(late);
-    world.end(0, i, Outcome::failed);
-    world.end(1, i, Outcome::passed);
+    world.end(0, i, protocol::Outcome::failed);
+    world.end(1, i, protocol::Outcome::passed);
   }
   for (int rank = 0; rank < 2; ++rank) world.finish(rank);
   return world.merged();
@@ -140,8 +140,8 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
   thrown.macro.clear();
   thrown.messages = {"unexpected exception: out of luck"};
   world.of(1).add(thrown);
-  world.end(1, 0, Outcome::error, "out of luck");
-  world.end(0, 0, Outcome::released, "out of luck", 1);
+  world.end(1, 0, protocol::Outcome::error, "out of luck");
+  world.end(0, 0, protocol::Outcome::released, "out of luck", 1);
   for (int rank = 0; rank < 2; ++rank) world.finish(rank);
   const auto report = world.merged();
   CHECK(failure_text(report.cases[0], report, {}) ==
@@ -164,10 +164,10 @@ TEST_CASE("a long or broken exception text is shown once, and a reason that is o
   thrown.macro.clear();
   thrown.expansion = "unexpected exception: " + text;
   world.of(1).add(thrown);
-  world.end(1, 0, Outcome::error, text);
-  world.end(0, 0, Outcome::released, text.substr(0, 512), 1);
-  world.end(2, 0, Outcome::error, "luck");
-  world.end(3, 0, Outcome::error, text + "; cannot go on");
+  world.end(1, 0, protocol::Outcome::error, text);
+  world.end(0, 0, protocol::Outcome::released, text.substr(0, 512), 1);
+  world.end(2, 0, protocol::Outcome::error, "luck");
+  world.end(3, 0, protocol::Outcome::error, text + "; cannot go on");
   for (int rank = 0; rank < 4; ++rank) world.finish(rank);
   const auto report = world.merged();
   const std::string shown = failure_text(report.cases[0], report, {});
@@ -188,8 +188,8 @@ TEST_CASE("a rank that died has its last words") {
     world.begin(rank);
     world.start(rank, 0);
   }
-  world.ending(0) = {0, Ending::How::stopped, 15, -1, "rank 1 died", "not said here"};
-  world.ending(1) = {1, Ending::How::signalled, SIGABRT, 0, "rank 1 died", "1\n2\n3\n4\n5\nwhat(): boom"};
+  world.ending(0) = {0, protocol::Ending::How::stopped, 15, -1, "rank 1 died", "not said here"};
+  world.ending(1) = {1, protocol::Ending::How::signalled, SIGABRT, 0, "rank 1 died", "1\n2\n3\n4\n5\nwhat(): boom"};
   const auto report = world.merged();
   CHECK(failure_text(report.cases[0], report, {}) ==
         "CRASH a/one[W=2]\n"
@@ -207,7 +207,7 @@ TEST_CASE("a world is named by the number of its folder, wherever it is in the r
     world.begin(rank);
     world.start(rank, 0);
   }
-  world.ending(1) = {1, Ending::How::signalled, SIGABRT, 0, "rank 1 died", "boom"};
+  world.ending(1) = {1, protocol::Ending::How::signalled, SIGABRT, 0, "rank 1 died", "boom"};
   auto report = world.merged();
   report.worlds[0].number = 7;
   report.worlds[0].defects = {"something is missing"};
@@ -233,7 +233,7 @@ TEST_CASE("FAIL has a message and no expression") {
   failure.macro = "FAIL";
   failure.messages = {"no way on"};
   world.of(0).add(failure);
-  world.end(0, 0, Outcome::failed);
+  world.end(0, 0, protocol::Outcome::failed);
   world.finish(0);
   const auto report = world.merged();
   CHECK_THAT(failure_text(report.cases[0], report, {}), ContainsSubstring("rank 0, 12 ms\n  no way on\n    at suites"));
@@ -346,9 +346,9 @@ TEST_CASE("a sentence that is evidence of many worlds is said once") {
 TEST_CASE("a world names the GPUs that cannot reach each other's memory, and says nothing about unknown GPUs") {
   auto report = sample_report();
   const auto add = [&](const char* uuid, const char* stranger) {
-    GpuInfo& gpu = report.head.gpus.emplace_back();
+    protocol::GpuInfo& gpu = report.head.gpus.emplace_back();
     gpu.uuid = uuid;
-    GpuPeer& peer = gpu.peers.emplace_back();
+    protocol::GpuPeer& peer = gpu.peers.emplace_back();
     peer.uuid = stranger;
   };
   report.head.gpus.clear();
@@ -427,7 +427,7 @@ TEST_CASE("many failures are cut unless all are asked for") {
   world.begin(0);
   world.start(0, 0);
   for (int i = 0; i < 25; ++i) world.of(0).add(check_failed("i == " + std::to_string(i), "", i));
-  world.end(0, 0, Outcome::failed);
+  world.end(0, 0, protocol::Outcome::failed);
   world.finish(0);
   const auto report = world.merged();
   const auto text = failure_text(report.cases[0], report, {});

@@ -8,12 +8,13 @@
 namespace shardproof::reports {
 namespace {
 
-constexpr Outcome outcomes[] = {Outcome::passed,  Outcome::failed, Outcome::error,   Outcome::released,
-                                Outcome::skipped, Outcome::hung,   Outcome::crashed, Outcome::missing};
+constexpr protocol::Outcome outcomes[] = {
+    protocol::Outcome::passed,  protocol::Outcome::failed, protocol::Outcome::error,   protocol::Outcome::released,
+    protocol::Outcome::skipped, protocol::Outcome::hung,   protocol::Outcome::crashed, protocol::Outcome::missing};
 
 /// A rank's possible contributions: the outcomes, and a pass that asserted nothing.
 std::vector<RankOutcome> contributions() {
-  std::vector<RankOutcome> all{{Outcome::passed, 0}};
+  std::vector<RankOutcome> all{{protocol::Outcome::passed, 0}};
   for (const auto outcome : outcomes) all.push_back({outcome, 2});
   return all;
 }
@@ -23,8 +24,9 @@ std::vector<RankOutcome> contributions() {
 Verdict expected(const std::vector<RankOutcome>& ranks) {
   std::set<std::string> words;
   for (const auto& rank : ranks)
-    words.insert(rank.outcome == Outcome::passed && rank.assertions == 0 ? "vacuous"
-                                                                         : std::string(to_string(rank.outcome)));
+    words.insert(rank.outcome == protocol::Outcome::passed && rank.assertions == 0
+                     ? "vacuous"
+                     : std::string(protocol::to_string(rank.outcome)));
   const auto only = [&](const std::set<std::string>& allowed) {
     return std::includes(allowed.begin(), allowed.end(), words.begin(), words.end());
   };
@@ -53,7 +55,8 @@ void every_sequence(std::vector<RankOutcome>& ranks, std::size_t longest, const 
 
 std::string words(const std::vector<RankOutcome>& ranks) {
   std::string text;
-  for (const auto& rank : ranks) text += std::string(to_string(rank.outcome)) + (rank.assertions == 0 ? "(0) " : " ");
+  for (const auto& rank : ranks)
+    text += std::string(protocol::to_string(rank.outcome)) + (rank.assertions == 0 ? "(0) " : " ");
   return text;
 }
 
@@ -72,20 +75,21 @@ TEST_CASE("every combination of ranks obeys the rules of verdicts") {
   std::vector<RankOutcome> ranks;
   every_sequence(ranks, 4, [&](const std::vector<RankOutcome>& all) {
     const auto verdict = decide(all);
-    const auto has = [&](Outcome outcome) {
+    const auto has = [&](protocol::Outcome outcome) {
       return std::any_of(all.begin(), all.end(), [&](const auto& rank) { return rank.outcome == outcome; });
     };
     const bool all_pass = !all.empty() && std::all_of(all.begin(), all.end(), [](const auto& rank) {
-      return rank.outcome == Outcome::passed && rank.assertions > 0;
+      return rank.outcome == protocol::Outcome::passed && rank.assertions > 0;
     });
     bool holds = (verdict == Verdict::passed) == all_pass;
     // One more rank without a pass of its own never makes a verdict weaker than it would be without a pass.
-    holds = holds && (!has(Outcome::failed) || verdict >= Verdict::failed);
-    holds = holds && (!has(Outcome::error) || verdict >= Verdict::error);
-    holds = holds && (verdict != Verdict::skipped || has(Outcome::skipped));
+    holds = holds && (!has(protocol::Outcome::failed) || verdict >= Verdict::failed);
+    holds = holds && (!has(protocol::Outcome::error) || verdict >= Verdict::error);
+    holds = holds && (verdict != Verdict::skipped || has(protocol::Outcome::skipped));
     // That one failed and another passed is no disagreement.
     const bool only_pass_and_fail = std::all_of(all.begin(), all.end(), [](const auto& r) {
-      return r.outcome == Outcome::passed || r.outcome == Outcome::failed || r.outcome == Outcome::error;
+      return r.outcome == protocol::Outcome::passed || r.outcome == protocol::Outcome::failed ||
+             r.outcome == protocol::Outcome::error;
     });
     holds = holds && !(only_pass_and_fail && verdict == Verdict::disagreed);
     auto backwards = all;
@@ -96,9 +100,10 @@ TEST_CASE("every combination of ranks obeys the rules of verdicts") {
 }
 
 TEST_CASE("combinations worth a name") {
-  const RankOutcome pass{Outcome::passed, 1}, vacuous{Outcome::passed, 0}, fail{Outcome::failed, 1},
-      released{Outcome::released, 1}, skip{Outcome::skipped, 0}, missing{Outcome::missing, 0},
-      crash{Outcome::crashed, 0}, hang{Outcome::hung, 0}, error{Outcome::error, 0};
+  const RankOutcome pass{protocol::Outcome::passed, 1}, vacuous{protocol::Outcome::passed, 0},
+      fail{protocol::Outcome::failed, 1}, released{protocol::Outcome::released, 1}, skip{protocol::Outcome::skipped, 0},
+      missing{protocol::Outcome::missing, 0}, crash{protocol::Outcome::crashed, 0}, hang{protocol::Outcome::hung, 0},
+      error{protocol::Outcome::error, 0};
   CHECK(decide({}) == Verdict::not_run);
   CHECK(decide(std::vector{pass, pass}) == Verdict::passed);
   CHECK(decide(std::vector{pass, vacuous}) == Verdict::error);

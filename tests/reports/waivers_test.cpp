@@ -18,7 +18,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 using namespace testing;
-using How = Ending::How;
+using How = protocol::Ending::How;
 using Names = std::vector<std::string>;
 
 constexpr char today[] = "2030-06-15T12:00:00Z";
@@ -60,7 +60,7 @@ WaiverState state_of(const std::vector<std::pair<std::string, Verdict>>& cases, 
 TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
   Report report = report_of({{"a/one", Verdict::skipped}, {"a/two", Verdict::skipped}}, {});
   for (CaseResult& result : report.cases) {
-    result.ranks[0].outcome = result.ranks[1].outcome = Outcome::skipped;
+    result.ranks[0].outcome = result.ranks[1].outcome = protocol::Outcome::skipped;
     result.reasons[0] = "subject right does not claim the engine kind fully_shard; it claims fully_shrad";
     result.info.engine = "fully_shard";
     result.unclaimed = true;
@@ -225,14 +225,14 @@ TEST_CASE("waived cases do not decide the exit code, all others do") {
 }
 
 /// Rank 1 dies in the second case; rank 0 is released and leaves, or ends with a code of its own.
-WorldOnPaper death(const Ending& ending, int code_of_released = 0) {
+WorldOnPaper death(const protocol::Ending& ending, int code_of_released = 0) {
   WorldOnPaper world(2, {"a/one", "a/two"});
   for (int rank = 0; rank < 2; ++rank) {
     world.begin(rank);
     world.pass(rank, 0);
     world.start(rank, 1);
   }
-  world.end(0, 1, Outcome::released, "rank 1 died", 1);
+  world.end(0, 1, protocol::Outcome::released, "rank 1 died", 1);
   if (code_of_released == 0) world.finish(0);
   world.ending(0).code = code_of_released;
   world.ending(1) = ending;
@@ -248,11 +248,12 @@ Report merged(const WorldOnPaper& world, std::vector<Waiver> waivers) {
 }
 
 TEST_CASE("the death of a rank in a waived case is waived with it, and so is the leaving of those that it released") {
-  for (const auto& ending : {Ending{1, How::signalled, SIGSEGV, 1, ""}, Ending{1, How::exited, 3, 1, ""},
-                             Ending{1, How::exited, 0, 1, ""}, Ending{1, How::overran, 0, 1, ""}}) {
+  for (const auto& ending :
+       {protocol::Ending{1, How::signalled, SIGSEGV, 1, ""}, protocol::Ending{1, How::exited, 3, 1, ""},
+        protocol::Ending{1, How::exited, 0, 1, ""}, protocol::Ending{1, How::overran, 0, 1, ""}}) {
     const auto verdict = ending.how == How::overran ? Verdict::hung : Verdict::crashed;
-    for (const int code : {0, static_cast<int>(rank_released)}) {
-      CAPTURE(to_string(ending.how), ending.code, code);
+    for (const int code : {0, static_cast<int>(protocol::rank_released)}) {
+      CAPTURE(protocol::to_string(ending.how), ending.code, code);
       CHECK(exit_code(merged(death(ending, code), {})) == crashed_or_hung);
       const auto report = merged(death(ending, code), {waiver("a/two", verdict)});
       CHECK(report.cases[1].verdict == verdict);

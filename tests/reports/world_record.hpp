@@ -11,12 +11,12 @@ namespace shardproof::reports::testing {
 
 /// All evidence of one world. Streams are in rank order.
 struct WorldRecord {
-  WorldPlan plan;
+  protocol::WorldPlan plan;
   /// One entry for every position of the plan that this world covers. If the plan has more, another world covers the
   /// rest.
-  std::vector<CaseInfo> cases;
+  std::vector<protocol::CaseInfo> cases;
   std::vector<RankStream> streams;
-  std::vector<Ending> endings;
+  std::vector<protocol::Ending> endings;
 };
 
 inline Report merge(RunHead head, std::span<const WorldRecord> worlds) {

@@ -11,139 +11,148 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-BodyEnd passed(std::uint64_t calls = 1) { return {.own = Outcome::passed, .reason = {}, .world_calls = calls}; }
-BodyEnd failed() { return {.own = Outcome::failed, .reason = {}, .world_calls = 1}; }
-BodyEnd skipped(std::string reason) { return {.own = Outcome::skipped, .reason = std::move(reason), .world_calls = 1}; }
-BodyEnd error(std::string reason) { return {.own = Outcome::error, .reason = std::move(reason), .world_calls = 1}; }
-Abort abort_by(int culprit, AbortReason reason = AbortReason::failed) {
+runner::BodyEnd passed(std::uint64_t calls = 1) {
+  return {.own = protocol::Outcome::passed, .reason = {}, .world_calls = calls};
+}
+runner::BodyEnd failed() { return {.own = protocol::Outcome::failed, .reason = {}, .world_calls = 1}; }
+runner::BodyEnd skipped(std::string reason) {
+  return {.own = protocol::Outcome::skipped, .reason = std::move(reason), .world_calls = 1};
+}
+runner::BodyEnd error(std::string reason) {
+  return {.own = protocol::Outcome::error, .reason = std::move(reason), .world_calls = 1};
+}
+control::Abort abort_by(int culprit, control::AbortReason reason = control::AbortReason::failed) {
   return {.culprit = culprit, .reason = reason, .text = "because"};
 }
 
-CaseEnd conclude_on(int rank, const std::vector<BodyEnd>& all, const std::optional<Abort>& aborted = {},
-                    std::uint64_t assertions = 1) {
-  return conclude(rank, all[static_cast<std::size_t>(rank)], assertions, all, aborted);
+runner::CaseEnd conclude_on(int rank, const std::vector<runner::BodyEnd>& all,
+                            const std::optional<control::Abort>& aborted = {}, std::uint64_t assertions = 1) {
+  return runner::conclude(rank, all[static_cast<std::size_t>(rank)], assertions, all, aborted);
 }
 
 }  // namespace
 
 TEST_CASE("All passed is passed, unless nothing was asserted") {
-  CHECK(conclude_on(0, {passed(), passed()}).outcome == Outcome::passed);
-  CHECK(conclude_on(0, {passed(), passed()}, {}, 0).outcome == Outcome::error);
+  CHECK(conclude_on(0, {passed(), passed()}).outcome == protocol::Outcome::passed);
+  CHECK(conclude_on(0, {passed(), passed()}, {}, 0).outcome == protocol::Outcome::error);
 }
 
 TEST_CASE("A failure of another rank that aborted nothing leaves a pass a pass") {
-  CHECK(conclude_on(0, {passed(), failed()}).outcome == Outcome::passed);
-  CHECK(conclude_on(1, {passed(), failed()}).outcome == Outcome::failed);
+  CHECK(conclude_on(0, {passed(), failed()}).outcome == protocol::Outcome::passed);
+  CHECK(conclude_on(1, {passed(), failed()}).outcome == protocol::Outcome::failed);
 }
 
 TEST_CASE("An abort releases those who did nothing wrong") {
-  const std::vector<BodyEnd> all{passed(1), error("broken"), failed()};
+  const std::vector<runner::BodyEnd> all{passed(1), error("broken"), failed()};
   const auto released = conclude_on(0, all, abort_by(1));
-  CHECK(released.outcome == Outcome::released);
+  CHECK(released.outcome == protocol::Outcome::released);
   CHECK(released.culprit == 1);
   CHECK(released.reason == "because");
   const auto broken = conclude_on(1, all, abort_by(1));
-  CHECK(broken.outcome == Outcome::error);
+  CHECK(broken.outcome == protocol::Outcome::error);
   CHECK(broken.reason == "broken");
   CHECK(broken.culprit == -1);
   // This rank's own failure came first for it, whichever rank was first for the world.
-  CHECK(conclude_on(2, all, abort_by(1)).outcome == Outcome::failed);
+  CHECK(conclude_on(2, all, abort_by(1)).outcome == protocol::Outcome::failed);
 }
 
 TEST_CASE("A released rank is not blamed for calls and assertions that it did not get to") {
-  CHECK(conclude_on(0, {passed(1), passed(3), failed()}, abort_by(2), 0).outcome == Outcome::released);
+  CHECK(conclude_on(0, {passed(1), passed(3), failed()}, abort_by(2), 0).outcome == protocol::Outcome::released);
 }
 
 TEST_CASE("A skip is everybody's, by the first rank that asked, unless a rank went wrong") {
-  const std::vector<BodyEnd> two_ask{passed(), skipped("one"), skipped("two")};
+  const std::vector<runner::BodyEnd> two_ask{passed(), skipped("one"), skipped("two")};
   for (int rank = 0; rank < 3; ++rank) {
-    const auto end = conclude_on(rank, two_ask, abort_by(2, AbortReason::skipped), 0);
-    CHECK(end.outcome == Outcome::skipped);
+    const auto end = conclude_on(rank, two_ask, abort_by(2, control::AbortReason::skipped), 0);
+    CHECK(end.outcome == protocol::Outcome::skipped);
     CHECK(end.culprit == 1);
     CHECK(end.reason == "one");
   }
-  const std::vector<BodyEnd> one_fails{passed(), skipped("one"), failed()};
-  CHECK(conclude_on(0, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::released);
-  CHECK(conclude_on(0, one_fails, abort_by(1, AbortReason::skipped)).culprit == 2);
-  CHECK(conclude_on(1, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::released);
-  CHECK(conclude_on(2, one_fails, abort_by(1, AbortReason::skipped)).outcome == Outcome::failed);
+  const std::vector<runner::BodyEnd> one_fails{passed(), skipped("one"), failed()};
+  CHECK(conclude_on(0, one_fails, abort_by(1, control::AbortReason::skipped)).outcome == protocol::Outcome::released);
+  CHECK(conclude_on(0, one_fails, abort_by(1, control::AbortReason::skipped)).culprit == 2);
+  CHECK(conclude_on(1, one_fails, abort_by(1, control::AbortReason::skipped)).outcome == protocol::Outcome::released);
+  CHECK(conclude_on(2, one_fails, abort_by(1, control::AbortReason::skipped)).outcome == protocol::Outcome::failed);
 }
 
 TEST_CASE("Different numbers of calls are every rank's error") {
-  const std::vector<BodyEnd> all{passed(2), passed(2), passed(3)};
+  const std::vector<runner::BodyEnd> all{passed(2), passed(2), passed(3)};
   for (int rank = 0; rank < 3; ++rank) {
     const auto end = conclude_on(rank, all);
-    CHECK(end.outcome == Outcome::error);
+    CHECK(end.outcome == protocol::Outcome::error);
     CHECK_THAT(end.reason, ContainsSubstring("rank 0 made 2, rank 2 made 3"));
-    CHECK(conclude_on(rank, all, abort_by(2, AbortReason::deadlock)).outcome == Outcome::error);
-    CHECK_THAT(conclude_on(rank, all, abort_by(2, AbortReason::deadlock)).reason, ContainsSubstring("; because"));
+    CHECK(conclude_on(rank, all, abort_by(2, control::AbortReason::deadlock)).outcome == protocol::Outcome::error);
+    CHECK_THAT(conclude_on(rank, all, abort_by(2, control::AbortReason::deadlock)).reason,
+               ContainsSubstring("; because"));
   }
-  for (const AbortReason joint : {AbortReason::deadlock, AbortReason::disagreed}) {
-    CHECK(conclude_on(0, {passed(), passed()}, abort_by(1, joint)).outcome == Outcome::error);
+  for (const control::AbortReason joint : {control::AbortReason::deadlock, control::AbortReason::disagreed}) {
+    CHECK(conclude_on(0, {passed(), passed()}, abort_by(1, joint)).outcome == protocol::Outcome::error);
     CHECK(conclude_on(0, {passed(), passed()}, abort_by(1, joint)).reason == "because");
   }
 }
 
 TEST_CASE("A body's end travels as a ballot") {
-  for (const BodyEnd& end : {passed(0), passed(1U << 20), failed(), skipped("why"), error("what")}) {
-    const BodyEnd back = from_ballot(to_ballot(end));
+  for (const runner::BodyEnd& end : {passed(0), passed(1U << 20), failed(), skipped("why"), error("what")}) {
+    const runner::BodyEnd back = runner::from_ballot(runner::to_ballot(end));
     CHECK(back.own == end.own);
     CHECK(back.reason == end.reason);
     CHECK(back.world_calls == end.world_calls);
     CHECK(back.defect.empty());
   }
-  BodyEnd broken = error("what");
+  runner::BodyEnd broken = error("what");
   broken.defect = "lost";
-  const BodyEnd back = from_ballot(to_ballot(broken));
-  CHECK(back.own == Outcome::error);
+  const runner::BodyEnd back = runner::from_ballot(runner::to_ballot(broken));
+  CHECK(back.own == protocol::Outcome::error);
   CHECK(back.world_calls == broken.world_calls);
   CHECK(back.defect == "lost");
 }
 
 TEST_CASE("A rank whose process can run no further case does not pass, and ends its world for all") {
-  const auto lost = [](BodyEnd end) {
+  const auto lost = [](runner::BodyEnd end) {
     end.defect = "GPU 0 is lost";
     return end;
   };
-  CHECK(reason_to_end_world(std::vector{passed(), failed()}).empty());
-  const std::vector<BodyEnd> all{passed(), lost(passed()), lost(failed())};
-  CHECK(reason_to_end_world(all) == "rank 1 cannot go on: GPU 0 is lost");
-  CHECK(conclude_on(0, all).outcome == Outcome::passed);
-  CHECK(conclude_on(1, all).outcome == Outcome::error);
+  CHECK(runner::reason_to_end_world(std::vector{passed(), failed()}).empty());
+  const std::vector<runner::BodyEnd> all{passed(), lost(passed()), lost(failed())};
+  CHECK(runner::reason_to_end_world(all) == "rank 1 cannot go on: GPU 0 is lost");
+  CHECK(conclude_on(0, all).outcome == protocol::Outcome::passed);
+  CHECK(conclude_on(1, all).outcome == protocol::Outcome::error);
   CHECK(conclude_on(1, all).reason == "cannot go on: GPU 0 is lost");
-  CHECK(conclude_on(2, all).outcome == Outcome::failed);
+  CHECK(conclude_on(2, all).outcome == protocol::Outcome::failed);
   CHECK(conclude_on(2, all).reason == "cannot go on: GPU 0 is lost");
   // An error that results from a release is the other rank's fault, and yet this rank cannot go on.
   const auto released = conclude_on(1, all, abort_by(2));
-  CHECK(released.outcome == Outcome::released);
+  CHECK(released.outcome == protocol::Outcome::released);
   CHECK(released.culprit == 2);
   CHECK(released.reason == "because; cannot go on: GPU 0 is lost");
-  const std::vector<BodyEnd> one_skips{lost(passed()), skipped("one")};
-  CHECK(conclude_on(0, one_skips, abort_by(1, AbortReason::skipped)).outcome == Outcome::error);
-  CHECK(conclude_on(1, one_skips, abort_by(1, AbortReason::skipped)).outcome == Outcome::skipped);
+  const std::vector<runner::BodyEnd> one_skips{lost(passed()), skipped("one")};
+  CHECK(conclude_on(0, one_skips, abort_by(1, control::AbortReason::skipped)).outcome == protocol::Outcome::error);
+  CHECK(conclude_on(1, one_skips, abort_by(1, control::AbortReason::skipped)).outcome == protocol::Outcome::skipped);
 }
 
 TEST_CASE("Arguments") {
-  const auto parse = [](std::vector<std::string_view> arguments) { return parse_command_line(arguments, "./mine"); };
-  CHECK(parse({}).mode == CommandLine::Mode::none);
-  CHECK(parse({"-h"}).mode == CommandLine::Mode::help);
-  CHECK(parse({"x", "--help", "--nonsense"}).mode == CommandLine::Mode::help);
-  CHECK(parse({"--list-json"}).mode == CommandLine::Mode::list);
+  const auto parse = [](std::vector<std::string_view> arguments) {
+    return runner::parse_command_line(arguments, "./mine");
+  };
+  CHECK(parse({}).mode == runner::CommandLine::Mode::none);
+  CHECK(parse({"-h"}).mode == runner::CommandLine::Mode::help);
+  CHECK(parse({"x", "--help", "--nonsense"}).mode == runner::CommandLine::Mode::help);
+  CHECK(parse({"--list-json"}).mode == runner::CommandLine::Mode::list);
   CHECK(parse({"--list-json", "--subject", "/engines/mine.so"}).subject_library == "/engines/mine.so");
   CHECK(parse({"--subject=mine.so", "--list-json"}).subject_library == std::filesystem::current_path() / "mine.so");
   CHECK(parse({"--run-dir", "out", "--subject", "./mine"}).subject.empty());
   const auto warm = parse({"--warm", "--subject=s"});
-  CHECK(warm.mode == CommandLine::Mode::warm);
+  CHECK(warm.mode == runner::CommandLine::Mode::warm);
   CHECK(warm.subject == "s");
   const auto foreign = parse({"a/*", "--run-dir=out", "--seed", "18446744073709551615", "--subject", "s", "[tag]"});
-  CHECK(foreign.mode == CommandLine::Mode::foreign);
+  CHECK(foreign.mode == runner::CommandLine::Mode::foreign);
   CHECK(foreign.run_directory == "out");
   CHECK(foreign.seed == 18446744073709551615U);
   CHECK(foreign.subject == "s");
   CHECK(foreign.filters == std::vector<std::string>{"a/*", "[tag]"});
   const auto made = parse({"--make-scenario=7", "--engine", "flat_shard", "--count", "3", "--ranks=1,4", "--features",
                            "timeline,serial", "--without", "adam"});
-  CHECK(made.mode == CommandLine::Mode::make_scenario);
+  CHECK(made.mode == runner::CommandLine::Mode::make_scenario);
   CHECK(made.asked.first_seed == 7);
   CHECK(made.asked.engine == "flat_shard");
   CHECK(made.asked.count == 3);
@@ -151,7 +160,7 @@ TEST_CASE("Arguments") {
   CHECK(made.asked.features == std::vector<std::string>{"timeline", "serial"});
   CHECK(made.asked.left_out == std::vector<std::string>{"adam"});
   const auto shrunk = parse({"--shrink-scenario", "a.json", "--ranks", "2"});
-  CHECK(shrunk.mode == CommandLine::Mode::shrink_scenario);
+  CHECK(shrunk.mode == runner::CommandLine::Mode::shrink_scenario);
   CHECK(shrunk.scenario == "a.json");
   CHECK(shrunk.asked.ranks == std::vector{2});
   using Arguments = std::vector<std::string_view>;
@@ -160,7 +169,7 @@ TEST_CASE("Arguments") {
                                  Arguments{"--make-scenario", "7", "--ranks", "1,x"},
                                  Arguments{"--make-scenario", "7", "--ranks", "1", "--seed", "3"},
                                  Arguments{"--shrink-scenario", "a", "--ranks", "1,2"}}) {
-    CHECK_THROWS_AS(parse(wrong), UsageError);
+    CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }
   for (const Arguments& wrong :
        {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"},
@@ -168,6 +177,6 @@ TEST_CASE("Arguments") {
         Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="},
         Arguments{"--run-dirx"}, Arguments{"-x"}, Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"},
         Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
-    CHECK_THROWS_AS(parse(wrong), UsageError);
+    CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }
 }

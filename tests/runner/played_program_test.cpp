@@ -17,7 +17,7 @@ const std::string played_program = SHARDPROOF_PLAYED_PROGRAM;
 
 WorldRemains play(const std::string& id, const std::string& subject, const std::string& fault = {},
                   bool trace = false) {
-  return run_world(played_program, 2, {id}, {.plan = [&](WorldPlan& plan) {
+  return run_world(played_program, 2, {id}, {.plan = [&](protocol::WorldPlan& plan) {
                      plan.subject = subject;
                      plan.fault = fault;
                      plan.trace = trace;
@@ -28,14 +28,14 @@ WorldRemains play(const std::string& id, const std::string& subject, const std::
 
 TEST_CASE("A scenario is played on the subject that the plan names") {
   for (const auto& rank : play("play/idle[W=2]", "idle").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::passed);
+    CHECK(rank.only_case().outcome == protocol::Outcome::passed);
     CHECK(rank.left);
   }
 }
 
 TEST_CASE("A case that needs what the subject does not claim is skipped by all") {
   for (const auto& rank : play("play/idle[W=2]", "modest").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::skipped);
+    CHECK(rank.only_case().outcome == protocol::Outcome::skipped);
     CHECK(rank.only_case().reason == "subject modest does not claim timeline");
     CHECK(rank.only_case().assertions == 0);
     CHECK(rank.left);
@@ -44,7 +44,7 @@ TEST_CASE("A case that needs what the subject does not claim is skipped by all")
 
 TEST_CASE("Features of several engine kinds do not add up") {
   for (const auto& rank : play("play/needs_both[W=2]", "idle").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::skipped);
+    CHECK(rank.only_case().outcome == protocol::Outcome::skipped);
     CHECK(rank.only_case().reason == "subject idle does not claim module_groups for the engine kind first");
   }
 }
@@ -54,25 +54,25 @@ TEST_CASE("A case plays on the kind of its suite, or on the kinds that it names,
     const auto ranks = play(id, subject).ranks;
     return std::pair(ranks.at(1).only_case().outcome, ranks.at(1).only_case().reason);
   };
-  using End = std::pair<Outcome, std::string>;
-  CHECK(ends("kinds/own[W=2]", "idle") == End(Outcome::passed, ""));
-  CHECK(ends("kinds/own[W=2]", "modest") == End(Outcome::skipped, "subject modest does not claim serial"));
-  CHECK(ends("kinds/each[W=2]", "idle") == End(Outcome::passed, ""));
+  using End = std::pair<protocol::Outcome, std::string>;
+  CHECK(ends("kinds/own[W=2]", "idle") == End(protocol::Outcome::passed, ""));
+  CHECK(ends("kinds/own[W=2]", "modest") == End(protocol::Outcome::skipped, "subject modest does not claim serial"));
+  CHECK(ends("kinds/each[W=2]", "idle") == End(protocol::Outcome::passed, ""));
   CHECK(ends("kinds/each[W=2,engine=second]", "idle") ==
-        End(Outcome::skipped, "subject idle does not claim timeline for the engine kind second"));
-  CHECK(
-      ends("kinds/each[W=2,engine=third]", "idle") ==
-      End(Outcome::skipped, "subject idle does not claim the engine kind third; it claims first, second, fully_shard"));
-  CHECK(ends("kinds/nothing[W=2]", "modest") == End(Outcome::passed, ""));
-  CHECK(ends("play/no_kind[W=2]", "idle") == End(Outcome::passed, ""));
+        End(protocol::Outcome::skipped, "subject idle does not claim timeline for the engine kind second"));
+  CHECK(ends("kinds/each[W=2,engine=third]", "idle") ==
+        End(protocol::Outcome::skipped,
+            "subject idle does not claim the engine kind third; it claims first, second, fully_shard"));
+  CHECK(ends("kinds/nothing[W=2]", "modest") == End(protocol::Outcome::passed, ""));
+  CHECK(ends("play/no_kind[W=2]", "idle") == End(protocol::Outcome::passed, ""));
 }
 
 TEST_CASE("A case plays plans for its engine kind, and an engine sees plans that no reader knows") {
   for (const char* id : {"play/of_its_kind[W=2,engine=fully_shard]", "play/of_no_kind[W=2,engine=fully_shard]"}) {
-    for (const auto& rank : play(id, "idle").ranks) CHECK(rank.only_case().outcome == Outcome::passed);
+    for (const auto& rank : play(id, "idle").ranks) CHECK(rank.only_case().outcome == protocol::Outcome::passed);
   }
   for (const auto& rank : play("play/of_another_kind[W=2,engine=fully_shard]", "idle").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::error);
+    CHECK(rank.only_case().outcome == protocol::Outcome::error);
     CHECK_THAT(
         rank.only_case().reason,
         ContainsSubstring(
@@ -83,7 +83,7 @@ TEST_CASE("A case plays plans for its engine kind, and an engine sees plans that
 
 TEST_CASE("A case fails when its subject leaves memory alive") {
   for (const auto& rank : play("play/idle[W=2]", "idle", "leak").ranks) {
-    CHECK(rank.only_case().outcome == Outcome::failed);
+    CHECK(rank.only_case().outcome == protocol::Outcome::failed);
     CHECK_THAT(rank.failures.at(0).expansion,
                ContainsSubstring("left 64 bytes of device memory alive, in 1 buffer: parameter \"kept\" of 64 bytes"));
     CHECK(rank.failures.at(0).macro == "freed memory");
@@ -141,17 +141,17 @@ TEST_CASE("Traces are left where they were asked for, one file for each rank and
 TEST_CASE("A listing has the subjects, faults and clauses") {
   const auto end = run_program(played_program, {"--list-json"}).front();
   REQUIRE(end.exit_code == 0);
-  const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
+  const auto listing = nlohmann::ordered_json::parse(end.output).get<protocol::Listing>();
   CHECK(listing.suite_version == "3");
   CHECK(listing.engine_kinds ==
         std::vector<std::string>{"fully_shard", "flat_shard", "replicate", "first", "second", "third"});
   CHECK(
       listing.subjects ==
-      std::vector<SubjectInfo>{
+      std::vector<protocol::SubjectInfo>{
           {"idle", "1", false, {{"first", {"serial", "timeline"}}, {"second", {"module_groups"}}, {"fully_shard", {}}}},
           {"modest", "1", false, {{"first", {}}}}});
   REQUIRE(listing.faults.size() == 1);
-  CHECK(listing.faults[0] == FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
+  CHECK(listing.faults[0] == protocol::FaultInfo{"leak", {"PLY-1"}, "keeps what it allocates"});
   REQUIRE(listing.clauses.size() == 1);
-  CHECK(listing.clauses[0] == ClauseInfo{"PLY-1", true, "releases its memory"});
+  CHECK(listing.clauses[0] == protocol::ClauseInfo{"PLY-1", true, "releases its memory"});
 }

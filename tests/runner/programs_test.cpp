@@ -33,12 +33,14 @@ std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
 TEST_CASE("A program lists its cases for a launcher") {
   const auto end = run_one(ranked_program, {"--list-json"});
   REQUIRE(end.exit_code == 0);
-  const auto listing = nlohmann::ordered_json::parse(end.output).get<Listing>();
-  CHECK(listing.protocol == Listing::current_protocol);
+  const auto listing = nlohmann::ordered_json::parse(end.output).get<protocol::Listing>();
+  CHECK(listing.protocol == protocol::Listing::current_protocol);
   CHECK(listing.suite_version == "0");
   CHECK(listing.build.size() == 40);
   CHECK(listing.subjects.empty());
-  const auto find = [&](const std::string& id) { return std::ranges::find(listing.cases, id, &CaseInfo::id); };
+  const auto find = [&](const std::string& id) {
+    return std::ranges::find(listing.cases, id, &protocol::CaseInfo::id);
+  };
   const auto measured = find("says/measured[W=2,event=true,n=1]");
   REQUIRE(measured != listing.cases.end());
   CHECK(measured->suite == "says");
@@ -79,7 +81,7 @@ TEST_CASE("Wrong declarations are named with file and line, all of them, and not
   const auto end = run_one(SHARDPROOF_MISNAMED_PROGRAM, {"--list-json"});
   CHECK(end.exit_code == 2);
   const auto answer = nlohmann::ordered_json::parse(end.output);
-  CHECK(answer.at("protocol") == Listing::current_protocol);
+  CHECK(answer.at("protocol") == protocol::Listing::current_protocol);
   REQUIRE(answer.at("problems").size() == 2);
   CHECK_THAT(answer.at("problems").at(0).get<std::string>(),
              ContainsSubstring("misnamed_program.cpp:4: a case is named"));
@@ -106,11 +108,11 @@ TEST_CASE("Under another launcher ranks are processes, and a case that asks for 
     INFO(ends[rank].errors);
     CHECK(ends[rank].exit_code == 0);
     RankRemains remains;
-    read_stream(RunDirectory{run}.world(0).rank_stream(static_cast<int>(rank)), remains);
+    read_stream(protocol::RunDirectory{run}.world(0).rank_stream(static_cast<int>(rank)), remains);
     REQUIRE(remains.cases.size() == 2);
     const auto& asked = remains.cases[remains.cases[0].id == "threads/asked[W=2]" ? 0 : 1];
     CHECK(asked.id == "threads/asked[W=2]");
-    CHECK(asked.outcome == Outcome::skipped);
+    CHECK(asked.outcome == protocol::Outcome::skipped);
     CHECK(asked.reason == "its ranks are to be threads of one process, and here they are processes");
   }
 }
@@ -120,7 +122,7 @@ TEST_CASE("Under another launcher the ranks create the world themselves") {
   const auto run = directory.path() / "run";
   const auto ends = run_program(
       ranked_program, {"--run-dir", run.string(), "--seed", "7", "ends/passed", "ends/thrown"}, 2, torchrun(2));
-  const WorldDirectory world = RunDirectory{run}.world(0);
+  const protocol::WorldDirectory world = protocol::RunDirectory{run}.world(0);
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     INFO(ends[rank].errors);
     CHECK(ends[rank].exit_code == 0);
@@ -128,11 +130,11 @@ TEST_CASE("Under another launcher the ranks create the world themselves") {
     read_stream(world.rank_stream(static_cast<int>(rank)), remains);
     CHECK(remains.ended);
     REQUIRE(remains.cases.size() == 2);
-    CHECK(remains.cases[0].outcome == Outcome::passed);
-    CHECK(remains.cases[1].outcome == (rank == 1 ? Outcome::error : Outcome::released));
+    CHECK(remains.cases[0].outcome == protocol::Outcome::passed);
+    CHECK(remains.cases[1].outcome == (rank == 1 ? protocol::Outcome::error : protocol::Outcome::released));
   }
   std::ifstream file(world.plan());
-  const auto plan = nlohmann::ordered_json::parse(file).get<WorldPlan>();
+  const auto plan = nlohmann::ordered_json::parse(file).get<protocol::WorldPlan>();
   CHECK(plan.seed == 7);
   CHECK(plan.cases == std::vector<std::string>{"ends/passed[W=2]", "ends/thrown[W=2]"});
   CHECK_FALSE(std::filesystem::exists(plan.rendezvous));
@@ -161,7 +163,7 @@ TEST_CASE(
 TEST_CASE("Under another launcher every rank reports at once why rank 0 could not create the world") {
   const TemporaryDirectory directory;
   const auto run = directory.path() / "run";
-  std::filesystem::create_directories(RunDirectory{run}.world(0).root);
+  std::filesystem::create_directories(protocol::RunDirectory{run}.world(0).root);
   for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2))) {
     CHECK(end.exit_code == 3);
     CHECK_THAT(end.errors, ContainsSubstring("exists: give every run a fresh --run-dir"));

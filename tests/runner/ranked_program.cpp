@@ -153,7 +153,7 @@ RANKED_TEST_CASE("ends/late", ranks(2)) {
   }
   try {
     rank.world().barrier();
-  } catch (const shardproof::DeadlineExceeded&) {
+  } catch (const shardproof::control::DeadlineExceeded&) {
     std::ofstream{given_up};
     throw;
   }

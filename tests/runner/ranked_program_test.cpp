@@ -34,7 +34,7 @@ TEST_CASE("The example of the documentation passes on 2 and 4 ranks") {
     const auto world = run_case("mine/all_gather_keeps_rank_order[W=" + std::to_string(size) + "]", size);
     check_left_in_order(world);
     for (const auto& rank : world.ranks) {
-      CHECK(rank.only_case().outcome == Outcome::passed);
+      CHECK(rank.only_case().outcome == protocol::Outcome::passed);
       CHECK(rank.only_case().assertions == static_cast<std::uint64_t>(size));
       CHECK(rank.only_case().culprit == -1);
       CHECK(rank.only_case().duration_ns > 0);
@@ -45,15 +45,15 @@ TEST_CASE("The example of the documentation passes on 2 and 4 ranks") {
 TEST_CASE("A world of one rank works") {
   const auto world = run_case("ends/passed[W=1]", 1);
   check_left_in_order(world);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::passed);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::passed);
 }
 
 TEST_CASE("A failed CHECK is reported with its values, and the body goes on") {
   const auto world = run_case("ends/failed_check[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::passed);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::passed);
   CHECK(world.ranks[0].failures.empty());
-  CHECK(world.ranks[1].only_case().outcome == Outcome::failed);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::failed);
   CHECK(world.ranks[1].only_case().assertions == 2);
   REQUIRE(world.ranks[1].failures.size() == 1);
   const auto& failure = world.ranks[1].failures.front();
@@ -85,9 +85,9 @@ TEST_CASE("A failure names the clauses of the innermost scope, and outside of sc
 TEST_CASE("A failed REQUIRE releases the peers that wait in a collective") {
   const auto world = run_case("ends/failed_require[W=3]", 3);
   check_left_in_order(world);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::failed);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::failed);
   for (const std::size_t peer : {0U, 2U}) {
-    CHECK(world.ranks[peer].only_case().outcome == Outcome::released);
+    CHECK(world.ranks[peer].only_case().outcome == protocol::Outcome::released);
     CHECK(world.ranks[peer].only_case().culprit == 1);
     CHECK_THAT(world.ranks[peer].only_case().reason, ContainsSubstring("REQUIRE(rank.index() != 1) failed at"));
     CHECK(world.ranks[peer].failures.empty());
@@ -106,10 +106,10 @@ TEST_CASE("A failure reports the seed that its case used, and all ranks have the
 TEST_CASE("A released wait inside an assertion is no failure of that assertion") {
   const auto world = run_case("ends/require_in_a_call[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::failed);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::failed);
   CHECK(world.ranks[1].failures.at(0).macro == "FAIL");
   CHECK(world.ranks[1].failures.at(0).expansion == "rank 1 leaves");
-  CHECK(world.ranks[0].only_case().outcome == Outcome::released);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::released);
   CHECK(world.ranks[0].only_case().assertions == 0);
   CHECK(world.ranks[0].failures.empty());
 }
@@ -117,7 +117,7 @@ TEST_CASE("A released wait inside an assertion is no failure of that assertion")
 TEST_CASE("An exception outside an assertion is an error with its text and the messages in scope") {
   const auto world = run_case("ends/thrown[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::error);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::error);
   CHECK(world.ranks[1].only_case().reason == "out of luck");
   CHECK(world.ranks[1].only_case().assertions == 1);
   REQUIRE(world.ranks[1].failures.size() == 1);
@@ -125,7 +125,7 @@ TEST_CASE("An exception outside an assertion is an error with its text and the m
   CHECK(world.ranks[1].failures[0].expansion == "unexpected exception: out of luck");
   CHECK_THAT(world.ranks[1].failures[0].file, ContainsSubstring("ranked_program.cpp"));
   CHECK(world.ranks[1].failures[0].messages == std::vector<std::string>{"about to throw"});
-  CHECK(world.ranks[0].only_case().outcome == Outcome::released);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::released);
   CHECK(world.ranks[0].only_case().culprit == 1);
   CHECK(world.ranks[0].only_case().reason == "out of luck");
 }
@@ -133,9 +133,9 @@ TEST_CASE("An exception outside an assertion is an error with its text and the m
 TEST_CASE("A body that swallows its release is released all the same, and what it asserts then counts for nothing") {
   const auto world = run_case("ends/swallowed_release[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::released);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::released);
   CHECK(world.ranks[0].failures.empty());
-  CHECK(world.ranks[1].only_case().outcome == Outcome::error);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::error);
   // Where no assertion came before the exception, the case's own place has to do.
   CHECK_THAT(world.ranks[1].failures.at(0).file, ContainsSubstring("ranked_program.cpp"));
 }
@@ -143,8 +143,8 @@ TEST_CASE("A body that swallows its release is released all the same, and what i
 TEST_CASE("A rank that never met the abort has not passed either") {
   const auto world = run_case("ends/unnoticed_abort[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::released);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::error);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::released);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::error);
 }
 
 TEST_CASE("SECTION and GENERATE are refused") {
@@ -153,7 +153,7 @@ TEST_CASE("SECTION and GENERATE are refused") {
     const auto world = run_case("ends/" + name + "[W=2]", 2);
     check_left_in_order(world);
     for (const auto& rank : world.ranks) {
-      CHECK(rank.only_case().outcome == Outcome::error);
+      CHECK(rank.only_case().outcome == protocol::Outcome::error);
       CHECK(rank.only_case().assertions == 1);
       CHECK_THAT(rank.only_case().reason, ContainsSubstring("parameters are cases"));
     }
@@ -164,19 +164,19 @@ TEST_CASE("A case without an assertion is an error, on the ranks that made none"
   auto world = run_case("ends/no_assertion[W=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
-    CHECK(rank.only_case().outcome == Outcome::error);
+    CHECK(rank.only_case().outcome == protocol::Outcome::error);
     CHECK_THAT(rank.only_case().reason, ContainsSubstring("no assertion"));
   }
   world = run_case("ends/no_assertion_on_one_rank[W=2]", 2);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::passed);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::error);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::passed);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::error);
 }
 
 TEST_CASE("A skip is everybody's") {
   const auto check = [](const WorldRemains& world, int culprit, const std::string& reason) {
     check_left_in_order(world);
     for (const auto& rank : world.ranks) {
-      CHECK(rank.only_case().outcome == Outcome::skipped);
+      CHECK(rank.only_case().outcome == protocol::Outcome::skipped);
       CHECK(rank.only_case().culprit == culprit);
       CHECK(rank.only_case().reason == reason);
       CHECK(rank.failures.empty());
@@ -191,8 +191,8 @@ TEST_CASE("A skip is everybody's") {
 TEST_CASE("A skip does not hide a failure") {
   const auto world = run_case("ends/skipped_after_failure[W=2]", 2);
   check_left_in_order(world);
-  CHECK(world.ranks[1].only_case().outcome == Outcome::failed);
-  CHECK(world.ranks[0].only_case().outcome == Outcome::released);
+  CHECK(world.ranks[1].only_case().outcome == protocol::Outcome::failed);
+  CHECK(world.ranks[0].only_case().outcome == protocol::Outcome::released);
   CHECK(world.ranks[0].only_case().culprit == 1);
   CHECK(world.ranks[0].only_case().reason == "rank 1 asked to skip the case, but rank 1 went wrong");
 }
@@ -201,7 +201,7 @@ TEST_CASE("Different numbers of calls are an error on every rank at once") {
   const auto world = run_case("ends/different_call_counts[W=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
-    CHECK(rank.only_case().outcome == Outcome::error);
+    CHECK(rank.only_case().outcome == protocol::Outcome::error);
     CHECK_THAT(rank.only_case().reason, ContainsSubstring("rank 0 made 2, rank 1 made 1"));
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("Ranks that ask for different things fail with the same text, which na
   const auto world = run_case("ends/mismatch[W=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
-    CHECK(rank.only_case().outcome == Outcome::failed);
+    CHECK(rank.only_case().outcome == protocol::Outcome::failed);
     CHECK(rank.only_case().assertions == 2);
     REQUIRE(rank.failures.size() == 1);
     const auto& failure = rank.failures.front();
@@ -225,16 +225,17 @@ TEST_CASE("Ranks that ask for different things fail with the same text, which na
 }
 
 TEST_CASE("A rank that waits in vain names the one that did not come, and the world goes on") {
-  const auto world = run_world(program, 2, {"ends/late[W=2]", "ends/passed[W=2]"},
-                               {.plan = [](WorldPlan& plan) { plan.case_timeout = std::chrono::seconds(2); }});
+  const auto world =
+      run_world(program, 2, {"ends/late[W=2]", "ends/passed[W=2]"},
+                {.plan = [](protocol::WorldPlan& plan) { plan.case_timeout = std::chrono::seconds(2); }});
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
     REQUIRE(rank.cases.size() == 2);
-    CHECK(rank.cases[1].outcome == Outcome::passed);
+    CHECK(rank.cases[1].outcome == protocol::Outcome::passed);
   }
-  CHECK(world.ranks[0].cases[0].outcome == Outcome::error);
+  CHECK(world.ranks[0].cases[0].outcome == protocol::Outcome::error);
   CHECK_THAT(world.ranks[0].cases[0].reason, ContainsSubstring("no sign of rank 1"));
-  CHECK(world.ranks[1].cases[0].outcome == Outcome::released);
+  CHECK(world.ranks[1].cases[0].outcome == protocol::Outcome::released);
   CHECK(world.ranks[1].cases[0].culprit == 0);
   CHECK(world.ranks[1].cases[0].reason == world.ranks[0].cases[0].reason);
 }
@@ -255,9 +256,9 @@ TEST_CASE("A rank that dies in a body releases its peers, who leave the doomed w
     CHECK_FALSE(peer.left);
     CHECK_FALSE(peer.ended);
     REQUIRE(peer.cases.size() == 2);
-    CHECK(peer.cases[0].outcome == Outcome::passed);
+    CHECK(peer.cases[0].outcome == protocol::Outcome::passed);
     CHECK(peer.cases[1].id == id);
-    CHECK(peer.cases[1].outcome == Outcome::released);
+    CHECK(peer.cases[1].outcome == protocol::Outcome::released);
     CHECK(peer.cases[1].culprit == 1);
     CHECK(peer.cases[1].reason == "rank 1 is gone");
   }
@@ -275,7 +276,7 @@ TEST_CASE("The same processes take case after case, whatever the one before did"
     for (std::size_t i = 0; i < cases.size(); ++i) {
       CHECK(rank.cases[i].id == cases[i]);
       CHECK(rank.cases[i].position == i);
-      if (cases[i] == "ends/passed[W=2]") CHECK(rank.cases[i].outcome == Outcome::passed);
+      if (cases[i] == "ends/passed[W=2]") CHECK(rank.cases[i].outcome == protocol::Outcome::passed);
     }
   }
 }
@@ -295,7 +296,8 @@ TEST_CASE("Three hundred cases in one world") {
     REQUIRE(rank.cases.size() == cases.size());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (rank.cases[i].id != cases[i] || rank.cases[i].outcome != Outcome::passed || rank.cases[i].assertions != 1)
+      if (rank.cases[i].id != cases[i] || rank.cases[i].outcome != protocol::Outcome::passed ||
+          rank.cases[i].assertions != 1)
         ++wrong;
     }
     CHECK(wrong == 0);
@@ -306,7 +308,7 @@ TEST_CASE("A body reads its parameters and reports its measurements; its warning
   const auto world = run_case("says/measured[W=2,event=false,n=2]", 2);
   check_left_in_order(world);
   for (const auto& rank : world.ranks) {
-    CHECK(rank.only_case().outcome == Outcome::passed);
+    CHECK(rank.only_case().outcome == protocol::Outcome::passed);
     REQUIRE(rank.measurements.size() == 1);
     CHECK(rank.measurements[0].name == "time_ns");
     CHECK(rank.measurements[0].value == 425);
@@ -326,17 +328,17 @@ TEST_CASE("Failures show tensors and enumerators in words") {
 TEST_CASE("Groups split from the world work in a case") {
   const auto world = run_case("says/splits[W=4]", 4);
   check_left_in_order(world);
-  for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);
+  for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == protocol::Outcome::passed);
 }
 
 TEST_CASE("A wrapper program may start a rank for the launcher") {
   const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.shell = R"("$0"; exit $?)"});
   check_left_in_order(world);
-  for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == Outcome::passed);
+  for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == protocol::Outcome::passed);
 }
 
 TEST_CASE("A plan that this program cannot follow is refused before the ranks meet") {
-  const auto refused = [](const std::function<void(WorldPlan&)>& change, int code, const std::string& text) {
+  const auto refused = [](const std::function<void(protocol::WorldPlan&)>& change, int code, const std::string& text) {
     const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.plan = change});
     for (const auto& rank : world.ranks) {
       CHECK(rank.exit_code == code);
@@ -344,12 +346,14 @@ TEST_CASE("A plan that this program cannot follow is refused before the ranks me
       CHECK_FALSE(rank.left);
     }
   };
-  refused([](WorldPlan& plan) { plan.cases = {"ends/nothing[W=2]"}; }, 2,
+  refused([](protocol::WorldPlan& plan) { plan.cases = {"ends/nothing[W=2]"}; }, 2,
           "ends/nothing[W=2], which this program does not declare");
-  refused([](WorldPlan& plan) { plan.cases = {"ends/passed[W=3]"}; }, 2, "does not belong in a world of 2 ranks");
-  refused([](WorldPlan& plan) { plan.subject = "torch"; }, 2,
+  refused([](protocol::WorldPlan& plan) { plan.cases = {"ends/passed[W=3]"}; }, 2,
+          "does not belong in a world of 2 ranks");
+  refused([](protocol::WorldPlan& plan) { plan.subject = "torch"; }, 2,
           "this program has no subject 'torch': link it to shardproof::play");
-  refused([](WorldPlan& plan) { plan.fabric = "pigeon"; }, 3,
+  refused([](protocol::WorldPlan& plan) { plan.fabric = "pigeon"; }, 3,
           "there is no fabric 'pigeon' for ranks that are processes on the device 'sim'; use shm");
-  refused([](WorldPlan& plan) { plan.device = "abacus"; }, 3, "there is no device 'abacus'; there are: sim, cuda");
+  refused([](protocol::WorldPlan& plan) { plan.device = "abacus"; }, 3,
+          "there is no device 'abacus'; there are: sim, cuda");
 }

@@ -67,30 +67,30 @@ class Warm {
       const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; },
       const std::function<void()>& at_birth = {}, const std::function<pid_t()>& instead_of_fork = {}) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    auto [ours, theirs] = make_warm_sockets();
+    auto [ours, theirs] = protocol::make_warm_sockets();
     process_ = ::fork();
     if (process_ == 0) {
-      ours = FileDescriptor();
-      ::dup2(theirs.get(), warm_socket);
+      ours = base::FileDescriptor();
+      ::dup2(theirs.get(), protocol::warm_socket);
       ::setenv("BEFORE", "1", 1);
       Prepared subject(prepare);
       subject.at_birth = at_birth;
       subject.instead_of_fork = instead_of_fork;
-      const auto code = stay_warm(subject);
+      const auto code = runner::stay_warm(subject);
       ::_exit(code ? *code : as_rank());
     }
     socket_ = std::move(ours);
   }
   /// Reaps the copies too: they are orphans, which this process takes in.
   ~Warm() {
-    socket_ = FileDescriptor();
+    socket_ = base::FileDescriptor();
     while (::waitpid(-1, nullptr, 0) > 0) {
     }
   }
   pid_t process() const { return process_; }
   int socket() const { return socket_.get(); }
   int end() {
-    socket_ = FileDescriptor();
+    socket_ = base::FileDescriptor();
     return code_of(process_);
   }
   static int code_of(pid_t process) {
@@ -101,7 +101,7 @@ class Warm {
 
  private:
   pid_t process_ = 0;
-  FileDescriptor socket_;
+  base::FileDescriptor socket_;
 };
 
 TEST_CASE(
@@ -109,20 +109,20 @@ TEST_CASE(
   const pid_t launcher = ::getpid();
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  FileDescriptor out(ends[0]), in(ends[1]);
+  base::FileDescriptor out(ends[0]), in(ends[1]);
   Warm warm([] { return Reply{}; },
             [launcher] {
               const char* const now = ::getenv("NOW");
               fmt::print("{} {} {}, ", now ? now : "", ::getenv("BEFORE") != nullptr, ::getenv("PATH") != nullptr);
               fmt::print("{} {}, {}", ::getppid() == launcher, ::getpgid(0) == ::getpid(),
-                         ::fcntl(warm_socket, F_GETFD) == -1);
+                         ::fcntl(protocol::warm_socket, F_GETFD) == -1);
               std::fflush(stdout);
               return 5;
             });
-  CHECK_FALSE(receive_answer(warm.socket())->error);
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
   for (const char* const value : {"first", "second"}) {
-    send_request(warm.socket(), std::vector{std::string("NOW=") + value}, in.get(), in.get());
-    const auto answer = receive_answer(warm.socket());
+    protocol::send_request(warm.socket(), std::vector{std::string("NOW=") + value}, in.get(), in.get());
+    const auto answer = protocol::receive_answer(warm.socket());
     REQUIRE(answer);
     CHECK_FALSE(answer->error);
     REQUIRE(answer->process > 0);
@@ -133,23 +133,23 @@ TEST_CASE(
     CHECK(std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))) ==
           fmt::format("{} false false, true true, true", value));
   }
-  CHECK(warm.end() == rank_left);
+  CHECK(warm.end() == protocol::rank_left);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing else was left to this process
 }
 
 TEST_CASE("a copy that cannot become a rank says why, and the process that it is a copy of goes on") {
   const auto reported = [](const std::function<void()>& at_birth) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, at_birth);
-    CHECK_FALSE(receive_answer(warm.socket())->error);
+    CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
     std::string error;
     for (int i = 0; i < 2; ++i) {
-      send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
-      const auto answer = receive_answer(warm.socket());
+      protocol::send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
+      const auto answer = protocol::receive_answer(warm.socket());
       REQUIRE(answer);
       CHECK(answer->process == 0);
       error = answer->error.value();
     }
-    CHECK(warm.end() == rank_left);
+    CHECK(warm.end() == protocol::rank_left);
     return error;
   };
 #ifndef SHARDPROOF_SANITIZES_ADDRESSES  // a sanitizer that cannot open a pipe takes every object for none
@@ -166,7 +166,7 @@ TEST_CASE("a copy that cannot become a rank says why, and the process that it is
 TEST_CASE("a rank begins only after its launcher has been answered, and else ends as one that cannot join") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  FileDescriptor out(ends[0]), in(ends[1]);
+  base::FileDescriptor out(ends[0]), in(ends[1]);
   pid_t original = 0;
   int births = 0;
   const auto prepare = [&] {
@@ -182,25 +182,25 @@ TEST_CASE("a rank begins only after its launcher has been answered, and else end
     if (++births == 2) ::kill(original, SIGKILL);  // the second copy is the rank
   };
   const Warm warm(prepare, as_rank, at_birth);
-  CHECK_FALSE(receive_answer(warm.socket())->error);
-  send_request(warm.socket(), {}, in.get(), in.get());
-  in = FileDescriptor();
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+  protocol::send_request(warm.socket(), {}, in.get(), in.get());
+  in = base::FileDescriptor();
   std::string said;
   for (char letter = 0; ::read(out.get(), &letter, 1) == 1;) said += letter;
   CHECK(said == "the warm process of this rank ended before the rank began\n");
-  CHECK_FALSE(receive_answer(warm.socket()));
+  CHECK_FALSE(protocol::receive_answer(warm.socket()));
   std::multiset<int> codes;
   for (int status = 0; ::waitpid(-1, &status, 0) > 0;)
     codes.insert(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
-  CHECK(codes == std::multiset<int>{-SIGKILL, 0, rank_could_not_join});
+  CHECK(codes == std::multiset<int>{-SIGKILL, 0, protocol::rank_could_not_join});
 }
 
 TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {
   for (const auto& prepare : {std::function<Reply()>([] { return Reply::failed("no ink"); }),
                               std::function<Reply()>([]() -> Reply { throw std::runtime_error("no ink"); })}) {
     Warm warm(prepare);
-    CHECK(receive_answer(warm.socket())->error == "no ink");
-    CHECK(warm.end() == rank_could_not_join);
+    CHECK(protocol::receive_answer(warm.socket())->error == "no ink");
+    CHECK(warm.end() == protocol::rank_could_not_join);
   }
 }
 
@@ -210,8 +210,8 @@ TEST_CASE("the warm process names a thread that prepare left running, and ignore
       threads();
       return Reply{};
     });
-    const auto error = receive_answer(warm.socket())->error;
-    CHECK(warm.end() == (error ? rank_could_not_join : rank_left));
+    const auto error = protocol::receive_answer(warm.socket())->error;
+    CHECK(warm.end() == (error ? protocol::rank_could_not_join : protocol::rank_left));
     return error.value_or("");
   };
   const auto waits_for_ever = [] {
@@ -235,11 +235,11 @@ TEST_CASE("the warm process names a thread that prepare left running, and ignore
 TEST_CASE("a process that cannot be copied says why in the subject's own words") {
   const auto reported = [](const std::function<pid_t()>& fork) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, {}, fork);
-    CHECK_FALSE(receive_answer(warm.socket())->error);
-    send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
-    const auto answer = receive_answer(warm.socket());
+    CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+    protocol::send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
+    const auto answer = protocol::receive_answer(warm.socket());
     REQUIRE(answer);
-    CHECK(warm.end() == rank_left);
+    CHECK(warm.end() == protocol::rank_left);
     return answer->error.value();
   };
   CHECK(reported([]() -> pid_t { throw std::runtime_error("no second runtime"); }) ==

@@ -59,7 +59,7 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-const event::CaseEnded& RankRemains::only_case() const {
+const protocol::event::CaseEnded& RankRemains::only_case() const {
   if (cases.size() != 1)
     throw std::logic_error(fmt::format("{} cases ended, not one; standard error: {}", cases.size(), errors));
   return cases.front();
@@ -68,39 +68,41 @@ const event::CaseEnded& RankRemains::only_case() const {
 void read_stream(const std::filesystem::path& file, RankRemains& into) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    RankEvent event = parse_line(line);
-    if (std::holds_alternative<event::RankStarted>(event)) into.began = true;
-    if (std::holds_alternative<event::RankEnded>(event)) into.ended = true;
-    if (auto* ended = std::get_if<event::CaseEnded>(&event)) into.cases.push_back(std::move(*ended));
-    if (auto* failed = std::get_if<event::AssertionFailed>(&event)) into.failures.push_back(std::move(*failed));
-    if (auto* measured = std::get_if<event::Measured>(&event)) into.measurements.push_back(std::move(*measured));
+    protocol::RankEvent event = protocol::parse_line(line);
+    if (std::holds_alternative<protocol::event::RankStarted>(event)) into.began = true;
+    if (std::holds_alternative<protocol::event::RankEnded>(event)) into.ended = true;
+    if (auto* ended = std::get_if<protocol::event::CaseEnded>(&event)) into.cases.push_back(std::move(*ended));
+    if (auto* failed = std::get_if<protocol::event::AssertionFailed>(&event))
+      into.failures.push_back(std::move(*failed));
+    if (auto* measured = std::get_if<protocol::event::Measured>(&event))
+      into.measurements.push_back(std::move(*measured));
   }
 }
 
 WorldRemains run_world(const std::string& program, int size, std::vector<std::string> cases,
                        const WorldOptions& options) {
   const TemporaryDirectory run;
-  WorldPlan plan;
+  protocol::WorldPlan plan;
   plan.size = size;
   plan.nonce = run.path().filename();
   plan.rendezvous = run.path() / "rendezvous";
-  plan.directory = RunDirectory{run.path()}.world(0).root;
+  plan.directory = protocol::RunDirectory{run.path()}.world(0).root;
   plan.subject.clear();
   plan.cases = std::move(cases);
   if (options.plan) options.plan(plan);
-  const WorldDirectory world{plan.directory};
+  const protocol::WorldDirectory world{plan.directory};
   std::filesystem::create_directories(world.logs());
   std::filesystem::create_directories(plan.rendezvous);
-  ControlPage control = ControlPage::create(plan.rendezvous / "control", size, plan.nonce);
+  control::ControlPage control = control::ControlPage::create(plan.rendezvous / "control", size, plan.nonce);
   std::ofstream(world.plan()) << nlohmann::ordered_json(plan).dump();
 
   WorldRemains remains;
   remains.ranks.resize(static_cast<std::size_t>(size));
   std::map<pid_t, int> running;
   for (int rank = 0; rank < size; ++rank) {
-    const std::map<std::string, std::string> environment{{environment::plan, world.plan().string()},
-                                                         {environment::rank, std::to_string(rank)},
-                                                         {environment::parent, std::to_string(::getpid())}};
+    const std::map<std::string, std::string> environment{{protocol::environment::plan, world.plan().string()},
+                                                         {protocol::environment::rank, std::to_string(rank)},
+                                                         {protocol::environment::parent, std::to_string(::getpid())}};
     const auto begin = [&](const std::string& executable, const std::vector<std::string>& arguments) {
       return start(executable, arguments, environment, world.standard_output(rank), world.standard_error(rank));
     };
@@ -119,7 +121,8 @@ WorldRemains run_world(const std::string& program, int size, std::vector<std::st
     if (WIFSIGNALED(status)) remain.signal = WTERMSIG(status);
     remain.left = control.progress(rank).left;
     if (!remain.left)
-      control.doom({.culprit = rank, .reason = AbortReason::died, .text = fmt::format("rank {} is gone", rank)});
+      control.doom(
+          {.culprit = rank, .reason = control::AbortReason::died, .text = fmt::format("rank {} is gone", rank)});
   }
   for (int rank = 0; rank < size; ++rank) {
     RankRemains& remain = remains.ranks[static_cast<std::size_t>(rank)];

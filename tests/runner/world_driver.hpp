@@ -20,13 +20,13 @@ struct RankRemains {
   int signal = 0;
   std::string errors;  ///< its standard error
   std::string output;
-  std::vector<event::CaseEnded> cases;
-  std::vector<event::AssertionFailed> failures;
-  std::vector<event::Measured> measurements;
+  std::vector<protocol::event::CaseEnded> cases;
+  std::vector<protocol::event::AssertionFailed> failures;
+  std::vector<protocol::event::Measured> measurements;
   bool began = false, ended = false;  ///< rank_started, rank_ended
   bool left = false;                  ///< as the control page says
 
-  const event::CaseEnded& only_case() const;
+  const protocol::event::CaseEnded& only_case() const;
 };
 
 struct WorldRemains {
@@ -35,7 +35,7 @@ struct WorldRemains {
 };
 
 struct WorldOptions {
-  std::function<void(WorldPlan&)> plan;  ///< changes the default plan
+  std::function<void(protocol::WorldPlan&)> plan;  ///< changes the default plan
   std::string shell;  ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
 };
 

@@ -46,10 +46,10 @@ const std::vector<std::string>& never_drawn(const std::string& kind) {
 
 std::uint64_t digest_of_flat(std::uint64_t count) {
   const Palette palette = full_palette("flat_shard");
-  std::uint64_t texts = digest("");
+  std::uint64_t texts = base::digest("");
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     const Staged made = generate("flat_shard", seed, sizes, palette);
-    texts = digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
+    texts = base::digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
   }
   return texts;
 }
@@ -338,10 +338,10 @@ TEST_CASE("ways through the model, several forwards and zeroed gradients are dra
 TEST_CASE("the same seeds give the documents that they gave before") {
   const Palette everything = full_palette("fully_shard"), plainest = palette("fully_shard", {}, {});
   const auto digest_of = [](std::uint64_t count, const Palette& palette) {
-    std::uint64_t texts = digest("");
+    std::uint64_t texts = base::digest("");
     for (std::uint64_t seed = 0; seed < count; ++seed) {
       const Staged made = generate("fully_shard", seed, sizes, palette);
-      texts = digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
+      texts = base::digest(std::to_string(made.ranks) + nlohmann::ordered_json(made.scenario).dump(), texts);
     }
     return texts;
   };

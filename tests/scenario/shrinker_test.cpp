@@ -114,11 +114,11 @@ TEST_CASE("variants are valid, unlike what they are made of, and as exact") {
 
 // A new variant changes these numbers. A change of the code alone keeps them.
 TEST_CASE("the variants of the same scenarios are the same, in the same order") {
-  std::uint64_t texts = digest("");
+  std::uint64_t texts = base::digest("");
   std::size_t variants = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     for (const Staged& variant : smaller(generated(seed))) {
-      texts = digest(text(variant), texts);
+      texts = base::digest(text(variant), texts);
       ++variants;
     }
   }
@@ -295,7 +295,7 @@ TEST_CASE("whichever variant is taken, there is an end", "[long]") {
     std::uint64_t draws = seed;
     int steps = 0;
     for (std::vector<Staged> variants = smaller(staged); !variants.empty(); variants = smaller(staged)) {
-      staged = variants[next_random(draws) % variants.size()];
+      staged = variants[base::next_random(draws) % variants.size()];
       REQUIRE(++steps < 500);
     }
   }

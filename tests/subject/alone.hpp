@@ -18,12 +18,13 @@
 namespace shardproof::testing {
 
 struct Alone {
-  ControlPage control = ControlPage::anonymous(1);
-  std::shared_ptr<Group> group = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }}).front();
-  SimDevice device{{}, 0};
+  control::ControlPage control = control::ControlPage::anonymous(1);
+  std::shared_ptr<Group> group =
+      fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }}).front();
+  device::SimDevice device{{}, 0};
   std::unique_ptr<Communicator> world = device.communicator(*group);
   ScriptedSubject scripted;
-  std::unique_ptr<Subject> subject = table_subject(&scripted.table, "here");
+  std::unique_ptr<Subject> subject = subject::table_subject(&scripted.table, "here");
   scenario::Scenario scenario = scenario::sleeping_stack(1);
   std::unique_ptr<Trainer> trainer;
 

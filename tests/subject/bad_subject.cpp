@@ -10,7 +10,7 @@
 namespace {
 
 const shardproof_subject& good() {
-  static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::Reference>());
+  static const shardproof::subject::ExportedSubject exported(std::make_unique<shardproof::engines::Reference>());
   return *exported.table();
 }
 

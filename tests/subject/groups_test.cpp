@@ -53,7 +53,7 @@ std::vector<std::string> play_on(int ranks,
     scripted.perform = [&](ScriptedSubject& it, shardproof_reply*) {
       return forward(it, witnesses[static_cast<std::size_t>(rank)]);
     };
-    const auto subject = table_subject(&scripted.table, "here");
+    const auto subject = subject::table_subject(&scripted.table, "here");
     scenario::Scenario scenario = scenario::sleeping_stack(1);
     scenario.script.segments = {{.body = {{.kind = scenario::ActionKind::forward}}}};
     shardproof::testing::play_simulated(scenario, *subject, group, rank);

@@ -3,7 +3,7 @@
 #include "harness/subject/abi/exported_subject.hpp"
 
 extern "C" [[gnu::visibility("default")]] const shardproof_subject* shardproof_subject_table() {
-  static const shardproof::ExportedSubject exported(std::make_unique<shardproof::engines::Reference>());
+  static const shardproof::subject::ExportedSubject exported(std::make_unique<shardproof::engines::Reference>());
   static const shardproof_subject table = [] {
     shardproof_subject renamed = *exported.table();
     renamed.name = "reference_in_c";  // `reference` is reserved

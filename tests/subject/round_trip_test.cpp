@@ -35,7 +35,7 @@ struct Outcome {
   std::vector<Fact> facts;
   std::vector<Capture> captures;
   std::vector<Callback> callbacks;
-  std::vector<scenario::Warning> warnings, refusals;
+  std::vector<Warning> warnings, refusals;
   std::size_t left_alive = 0;
   std::string error;
 };
@@ -67,7 +67,7 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
                  run.refusals(),
                  run.left_alive(),
                  {}};
-    } catch (const SubjectError& error) {
+    } catch (const player::SubjectError& error) {
       outcome.error = error.what();
     }
   });
@@ -76,13 +76,13 @@ std::vector<Outcome> play_on(int ranks, const Scenario& scenario, const MakeSubj
 
 /// Returns what the engine did directly.
 std::vector<Outcome> check_alike(int ranks, const Scenario& scenario) {
-  std::vector<std::unique_ptr<ExportedSubject>> exported;
+  std::vector<std::unique_ptr<subject::ExportedSubject>> exported;
   std::mutex mutex;
   const auto directly = play_on(ranks, scenario, engine);
   const auto through = play_on(ranks, scenario, [&] {
     const std::scoped_lock lock(mutex);
-    return table_subject(exported.emplace_back(std::make_unique<ExportedSubject>(engine()))->table(), "exported",
-                         reference_subject);
+    return subject::table_subject(exported.emplace_back(std::make_unique<subject::ExportedSubject>(engine()))->table(),
+                                  "exported", protocol::reference_subject);
   });
   for (std::size_t rank = 0; rank < directly.size(); ++rank) {
     CAPTURE(rank);
@@ -243,9 +243,9 @@ TEST_CASE("a failure of a gradient hook and a refusal have the same words throug
 }
 
 TEST_CASE("an exported subject has the same name, version and claims as the engine, and it prepares") {
-  const ExportedSubject exported(engine());
-  const auto subject = table_subject(exported.table(), "exported", reference_subject);
-  CHECK(subject->name() == reference_subject);
+  const subject::ExportedSubject exported(engine());
+  const auto subject = subject::table_subject(exported.table(), "exported", protocol::reference_subject);
+  CHECK(subject->name() == protocol::reference_subject);
   CHECK(subject->version() == engine()->version());
   CHECK(subject->claims() == engine()->claims());
   CHECK(subject->prepare().ok());

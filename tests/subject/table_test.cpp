@@ -75,7 +75,7 @@ TEST_CASE("a table that cannot be a subject's is refused, and what is wrong is s
       Flaw{[](ScriptedSubject& it) { it.table.parameters = nullptr; }, "here: its table has no `parameters`"});
   ScriptedSubject scripted;
   flaw.make(scripted);
-  CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused, Message(flaw.said));
+  CHECK_THROWS_MATCHES(subject::table_subject(&scripted.table, "here"), subject::SubjectRefused, Message(flaw.said));
 }
 
 TEST_CASE("an engine kind is claimed once, and a kind that the harness does not know may be claimed") {
@@ -85,20 +85,20 @@ TEST_CASE("an engine kind is claimed once, and a kind that the harness does not 
   const std::array two{shardproof_claim{"telepathic", nothing.data()}, shardproof_claim{"fully_shard", timed.data()}};
   scripted.table.claims = two.data();
   scripted.table.claim_count = two.size();
-  CHECK(table_subject(&scripted.table, "here")->claims() ==
+  CHECK(subject::table_subject(&scripted.table, "here")->claims() ==
         Claims{{"telepathic", {}}, {"fully_shard", {Feature::timeline}}});
   const std::array same{two[1], two[0], two[1]};
   scripted.table.claims = same.data();
   scripted.table.claim_count = same.size();
-  CHECK_THROWS_MATCHES(table_subject(&scripted.table, "here"), SubjectRefused,
+  CHECK_THROWS_MATCHES(subject::table_subject(&scripted.table, "here"), subject::SubjectRefused,
                        Message("here: it claims the engine kind \"fully_shard\" twice"));
   scripted.table.claims = nullptr;
   scripted.table.claim_count = 0;
-  CHECK(table_subject(&scripted.table, "here")->claims() == Claims());
+  CHECK(subject::table_subject(&scripted.table, "here")->claims() == Claims());
 }
 
 TEST_CASE("no table is refused; features are known by name, and others are refused") {
-  CHECK_THROWS_MATCHES(table_subject(nullptr, "here"), SubjectRefused,
+  CHECK_THROWS_MATCHES(subject::table_subject(nullptr, "here"), subject::SubjectRefused,
                        Message("here: it returns no table of a subject"));
   ScriptedSubject scripted;
   const auto claim = [&](std::vector<const char*> names) {
@@ -106,13 +106,14 @@ TEST_CASE("no table is refused; features are known by name, and others are refus
     scripted.claims.front().features = scripted.features.data();
   };
   claim({"serial", "hidden_memory", "serial", nullptr});
-  CHECK(table_subject(&scripted.table, "here")->claims() ==
+  CHECK(subject::table_subject(&scripted.table, "here")->claims() ==
         Claims{{"fully_shard", {Feature::serial, Feature::hidden_memory}}});
   claim({"reshard_to_size", nullptr});
-  CHECK(table_subject(&scripted.table, "here")->claims().has("fully_shard", FullyShardFeature::reshard_to_size));
+  CHECK(
+      subject::table_subject(&scripted.table, "here")->claims().has("fully_shard", FullyShardFeature::reshard_to_size));
   claim({"serial", "telepathy", nullptr});
   CHECK_THROWS_WITH(
-      table_subject(&scripted.table, "here"),
+      subject::table_subject(&scripted.table, "here"),
       StartsWith(
           "here: it claims \"telepathy\" for the engine kind fully_shard, whose features are: timeline, serial, ") &&
           EndsWith(", shard_dims, gradient_divide_factor, reduction_hooks, forward_methods"));
@@ -122,13 +123,13 @@ TEST_CASE("of a kind that the harness does not know, the common features are kep
   ScriptedSubject scripted;
   scripted.features = {"serial", "reshard_to_size", "telepathy", nullptr};
   scripted.claims.front() = {.engine = "telepathic", .features = scripted.features.data()};
-  CHECK(table_subject(&scripted.table, "here")->claims() == Claims{{"telepathic", {Feature::serial}}});
+  CHECK(subject::table_subject(&scripted.table, "here")->claims() == Claims{{"telepathic", {Feature::serial}}});
 }
 
 TEST_CASE("a subject is asked for what it is by its table, and what later versions append does not matter") {
   ScriptedSubject scripted;
   scripted.table.size += 16;
-  const auto subject = table_subject(&scripted.table, "here");
+  const auto subject = subject::table_subject(&scripted.table, "here");
   CHECK(subject->name() == "scripted");
   CHECK(subject->version() == "7");
   CHECK(subject->prepare().ok());
@@ -142,13 +143,13 @@ TEST_CASE("a subject is asked for what it is by its table, and what later versio
 }
 
 TEST_CASE("a shared object that is no subject is refused by its path") {
-  CHECK_THROWS_MATCHES(load_subject_table("/nowhere/engine.so"), SubjectRefused,
+  CHECK_THROWS_MATCHES(subject::load_subject_table("/nowhere/engine.so"), subject::SubjectRefused,
                        Message("subject /nowhere/engine.so: there is no such file"));
   Dl_info libc{};
   REQUIRE(::dladdr(reinterpret_cast<void*>(&::gnu_get_libc_version), &libc) != 0);
-  CHECK_THROWS_WITH(load_subject_table(libc.dli_fname),
+  CHECK_THROWS_WITH(subject::load_subject_table(libc.dli_fname),
                     Catch::Matchers::EndsWith(": it exports no shardproof_subject_table, so it is not a subject"));
-  CHECK_THROWS_WITH(load_subject_table(__FILE__),
+  CHECK_THROWS_WITH(subject::load_subject_table(__FILE__),
                     StartsWith("subject ") && Catch::Matchers::EndsWith("invalid ELF header"));
 }
 
@@ -226,9 +227,9 @@ TEST_CASE("an exception without a text is a failure") {
   const auto throwing = [](ScriptedSubject&, shardproof_reply*) -> shardproof_status { throw std::runtime_error(""); };
   CHECK(alone.perform(throwing).status() == CallStatus::failed);
 
-  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
+  subject::ExportedSubject exported(subject::table_subject(&alone.scripted.table, "within"));
   alone.trainer.reset();
-  alone.subject = table_subject(exported.table(), "here");
+  alone.subject = subject::table_subject(exported.table(), "here");
   CHECK(alone.perform(throwing).status() == CallStatus::failed);
   alone.trainer.reset();
 }
@@ -281,8 +282,8 @@ TEST_CASE("a trainer that is not destroyed as it should be is complained of once
 
 TEST_CASE("destroy returns the complaint of an engine that two tables wrap") {
   Alone alone;
-  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
-  alone.subject = table_subject(exported.table(), "here");
+  subject::ExportedSubject exported(subject::table_subject(&alone.scripted.table, "within"));
+  alone.subject = subject::table_subject(exported.table(), "here");
   REQUIRE(alone.create().ok());
   alone.scripted.destroy = is_still_busy;
   alone.trainer.reset();
@@ -378,8 +379,8 @@ TEST_CASE("a compiled plan crosses the table in both directions, and a failure h
     it.harness().fail(reply, "lost it");
     return SHARDPROOF_FAILED;
   };
-  ExportedSubject exported(table_subject(&alone.scripted.table, "within"));
-  alone.subject = table_subject(exported.table(), "here");
+  subject::ExportedSubject exported(subject::table_subject(&alone.scripted.table, "within"));
+  alone.subject = subject::table_subject(exported.table(), "here");
   REQUIRE(alone.create().ok());
   std::vector<StepGraph> plan;
   const Reply reply = alone.trainer->compiled_plan(plan);

@@ -38,8 +38,9 @@ Tensor sum_of_gradients(int step, int first_rank, int last_rank) {
   std::vector<float> sum(in);
   for (int rank = first_rank; rank <= last_rank; ++rank) {
     for (std::uint32_t i = 0; i < rows * in; ++i)
-      sum[i % in] +=
-          static_cast<float>(formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) / 8;
+      sum[i % in] += static_cast<float>(
+                         scenario::formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) /
+                     8;
   }
   std::vector<float> gradient;
   for (int row = 0; row < out; ++row) gradient.insert(gradient.end(), sum.begin(), sum.end());
@@ -61,9 +62,9 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, ToyFeature::named_bucket)) {
   REQUIRE(rank.engine() == ToyPlan::name);
   const int size = rank.world().size();
-  const scenario::Run run = play(rank, one_layer());
+  const Run run = play(rank, one_layer());
   REQUIRE(run.captures().size() == steps);
-  Tensor weight = formula::tensor(1, {out, in}, 8);
+  Tensor weight = scenario::formula::tensor(1, {out, in}, 8);
   for (int step = 0; step < steps; ++step) {
     CAPTURE(step);
     const Tensor sum = sum_of_gradients(step, 0, size - 1);
@@ -72,13 +73,13 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
     CHECK_FALSE(next == weight);
     // Data is distinct on each rank.
     if (size > 1) CHECK_FALSE(sum_of_gradients(step, rank.index(), rank.index()) == mean);
-    const scenario::CapturedParameter& parameter = run.captures()[static_cast<std::size_t>(step)].parameters.at(0);
+    const CapturedParameter& parameter = run.captures()[static_cast<std::size_t>(step)].parameters.at(0);
     CHECK(parameter.gradient == mean);
     CHECK(parameter.shard == next);
     weight = next;
 
-    const auto issued = trace::collectives(run.trace(), scenario::mark(step, scenario::ActionKind::forward),
-                                           scenario::mark(step, scenario::ActionKind::zero_grad, true));
+    const auto issued = trace::collectives(run.trace(), mark(step, scenario::ActionKind::forward),
+                                           mark(step, scenario::ActionKind::zero_grad, true));
     CHECK(issued.size() == (size > 1 ? 1 : 0));
     for (const fact::Collective& collective : issued) CHECK(collective.tag == "gradients");
   }

@@ -16,17 +16,17 @@ TEST_CASE("A stream is there line by line, before it is closed, and belongs to o
   REQUIRE(::mkdtemp(name.data()) != nullptr);
   const auto file = std::filesystem::path(name) / "ranks" / "rank-0.jsonl";
   {
-    EventStream stream(file);
-    stream.write(event::Measured{.name = "a", .value = 1, .unit = "ns"});
-    stream.write(event::RankEnded{.rank = 3});
+    world::EventStream stream(file);
+    stream.write(protocol::event::Measured{.name = "a", .value = 1, .unit = "ns"});
+    stream.write(protocol::event::RankEnded{.rank = 3});
     std::ifstream in(file);
     std::string first, second, third;
     REQUIRE(std::getline(in, first));
     REQUIRE(std::getline(in, second));
     CHECK_FALSE(std::getline(in, third));
-    CHECK(std::get<event::Measured>(parse_line(first)).name == "a");
-    CHECK(std::get<event::RankEnded>(parse_line(second)).rank == 3);
+    CHECK(std::get<protocol::event::Measured>(protocol::parse_line(first)).name == "a");
+    CHECK(std::get<protocol::event::RankEnded>(protocol::parse_line(second)).rank == 3);
   }
-  CHECK_THROWS_AS(EventStream(file), std::system_error);
+  CHECK_THROWS_AS(world::EventStream(file), std::system_error);
   std::filesystem::remove_all(name);
 }

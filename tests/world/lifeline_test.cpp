@@ -31,7 +31,7 @@ pid_t process(const Body& body) {
 void be_rank(pid_t launcher, int words) {
   char word = 't';
   try {
-    tie_life_to(launcher);
+    world::tie_life_to(launcher);
   } catch (const std::runtime_error&) {
     word = 'r';
   }

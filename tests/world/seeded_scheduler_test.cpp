@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-class Turns final : public TurnObserver {
+class Turns final : public world::TurnObserver {
  public:
   void began(std::string_view name) override { text += std::string(name) + ":"; }
   void given(std::optional<int> rank) override { text += rank ? " " + std::to_string(*rank) : " -"; }
@@ -33,9 +33,9 @@ class Turns final : public TurnObserver {
 
 struct Side {
   int rank;
-  ControlPage& control;
+  control::ControlPage& control;
   Group& world;
-  SeededScheduler& scheduler;
+  world::SeededScheduler& scheduler;
 };
 
 struct Remains {
@@ -43,18 +43,19 @@ struct Remains {
   std::vector<std::string> errors;  ///< by rank
 };
 
-const Deadline far = std::chrono::steady_clock::now() + 1h;
+const control::Deadline far = std::chrono::steady_clock::now() + 1h;
 std::string no_words() { return "late"; }
 
 /// Runs the body on every rank, by turns. An exception of the body is the rank's error, and ends the case for the
 /// others.
 Remains run(int ranks, std::uint64_t seed, const std::function<void(Side&)>& body,
             std::chrono::milliseconds timeout = 30s) {
-  ControlPage control = ControlPage::anonymous(ranks);
+  control::ControlPage control = control::ControlPage::anonymous(ranks);
   Turns turns;
-  const auto scheduler = std::make_shared<SeededScheduler>(ranks, seed, turns);
+  const auto scheduler = std::make_shared<world::SeededScheduler>(ranks, seed, turns);
   control.wait_by(scheduler);
-  const auto groups = make_thread_world({.control = &control, .epoch = [](int) { return 1U; }, .timeout = timeout});
+  const auto groups =
+      fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }, .timeout = timeout});
   Remains remains{.turns = {}, .errors = std::vector<std::string>(groups.size())};
   {
     std::vector<std::jthread> threads;
@@ -68,7 +69,7 @@ Remains run(int ranks, std::uint64_t seed, const std::function<void(Side&)>& bod
           body(side);
         } catch (const std::exception& error) {
           remains.errors[index] = error.what();
-          control.raise_abort(1, {rank, AbortReason::error, error.what()});
+          control.raise_abort(1, {rank, control::AbortReason::error, error.what()});
         }
         scheduler->leave();
       });
@@ -185,7 +186,7 @@ TEST_CASE("no rank is late because another rank computes for long") {
 TEST_CASE("when no rank can go on, time passes, and the rank with the earliest deadline is late") {
   const Remains remains = run(2, 5, [](Side& side) {
     const auto never = [] { return false; };
-    const Deadline deadline = side.rank == 1 ? std::chrono::steady_clock::now() + 20ms : far;
+    const control::Deadline deadline = side.rank == 1 ? std::chrono::steady_clock::now() + 20ms : far;
     side.control.await(side.rank, never, 1, deadline, no_words);
   });
   CHECK(remains.errors[1] == "late");
@@ -199,7 +200,7 @@ TEST_CASE("what comes from outside wakes ranks that all wait") {
     if (side.rank == 0) {
       outside = std::jthread([&control = side.control] {
         while (control.progress(1).pid == 0) std::this_thread::yield();
-        control.doom({-1, AbortReason::interrupted, "by hand"});
+        control.doom({-1, control::AbortReason::interrupted, "by hand"});
       });
     } else {
       side.control.report(1, {.pid = 1});

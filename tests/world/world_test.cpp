@@ -39,7 +39,7 @@ class Ground {
     plan.directory = root_ / "worlds" / "0";
     plan.seed = 7;
     std::filesystem::create_directories(plan.rendezvous);
-    ControlPage::create(plan.rendezvous / "control", size, plan.nonce);
+    control::ControlPage::create(plan.rendezvous / "control", size, plan.nonce);
   }
   ~Ground() { std::filesystem::remove_all(root_); }
 
@@ -60,7 +60,7 @@ class Ground {
     return errors;
   }
 
-  WorldPlan plan;
+  protocol::WorldPlan plan;
 
  private:
   std::filesystem::path root_;
@@ -71,10 +71,10 @@ void expect(bool held, const std::string& what) {
   if (!held) throw std::logic_error("expected: " + what);
 }
 
-Membership member() { return {.suite_version = "1", .build = "b", .cases = "c"}; }
+world::Membership member() { return {.suite_version = "1", .build = "b", .cases = "c"}; }
 
-CaseInfo info(const std::string& id) {
-  CaseInfo info;
+protocol::CaseInfo info(const std::string& id) {
+  protocol::CaseInfo info;
   info.id = id;
   info.params = {{"W", "2"}, {"x", "0.5"}};
   info.world_size = 2;
@@ -85,12 +85,12 @@ CaseInfo info(const std::string& id) {
 
 TEST_CASE("Ranks join, talk, and leave in order") {
   const Ground ground(3);
-  const CaseInfo first = info("s/first[W=3]"), second = info("s/second[W=3]");
+  const protocol::CaseInfo first = info("s/first[W=3]"), second = info("s/second[W=3]");
   std::vector<double> sums(3);
   std::vector<std::uint64_t> seeds(6);
   const auto errors = ground.run([&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    World world(ground.plan, rank, member(), connect_process);
+    world::World world(ground.plan, rank, member(), world::connect_process);
     world.begin(first, 0);
     sums[at] = world.self().world().all_reduce(iota(static_cast<float>(rank), 1)).to_doubles().at(0);
     expect(world.self().index() == rank, "its own index");
@@ -112,9 +112,10 @@ TEST_CASE("Ranks join, talk, and leave in order") {
   CHECK(seeds[0] == seeds[1]);
   CHECK(seeds[0] == seeds[2]);
   CHECK(seeds[0] != seeds[3]);
-  const ControlPage control = ControlPage::open(ground.plan.rendezvous / "control", ground.plan.nonce);
+  const control::ControlPage control =
+      control::ControlPage::open(ground.plan.rendezvous / "control", ground.plan.nonce);
   for (int rank = 0; rank < 3; ++rank) {
-    const Progress progress = control.progress(rank);
+    const control::Progress progress = control.progress(rank);
     CHECK(progress.left);
     CHECK(progress.pid == ::getpid());
     CHECK(progress.cases_ended == 2);
@@ -126,9 +127,9 @@ TEST_CASE("Ranks join, talk, and leave in order") {
 TEST_CASE("Ranks of different kinds do not become a world; every rank says who differs in what") {
   const Ground ground(3);
   const auto errors = ground.run([&](int rank) {
-    Membership mine = member();
+    world::Membership mine = member();
     if (rank == 2) mine.build = "other";
-    World world(ground.plan, rank, std::move(mine), connect_process);
+    world::World world(ground.plan, rank, std::move(mine), world::connect_process);
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("build: rank 0 has \"b\", rank 2 has \"other\""));
@@ -138,34 +139,34 @@ TEST_CASE("Ranks of different kinds do not become a world; every rank says who d
 
 TEST_CASE("A plan for another number of ranks than the control page is refused") {
   const Ground ground(1);
-  WorldPlan plan = ground.plan;
+  protocol::WorldPlan plan = ground.plan;
   plan.size = 2;
-  CHECK_THROWS_AS(World(plan, 0, member(), connect_process), WorldMismatch);
+  CHECK_THROWS_AS(world::World(plan, 0, member(), world::connect_process), world::WorldMismatch);
 }
 
 TEST_CASE("A rank that is a process does not take the fabric of threads, nor the other way round") {
   const Ground ground(1);
-  WorldPlan plan = ground.plan;
-  plan.fabric = thread_fabric;
-  CHECK_THROWS_WITH(World(plan, 0, member(), connect_process),
+  protocol::WorldPlan plan = ground.plan;
+  plan.fabric = protocol::thread_fabric;
+  CHECK_THROWS_WITH(world::World(plan, 0, member(), world::connect_process),
                     ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; use shm"));
   const Ground other(1);
   std::filesystem::create_directories(other.plan.directory);
-  CHECK_THROWS_AS(World(other.plan, 0, member(), connect_threads, 1s), WorldMismatch);
+  CHECK_THROWS_AS(world::World(other.plan, 0, member(), world::connect_threads, 1s), world::WorldMismatch);
 }
 
 TEST_CASE("Ranks that are threads share their page and take turns, and leave a record of them") {
   const Ground ground(3);
-  WorldPlan plan = ground.plan;
-  plan.fabric = thread_fabric;
+  protocol::WorldPlan plan = ground.plan;
+  plan.fabric = protocol::thread_fabric;
   std::filesystem::create_directories(plan.directory);
-  const CaseInfo only = info("s/only[W=3]");
+  const protocol::CaseInfo only = info("s/only[W=3]");
   {
-    const Connection shared = connect_threads(plan);
+    const world::Connection shared = world::connect_threads(plan);
     const auto errors = ground.run([&](int rank) {
       shared.scheduler->enter(rank);
       {
-        World world(plan, rank, member(), [&](const WorldPlan&) { return shared; }, 60s);
+        world::World world(plan, rank, member(), [&](const protocol::WorldPlan&) { return shared; }, 60s);
         world.begin(only, 0);
         expect(shared.control->turn() == rank, "its own turn");
         world.self().world().barrier();
@@ -178,9 +179,9 @@ TEST_CASE("Ranks that are threads share their page and take turns, and leave a r
     CHECK(errors == std::vector<std::string>(3));
     CHECK(shared.control->progress(2).left);
     CHECK_FALSE(shared.control->turn());
-    CHECK_THROWS_WITH(connect_threads(plan), ContainsSubstring("record of turns"));
+    CHECK_THROWS_WITH(world::connect_threads(plan), ContainsSubstring("record of turns"));
   }
-  std::ifstream record(WorldDirectory{plan.directory}.turns());
+  std::ifstream record(protocol::WorldDirectory{plan.directory}.turns());
   std::string joining, line;
   REQUIRE(std::getline(record, joining));
   REQUIRE(std::getline(record, line));
@@ -191,23 +192,24 @@ TEST_CASE("Ranks that are threads share their page and take turns, and leave a r
 
 TEST_CASE("A rank that does not come is named when the time is up") {
   const Ground ground(2);
-  CHECK_THROWS_AS(World(ground.plan, 0, member(), connect_process, std::chrono::milliseconds(20)), DeadlineExceeded);
+  CHECK_THROWS_AS(world::World(ground.plan, 0, member(), world::connect_process, std::chrono::milliseconds(20)),
+                  control::DeadlineExceeded);
 }
 
 TEST_CASE("An abort of the running case releases the others, and only from this case") {
   const Ground ground(2);
-  const CaseInfo first = info("s/first[W=2]");
+  const protocol::CaseInfo first = info("s/first[W=2]");
   std::vector<int> culprits(2, -2);
   const auto errors = ground.run([&](int rank) {
-    World world(ground.plan, rank, member(), connect_process);
+    world::World world(ground.plan, rank, member(), world::connect_process);
     for (const std::uint64_t position : {0U, 1U}) {
       world.begin(first, position);
       if (position == 0 && rank == 1) {
-        world.abort(AbortReason::failed, "enough");
+        world.abort(control::AbortReason::failed, "enough");
       } else if (position == 0) {
         try {
           world.self().world().barrier();
-        } catch (const Released& released) {
+        } catch (const control::Released& released) {
           culprits[0] = released.abort().culprit;
           expect(world.notes().calls.released, "a release noted");
         }
@@ -227,9 +229,9 @@ TEST_CASE("An abort of the running case releases the others, and only from this 
 TEST_CASE("No rank waits in a doomed world") {
   const Ground ground(2);
   const auto errors = ground.run([&](int rank) {
-    World world(ground.plan, rank, member(), connect_process);
+    world::World world(ground.plan, rank, member(), world::connect_process);
     world.agree({});
-    if (rank == 1) world.doom(AbortReason::error, "cannot go on");
+    if (rank == 1) world.doom(control::AbortReason::error, "cannot go on");
     world.agree({});
   });
   for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("cannot go on"));
@@ -237,8 +239,8 @@ TEST_CASE("No rank waits in a doomed world") {
 
 TEST_CASE("Parameters are read in the type asked for, and say what is wrong with them") {
   const Ground ground(1);
-  World world(ground.plan, 0, member(), connect_process);
-  CaseInfo mine = info("s/c[W=1,flag=true,n=-3,x=0.5]");
+  world::World world(ground.plan, 0, member(), world::connect_process);
+  protocol::CaseInfo mine = info("s/c[W=1,flag=true,n=-3,x=0.5]");
   mine.params = {{"W", "1"}, {"flag", "true"}, {"n", "-3"}, {"x", "0.5"}};
   world.begin(mine, 0);
   const Rank& rank = world.self();
@@ -253,8 +255,8 @@ TEST_CASE("Parameters are read in the type asked for, and say what is wrong with
 
 TEST_CASE("A case that needs a subject cannot run where there is none") {
   const Ground ground(1);
-  const World world(ground.plan, 0, member(), connect_process);
-  CaseInfo mine = info("s/c[W=1]");
+  const world::World world(ground.plan, 0, member(), world::connect_process);
+  protocol::CaseInfo mine = info("s/c[W=1]");
   CHECK(world.missing(mine).empty());
   mine.needs = {"timeline", "serial"};
   CHECK_THAT(world.missing(mine), ContainsSubstring("timeline, serial"));

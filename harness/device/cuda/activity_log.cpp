@@ -9,7 +9,7 @@
 #include "harness/device/cuda/gpu.hpp"
 #include "harness/device/cuda/vendor_error.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -105,4 +105,4 @@ void ActivityLog::forget() noexcept {
   }
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

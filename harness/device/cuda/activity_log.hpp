@@ -12,7 +12,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class Gpu;
 
@@ -76,4 +76,4 @@ class ActivityLog {
   std::uint64_t last_piece_ = 0;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -22,7 +22,7 @@
 #include "harness/device/facts.hpp"
 #include "harness/device/imagined_communicator.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -323,7 +323,7 @@ void CudaDevice::submit(Stream stream, Work work) {
                     .group = nullptr,
                     .piece = piece,
                     .launches = launches() - launched_before});
-  shardproof::note(trace_, work, on, 0, 0);
+  shardproof::device::note(trace_, work, on, 0, 0);
 }
 
 Event CudaDevice::record(Stream stream) {
@@ -559,4 +559,4 @@ std::string objection(const CostModel& costs, const DeviceOptions& options, cons
   return {};
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

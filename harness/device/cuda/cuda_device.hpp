@@ -12,7 +12,7 @@
 #include "harness/device/device_options.hpp"
 #include "harness/device/platform.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// The platform of one scenario, on a GPU that outlives it, with the collectives of `group`. The objects that it gave
 /// out may outlive it. One host thread drives it. Its destructor waits for work in flight, and abandons work that does
@@ -28,4 +28,4 @@ std::unique_ptr<Platform> make_platform(Gpu& gpu, const CostModel& costs, const 
 /// work.
 std::string objection(const CostModel& costs, const DeviceOptions& options, const VendorTables& vendor);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

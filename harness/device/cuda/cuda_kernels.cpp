@@ -15,7 +15,9 @@
 #include "harness/tensor/adam_coefficients.hpp"
 #include "harness/tensor/operands.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
+
+using bodies::IndexKind;
 namespace {
 
 using bodies::IndexKind;
@@ -55,9 +57,9 @@ template <class T> auto gemm_of(const CublasTable& cublas) {
 
 /// Calls `body` with the Type of the operands' elements in device memory, for a floating dtype.
 template <class Body> void visit_float(DType dtype, Body&& body) {
-  if (dtype == DType::bf16) body(elements::Type<bodies::Bf16>{});
-  else if (dtype == DType::f16) body(elements::Type<bodies::F16>{});
-  else operands::visit_real(dtype, body);
+  if (dtype == DType::bf16) body(tensor::elements::Type<bodies::Bf16>{});
+  else if (dtype == DType::f16) body(tensor::elements::Type<bodies::F16>{});
+  else tensor::operands::visit_real(dtype, body);
 }
 
 }  // namespace
@@ -65,13 +67,14 @@ template <class Body> void visit_float(DType dtype, Body&& body) {
 void check(const bodies::IndexError& error) {
   switch (error.kind) {
     case IndexKind::none: return;
-    case IndexKind::embedding: operands::out_of_range("embedding", "token", error.index, "vocabulary", error.limit);
+    case IndexKind::embedding:
+      tensor::operands::out_of_range("embedding", "token", error.index, "vocabulary", error.limit);
     case IndexKind::embedding_backward:
-      operands::out_of_range("embedding_backward", "token", error.index, "vocabulary", error.limit);
+      tensor::operands::out_of_range("embedding_backward", "token", error.index, "vocabulary", error.limit);
     case IndexKind::cross_entropy:
-      operands::out_of_range("cross_entropy", "target", error.index, "classes", error.limit);
+      tensor::operands::out_of_range("cross_entropy", "target", error.index, "classes", error.limit);
     case IndexKind::cross_entropy_backward:
-      operands::out_of_range("cross_entropy_backward", "target", error.index, "classes", error.limit);
+      tensor::operands::out_of_range("cross_entropy_backward", "target", error.index, "classes", error.limit);
   }
 }
 
@@ -106,7 +109,7 @@ void CudaKernels::check_indices(const char* operation, NativeStream stream, cons
 }
 
 void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in) const {
-  operands::pair("copy", out, in);
+  tensor::operands::pair("copy", out, in);
   if (!in_host_memory(out) && !in_host_memory(in)) {
     launch("copy", stream, kernels_.copy, bodies::Copy{out.data(), in.data(), out.dtype(), in.dtype()}, out.numel());
     return;
@@ -126,34 +129,34 @@ void CudaKernels::copy(NativeStream stream, const Tensor& out, const Tensor& in)
 }
 
 void CudaKernels::fill(NativeStream stream, const Tensor& out, double value) const {
-  operands::fill(out);
+  tensor::operands::fill(out);
   require_on_device("fill", {&out});
   launch("fill", stream, kernels_.fill, bodies::Fill{out.data(), out.dtype(), value}, out.numel());
 }
 
 void CudaKernels::scale(NativeStream stream, const Tensor& out, const Tensor& in, double factor) const {
-  operands::pair("scale", out, in);
+  tensor::operands::pair("scale", out, in);
   require_on_device("scale", {&out, &in});
   launch("scale", stream, kernels_.scale, bodies::Scale{out.data(), in.data(), out.dtype(), in.dtype(), factor},
          out.numel());
 }
 
 void CudaKernels::divide(NativeStream stream, const Tensor& out, const Tensor& in, double divisor) const {
-  operands::pair("divide", out, in);
+  tensor::operands::pair("divide", out, in);
   require_on_device("divide", {&out, &in});
   launch("divide", stream, kernels_.divide, bodies::Divide{out.data(), in.data(), out.dtype(), in.dtype(), divisor},
          out.numel());
 }
 
 void CudaKernels::accumulate(NativeStream stream, const Tensor& out, const Tensor& in) const {
-  operands::pair("accumulate", out, in);
+  tensor::operands::pair("accumulate", out, in);
   require_on_device("accumulate", {&out, &in});
   launch("accumulate", stream, kernels_.accumulate, bodies::Accumulate{out.data(), in.data(), out.dtype(), in.dtype()},
          out.numel());
 }
 
 void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a, const Tensor& b, Matmul how) const {
-  const operands::Product product = operands::matmul(out, a, b, how);
+  const tensor::operands::Product product = tensor::operands::matmul(out, a, b, how);
   require_on_device("matmul", {&out, &a, &b});
   if (out.numel() == 0) return;
   if (product.inner != 0) require_success(cublas_.set_stream(blas_, stream), "cuBLAS", "matmul");
@@ -174,7 +177,7 @@ void CudaKernels::matmul(NativeStream stream, const Tensor& out, const Tensor& a
 }
 
 void CudaKernels::add_row(NativeStream stream, const Tensor& out, const Tensor& row) const {
-  const operands::Rows shape = operands::add_row(out, row);
+  const tensor::operands::Rows shape = tensor::operands::add_row(out, row);
   require_on_device("add_row", {&out, &row});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -184,7 +187,7 @@ void CudaKernels::add_row(NativeStream stream, const Tensor& out, const Tensor& 
 }
 
 void CudaKernels::sum_rows(NativeStream stream, const Tensor& out, const Tensor& in, bool add) const {
-  const operands::Rows shape = operands::sum_rows(out, in);
+  const tensor::operands::Rows shape = tensor::operands::sum_rows(out, in);
   require_on_device("sum_rows", {&out, &in});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -195,7 +198,7 @@ void CudaKernels::sum_rows(NativeStream stream, const Tensor& out, const Tensor&
 }
 
 void CudaKernels::relu(NativeStream stream, const Tensor& out, const Tensor& in) const {
-  operands::relu(out, in);
+  tensor::operands::relu(out, in);
   require_on_device("relu", {&out, &in});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -205,7 +208,7 @@ void CudaKernels::relu(NativeStream stream, const Tensor& out, const Tensor& in)
 
 void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, const Tensor& grad_out,
                                 const Tensor& out) const {
-  operands::relu_backward(grad_in, grad_out, out);
+  tensor::operands::relu_backward(grad_in, grad_out, out);
   require_on_device("relu_backward", {&grad_in, &grad_out, &out});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -215,7 +218,7 @@ void CudaKernels::relu_backward(NativeStream stream, const Tensor& grad_in, cons
 }
 
 void CudaKernels::scale_by(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& factor) const {
-  operands::scale_by(out, in, factor);
+  tensor::operands::scale_by(out, in, factor);
   require_on_device("scale_by", {&out, &in, &factor});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -225,7 +228,7 @@ void CudaKernels::scale_by(NativeStream stream, const Tensor& out, const Tensor&
 }
 
 void CudaKernels::dot(NativeStream stream, const Gradient& total, const Tensor& a, const Tensor& b) const {
-  operands::dot(total, a, b);
+  tensor::operands::dot(total, a, b);
   require_on_device("dot", {&total.out, &a, &b});
   visit_float(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -235,7 +238,7 @@ void CudaKernels::dot(NativeStream stream, const Gradient& total, const Tensor& 
 }
 
 void CudaKernels::embedding(NativeStream stream, const Tensor& out, const Tensor& weight, const Tensor& ids) const {
-  const auto [shape, vocabulary] = operands::embedding(out, weight, ids);
+  const auto [shape, vocabulary] = tensor::operands::embedding(out, weight, ids);
   require_on_device("embedding", {&out, &weight, &ids});
   check_indices("embedding", stream, ids, vocabulary, IndexKind::embedding);
   visit_float(out.dtype(), [&](auto type) {
@@ -249,7 +252,7 @@ void CudaKernels::embedding(NativeStream stream, const Tensor& out, const Tensor
 
 void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight, const Tensor& grad_out,
                                      const Tensor& ids) const {
-  const auto [shape, vocabulary] = operands::embedding_backward(weight, grad_out, ids);
+  const auto [shape, vocabulary] = tensor::operands::embedding_backward(weight, grad_out, ids);
   require_on_device("embedding_backward", {&weight.out, &grad_out, &ids});
   check_indices("embedding_backward", stream, ids, vocabulary, IndexKind::embedding_backward);
   visit_float(grad_out.dtype(), [&](auto type) {
@@ -262,7 +265,7 @@ void CudaKernels::embedding_backward(NativeStream stream, const Gradient& weight
 }
 
 void CudaKernels::add_positions(NativeStream stream, const Tensor& out, const Tensor& positions) const {
-  operands::add_positions(out, positions);
+  tensor::operands::add_positions(out, positions);
   require_on_device("add_positions", {&out, &positions});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -272,7 +275,7 @@ void CudaKernels::add_positions(NativeStream stream, const Tensor& out, const Te
 }
 
 void CudaKernels::add_positions_backward(NativeStream stream, const Gradient& positions, const Tensor& grad_out) const {
-  operands::add_positions_backward(positions, grad_out);
+  tensor::operands::add_positions_backward(positions, grad_out);
   require_on_device("add_positions_backward", {&positions.out, &grad_out});
   const std::int64_t length = positions.out.numel(), sequences = grad_out.shape()[0] / positions.out.shape()[0];
   visit_float(grad_out.dtype(), [&](auto type) {
@@ -285,7 +288,7 @@ void CudaKernels::add_positions_backward(NativeStream stream, const Gradient& po
 
 void CudaKernels::layer_norm(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& weight,
                              const Tensor& bias) const {
-  const operands::Rows shape = operands::layer_norm(out, in, weight, bias);
+  const tensor::operands::Rows shape = tensor::operands::layer_norm(out, in, weight, bias);
   require_on_device("layer_norm", {&out, &in, &weight, &bias});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -298,7 +301,7 @@ void CudaKernels::layer_norm(NativeStream stream, const Tensor& out, const Tenso
 
 void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradients& gradients, const Tensor& grad_out,
                                       const Tensor& in, const Tensor& weight) const {
-  const operands::Rows shape = operands::layer_norm_backward(gradients, grad_out, in, weight);
+  const tensor::operands::Rows shape = tensor::operands::layer_norm_backward(gradients, grad_out, in, weight);
   const auto& [by_in, by_weight, by_bias] = gradients;
   require_on_device("layer_norm_backward", {&by_in.out, &by_weight.out, &by_bias.out, &grad_out, &in, &weight});
   const std::int64_t rows = size(shape.count), length = size(shape.length);
@@ -325,7 +328,7 @@ void CudaKernels::layer_norm_backward(NativeStream stream, const LayerNormGradie
 }
 
 void CudaKernels::attention(NativeStream stream, const Tensor& out, const Attention& of) const {
-  const operands::Sequences sequences = operands::attention(out, of);
+  const tensor::operands::Sequences sequences = tensor::operands::attention(out, of);
   require_on_device("attention", {&out, &of.query, &of.key, &of.value});
   visit_float(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -338,7 +341,7 @@ void CudaKernels::attention(NativeStream stream, const Tensor& out, const Attent
 
 void CudaKernels::attention_backward(NativeStream stream, const AttentionGradients& gradients, const Tensor& grad_out,
                                      const Attention& of) const {
-  const operands::Sequences sequences = operands::attention_backward(gradients, grad_out, of);
+  const tensor::operands::Sequences sequences = tensor::operands::attention_backward(gradients, grad_out, of);
   const auto& [by_query, by_key, by_value] = gradients;
   require_on_device("attention_backward",
                     {&by_query.out, &by_key.out, &by_value.out, &grad_out, &of.query, &of.key, &of.value});
@@ -369,7 +372,7 @@ void CudaKernels::attention_backward(NativeStream stream, const AttentionGradien
 }
 
 void CudaKernels::sum(NativeStream stream, const Tensor& out, const Tensor& in) const {
-  operands::reduce("sum", out, in);
+  tensor::operands::reduce("sum", out, in);
   require_on_device("sum", {&out, &in});
   visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -379,7 +382,7 @@ void CudaKernels::sum(NativeStream stream, const Tensor& out, const Tensor& in) 
 }
 
 void CudaKernels::sum_of_squares(NativeStream stream, const Tensor& out, const Tensor& in) const {
-  operands::reduce("sum_of_squares", out, in);
+  tensor::operands::reduce("sum_of_squares", out, in);
   require_on_device("sum_of_squares", {&out, &in});
   visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -389,7 +392,7 @@ void CudaKernels::sum_of_squares(NativeStream stream, const Tensor& out, const T
 }
 
 void CudaKernels::dot_rows(NativeStream stream, const Tensor& out, const Tensor& in, const Tensor& row) const {
-  const operands::Rows shape = operands::dot_rows(out, in, row);
+  const tensor::operands::Rows shape = tensor::operands::dot_rows(out, in, row);
   require_on_device("dot_rows", {&out, &in, &row});
   visit_float(in.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
@@ -402,7 +405,7 @@ void CudaKernels::dot_rows(NativeStream stream, const Tensor& out, const Tensor&
 
 void CudaKernels::cross_entropy(NativeStream stream, const Tensor& out, const Tensor& logits,
                                 const Tensor& targets) const {
-  const auto [shape, classes] = operands::cross_entropy(out, logits, targets);
+  const auto [shape, classes] = tensor::operands::cross_entropy(out, logits, targets);
   require_on_device("cross_entropy", {&out, &logits, &targets});
   check_indices("cross_entropy", stream, targets, classes, IndexKind::cross_entropy);
   visit_float(logits.dtype(), [&](auto type) {
@@ -416,7 +419,7 @@ void CudaKernels::cross_entropy(NativeStream stream, const Tensor& out, const Te
 
 void CudaKernels::cross_entropy_backward(NativeStream stream, const Tensor& grad_logits, const Tensor& logits,
                                          const Tensor& targets) const {
-  const auto [shape, classes] = operands::cross_entropy_backward(grad_logits, logits, targets);
+  const auto [shape, classes] = tensor::operands::cross_entropy_backward(grad_logits, logits, targets);
   require_on_device("cross_entropy_backward", {&grad_logits, &logits, &targets});
   check_indices("cross_entropy_backward", stream, targets, classes, IndexKind::cross_entropy_backward);
   visit_float(logits.dtype(), [&](auto type) {
@@ -429,9 +432,9 @@ void CudaKernels::cross_entropy_backward(NativeStream stream, const Tensor& grad
 }
 
 void CudaKernels::power_sum(NativeStream stream, const Tensor& out, const Tensor& in, double power, bool add) const {
-  operands::power_sum(out, in, power);
+  tensor::operands::power_sum(out, in, power);
   require_on_device("power_sum", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  tensor::operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("power_sum", stream, kernels_.power_sum.of<T>(),
            bodies::PowerSum<T>{data<T>(out), data<const T>(in), in.numel(), power, add}, 1);
@@ -439,9 +442,9 @@ void CudaKernels::power_sum(NativeStream stream, const Tensor& out, const Tensor
 }
 
 void CudaKernels::power_root(NativeStream stream, const Tensor& out, const Tensor& in, double power) const {
-  operands::power_root(out, in, power);
+  tensor::operands::power_root(out, in, power);
   require_on_device("power_root", {&out, &in});
-  operands::visit_real(out.dtype(), [&](auto type) {
+  tensor::operands::visit_real(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("power_root", stream, kernels_.power_root.of<T>(),
            bodies::PowerRoot<T>{data<T>(out), data<const T>(in), power}, out.numel());
@@ -449,9 +452,9 @@ void CudaKernels::power_root(NativeStream stream, const Tensor& out, const Tenso
 }
 
 void CudaKernels::clip(NativeStream stream, const Tensor& gradient, const Tensor& total_norm, double max_norm) const {
-  operands::clip(gradient, total_norm);
+  tensor::operands::clip(gradient, total_norm);
   require_on_device("clip", {&gradient, &total_norm});
-  operands::visit_real(gradient.dtype(), [&](auto type) {
+  tensor::operands::visit_real(gradient.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("clip", stream, kernels_.clip.of<T>(),
            bodies::Clip<T>{data<T>(gradient), data<const T>(total_norm), static_cast<T>(max_norm)}, gradient.numel());
@@ -459,9 +462,9 @@ void CudaKernels::clip(NativeStream stream, const Tensor& gradient, const Tensor
 }
 
 void CudaKernels::sgd(NativeStream stream, const Tensor& parameter, const Tensor& gradient, double rate) const {
-  operands::sgd(parameter, gradient);
+  tensor::operands::sgd(parameter, gradient);
   require_on_device("sgd", {&parameter, &gradient});
-  operands::visit_real(parameter.dtype(), [&](auto type) {
+  tensor::operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch("sgd", stream, kernels_.sgd.of<T>(),
            bodies::Sgd<T>{data<T>(parameter), data<const T>(gradient), static_cast<T>(-rate)}, parameter.numel());
@@ -471,13 +474,13 @@ void CudaKernels::sgd(NativeStream stream, const Tensor& parameter, const Tensor
 void CudaKernels::update(const char* operation, NativeStream stream, const Tensor& parameter, const Tensor& gradient,
                          const Tensor& moment1, const Tensor& moment2, const Adam& how,
                          bool decay_off_parameter) const {
-  operands::adam(operation, parameter, gradient, moment1, moment2, how);
+  tensor::operands::adam(operation, parameter, gradient, moment1, moment2, how);
   require_on_device(operation, {&parameter, &gradient, &moment1, &moment2});
-  operands::visit_real(parameter.dtype(), [&](auto type) {
+  tensor::operands::visit_real(parameter.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     launch(operation, stream, kernels_.adam.of<T>(),
            bodies::Adam<T>{data<T>(parameter), data<const T>(gradient), data<T>(moment1), data<T>(moment2),
-                           AdamCoefficients<T>(how), decay_off_parameter},
+                           tensor::AdamCoefficients<T>(how), decay_off_parameter},
            parameter.numel());
   });
 }
@@ -492,4 +495,4 @@ void CudaKernels::adamw(NativeStream stream, const Tensor& parameter, const Tens
   update("adamw", stream, parameter, gradient, moment1, moment2, how, true);
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

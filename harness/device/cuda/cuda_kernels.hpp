@@ -17,7 +17,7 @@
 #include "harness/device/cuda/vendor.hpp"
 #include "harness/tensor/kernels.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace bodies {
 struct IndexError;
@@ -72,4 +72,4 @@ class CudaKernels final : public Kernels {
   mutable std::uint64_t launches_ = 0;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

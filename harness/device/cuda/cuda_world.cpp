@@ -7,10 +7,10 @@
 #include "harness/device/cuda/cuda_device.hpp"
 #include "harness/device/imagined_communicator.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 CudaWorld::CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
-                     std::shared_ptr<shm::SharedMemory> memory)
+                     std::shared_ptr<fabric::shm::SharedMemory> memory)
     : gpu_(vendor, std::move(context)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
 
 std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs, const DeviceOptions& options) {
@@ -33,4 +33,4 @@ void CudaWorld::renew() {
   group_ = NcclGroup::make(gpu_, hosts_, memory_);
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -8,13 +8,13 @@
 #include "harness/device/cuda/nccl_group.hpp"
 #include "harness/device/platform.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class CudaWorld final : public Platforms {
  public:
   /// `hosts` is the world's group in the harness' own fabric; its ranks share `memory`.
   CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
-            std::shared_ptr<shm::SharedMemory> memory);
+            std::shared_ptr<fabric::shm::SharedMemory> memory);
 
   std::unique_ptr<Platform> make(const CostModel& costs, const DeviceOptions& options) override;
   std::string objection(const CostModel& costs, const DeviceOptions& options) const override;
@@ -27,8 +27,8 @@ class CudaWorld final : public Platforms {
 
   Gpu gpu_;
   std::shared_ptr<Group> hosts_;
-  std::shared_ptr<shm::SharedMemory> memory_;
+  std::shared_ptr<fabric::shm::SharedMemory> memory_;
   std::shared_ptr<NcclGroup> group_;  ///< nullptr before the first scenario
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -8,7 +8,7 @@
 
 #include "harness/device/cuda/kernels/table.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 Gate::Gate(Gpu& gpu, std::chrono::nanoseconds cap) : gpu_(gpu), cap_(cap) {
   if (cap <= std::chrono::nanoseconds::zero() || cap > longest) {
@@ -65,4 +65,4 @@ bool Gate::holds() const {
          std::ranges::none_of(left_, [this](EventHandle event) { return has_left(event); });
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,7 +9,7 @@
 
 #include "harness/device/cuda/gpu.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class Gate {
  public:
@@ -45,4 +45,4 @@ class Gate {
   std::vector<EventHandle> left_;  // each happens when the kernel that holds a stream has ended
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

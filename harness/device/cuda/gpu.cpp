@@ -18,7 +18,10 @@
 #include "harness/device/cuda/staging.hpp"
 #include "harness/device/cuda/vendor_error.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
+
+using control::Deadline;
+using protocol::FlightEntry;
 
 namespace {
 
@@ -219,7 +222,7 @@ void Gpu::emit_marker(StreamHandle stream, std::uint64_t id) {
 }
 
 void Gpu::check_agreement(bool is_late) const {
-  using Look = DescriptorBoard::Look;
+  using Look = fabric::DescriptorBoard::Look;
   for (const NcclComm* comm : comms_) comm->check_agreement(is_late ? Look::at_everything : Look::at_whole_calls);
 }
 
@@ -249,9 +252,9 @@ void Gpu::check_indices() {
   cuda::check(error);
 }
 
-std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
+std::shared_ptr<JoinedGroup> Gpu::joined(protocol::FlightGroup group) const {
   auto joined = std::make_shared<JoinedGroup>(JoinedGroup{.known = std::move(group)});
-  FlightGroup& known = joined->known;
+  protocol::FlightGroup& known = joined->known;
   std::ranges::sort(known.members);
   if (context_.flight != nullptr) joined->place = context_.flight->join_group(known.id, known.name, known.members);
   return joined;
@@ -259,8 +262,8 @@ std::shared_ptr<JoinedGroup> Gpu::joined(FlightGroup group) const {
 
 // Writes a call to the flight record, which may have forgotten the group since the rank joined it.
 void Gpu::enter(const IssuedCall& call) const {
-  FlightRing& flight = *context_.flight;
-  const FlightGroup& group = call.group->known;
+  control::FlightRing& flight = *context_.flight;
+  const protocol::FlightGroup& group = call.group->known;
   if (!flight.knows_group(call.group->place, group.id))
     call.group->place = flight.join_group(group.id, group.name, group.members);
   flight.enter_call(group.id, context_.epoch(), call.call);
@@ -280,7 +283,7 @@ class Gpu::WaitRecord {
   explicit WaitRecord(const Gpu& gpu) : gpu_(gpu) {}
 
   void look(Deadline begun, Deadline now) {
-    FlightRing* const flight = gpu_.context_.flight;
+    control::FlightRing* const flight = gpu_.context_.flight;
     if (is_entered_ || flight == nullptr || !gpu_.first_open_call_ || now < begun + long_enough) return;
     const std::optional<IssuedCall> open = gpu_.first_open_call_();
     if (!open) return;
@@ -324,9 +327,9 @@ void Gpu::await(const std::function<bool()>& is_ready, const std::function<std::
       // A peer that fails leaves its communicators first, and reports the reason a moment later.
       if (bereft != nullptr && !bereft_since) bereft_since = now;
       if (bereft != nullptr && now > *bereft_since + 2 * context_.for_abort) bereft->fail_bereft();
-      if (now > deadline) throw DeadlineExceeded(late() + missing_calls());
+      if (now > deadline) throw control::DeadlineExceeded(late() + missing_calls());
     }
-  } catch (const DeadlineExceeded&) {
+  } catch (const control::DeadlineExceeded&) {
     record.end(FlightEntry::State::given_up);
     abandon();
     throw;
@@ -466,4 +469,4 @@ void Gpu::abandon() noexcept {
   words_->index_error = {};
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -21,11 +21,13 @@
 #include "harness/protocol/collective.hpp"
 #include "harness/protocol/flight_record.hpp"
 
-namespace shardproof {
+namespace shardproof::control {
 class FlightRing;
 }
 
-namespace shardproof::cuda {
+namespace shardproof::device {}
+
+namespace shardproof::device::cuda {
 
 class CudaKernels;
 class NcclComm;
@@ -33,7 +35,7 @@ class Staging;
 
 /// A group that a rank belongs to, as its flight record names it.
 struct JoinedGroup {
-  FlightGroup known;  ///< Its id is the same on all members.
+  protocol::FlightGroup known;  ///< Its id is the same on all members.
   std::size_t place = 0;  ///< In the flight record, until another group has taken the place.
 };
 
@@ -49,9 +51,10 @@ struct GpuContext {
   int ordinal = 0;  ///< The GPU's number among the GPUs that this process sees.
   /// Throws the error that ends the running case for every rank, if there is such an error.
   std::function<void()> check;
-  std::function<Deadline(Deadline now)> give_up_at;  ///< Returns the time when a wait that begins now gives up.
+  std::function<control::Deadline(control::Deadline now)>
+      give_up_at;  ///< Returns the time when a wait that begins now gives up.
   std::chrono::milliseconds for_abort{5'000};  ///< How long communicators and work may take to end after an abort.
-  FlightRing* flight = nullptr;  ///< Where the rank records what it does; nullptr: nowhere.
+  control::FlightRing* flight = nullptr;  ///< Where the rank records what it does; nullptr: nowhere.
   std::function<std::uint32_t()> epoch;  ///< The running case's epoch, for the flight record.
   bool keeps_records = false;  ///< CUPTI records what runs, and when.
 };
@@ -124,7 +127,7 @@ class Gpu {
     first_open_call_ = std::move(first_open_call);
   }
   /// These write to the flight record: the rank belongs to a group, and it has issued one of the group's collectives.
-  std::shared_ptr<JoinedGroup> joined(FlightGroup group) const;
+  std::shared_ptr<JoinedGroup> joined(protocol::FlightGroup group) const;
   void issued(const IssuedCall& call) const;
 
   /// Ends the work in flight. Kernels that spin or wait at a gate exit, all communicators are aborted together, and the
@@ -188,4 +191,4 @@ class Gpu {
   std::string complaint_;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,7 +9,9 @@
 
 #include "harness/device/cuda/pci.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
+
+using protocol::GpuInfo;
 
 namespace {
 
@@ -86,9 +88,9 @@ void add_topology(std::vector<GpuInfo>& gpus, const CudaTable& cuda, const std::
 
 }  // namespace
 
-GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& system) {
+protocol::GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& system) {
   const CudaTable& cuda = *vendor.cuda;
-  GpuListing listing{.backend = vendor.name, .is_exact = vendor.is_exact};
+  protocol::GpuListing listing{.backend = vendor.name, .is_exact = vendor.is_exact};
   try {
     check_listing(cuda.runtime_version(&listing.runtime), "cudaRuntimeGetVersion", cuda);
     check_listing(cuda.driver_version(&listing.driver), "cudaDriverGetVersion", cuda);
@@ -110,4 +112,4 @@ GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& sy
   return listing;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -6,10 +6,10 @@
 #include "harness/device/cuda/vendor.hpp"
 #include "harness/protocol/gpu_listing.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// If a library refuses, the list has no GPUs and says why: a list without a version that ranks need is not valid.
 /// `system` is the directory in which the kernel describes devices.
-GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& system = "/sys");
+protocol::GpuListing list_gpus(const VendorTables& vendor, const std::filesystem::path& system = "/sys");
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -10,7 +10,7 @@
 
 #include "harness/device/cuda/cuda_kernels.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -68,13 +68,13 @@ std::string_view name_of(CollectiveKind kind) {
 
 }  // namespace
 
-NcclComm::NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard> board)
+NcclComm::NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<fabric::DescriptorBoard> board)
     : gpu_(gpu), name_(hosts.name()), ranks_(static_cast<std::size_t>(hosts.size())), board_(std::move(board)) {
   gpu_.comms_.push_back(this);
 }
 
 std::unique_ptr<NcclComm> NcclComm::make(Gpu& gpu, const Group& hosts, const UniqueId& id,
-                                         std::unique_ptr<DescriptorBoard> board) {
+                                         std::unique_ptr<fabric::DescriptorBoard> board) {
   gpu.require_usable();
   std::unique_ptr<NcclComm> comm(new NcclComm(gpu, hosts, std::move(board)));
   const Status status = gpu.nccl().comm_init_rank(&comm->handle_, hosts.size(), &id, hosts.rank(), comm->name_.c_str());
@@ -119,7 +119,7 @@ void NcclComm::warm_up() {
   gpu_.run_through(stream, "the first collectives");
 }
 
-void NcclComm::check_agreement(DescriptorBoard::Look look) const {
+void NcclComm::check_agreement(fabric::DescriptorBoard::Look look) const {
   if (handle_ != nullptr) board_->check(look);
 }
 
@@ -258,4 +258,4 @@ void NcclComm::finish(StreamHandle stream, const Collective& collective, NcclOp 
 
 bool NcclComm::is_fine(Status status) const { return status == 0 || status == gpu_.nccl().in_progress; }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

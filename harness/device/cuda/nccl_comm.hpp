@@ -14,14 +14,14 @@
 #include "harness/device/device.hpp"
 #include "harness/fabric/descriptor_board.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class NcclComm {
  public:
   /// Collective over the hosts of this group, which all have the same id. Throws VendorError, and what Gpu::await
   /// throws.
   static std::unique_ptr<NcclComm> make(Gpu& gpu, const Group& hosts, const UniqueId& id,
-                                        std::unique_ptr<DescriptorBoard> board);
+                                        std::unique_ptr<fabric::DescriptorBoard> board);
   /// Finalizes a healthy communicator, collectively, and leaves it to the GPU to destroy. Other communicators are gone
   /// already.
   ~NcclComm();
@@ -39,7 +39,7 @@ class NcclComm {
   std::uint64_t issued() const { return board_->posted(); }
 
   /// Throws Mismatch when ranks ask for different things.
-  void check_agreement(DescriptorBoard::Look look) const;
+  void check_agreement(fabric::DescriptorBoard::Look look) const;
   /// Whether a peer has left or is gone. Throws VendorError for any other asynchronous error.
   bool is_bereft() const;
   [[noreturn]] void fail_bereft() const;
@@ -52,7 +52,7 @@ class NcclComm {
   bool is_gone() const { return handle_ == nullptr; }
 
  private:
-  NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<DescriptorBoard> board);
+  NcclComm(Gpu& gpu, const Group& hosts, std::unique_ptr<fabric::DescriptorBoard> board);
   void settle(Status status, std::string_view operation, StreamHandle stream = nullptr,
               std::source_location location = std::source_location::current());
   [[noreturn]] void fail(Status status, std::string_view operation, StreamHandle stream,
@@ -69,9 +69,9 @@ class NcclComm {
   Gpu& gpu_;
   std::string name_;
   std::size_t ranks_;
-  std::unique_ptr<DescriptorBoard> board_;
+  std::unique_ptr<fabric::DescriptorBoard> board_;
   CommHandle handle_ = nullptr;
   void* scratch_ = nullptr;  ///< on the device: operands of barriers
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,7 +9,7 @@
 
 #include "harness/base/digest.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -28,14 +28,14 @@ UniqueId share_id(Gpu& gpu, Group& hosts) {
 
 /// An id that no other communicator has, made from NCCL's own id of the communicator.
 std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
-  return digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "),
-                            std::string_view(id.bytes, sizeof id.bytes)));
+  return base::digest(fmt::format("{} {} {}", hosts.name(), fmt::join(hosts.members(), " "),
+                                  std::string_view(id.bytes, sizeof id.bytes)));
 }
 
 }  // namespace
 
 NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id,
-                     std::shared_ptr<shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
+                     std::shared_ptr<fabric::shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
     : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {
   if (comm_ == nullptr) return;
   const std::span<const int> members = hosts_->members();
@@ -50,11 +50,11 @@ const FabricCapabilities& NcclGroup::capabilities() {
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts,
-                                           std::shared_ptr<shm::SharedMemory> memory) {
+                                           std::shared_ptr<fabric::shm::SharedMemory> memory) {
   UniqueId unique{};
   std::unique_ptr<NcclComm> comm;
   if (hosts->size() > 1) {
-    auto board = DescriptorBoard::make(*memory, *hosts);
+    auto board = fabric::DescriptorBoard::make(*memory, *hosts);
     unique = share_id(gpu, *hosts);
     comm = NcclComm::make(gpu, *hosts, unique, std::move(board));
   }
@@ -67,4 +67,4 @@ std::shared_ptr<NcclGroup> NcclGroup::split(int color, int key, std::string_view
   return part ? make(gpu_, std::move(part), memory_) : nullptr;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

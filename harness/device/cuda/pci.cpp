@@ -5,7 +5,7 @@
 #include <fstream>
 #include <system_error>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -55,4 +55,4 @@ std::string pci_between(const PciPlace& one, const PciPlace& other) {
   return std::max(std::distance(a, first.end()), std::distance(b, second.end())) <= below_one_switch ? "PIX" : "PXB";
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

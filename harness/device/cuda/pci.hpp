@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 struct PciPlace {
   std::optional<int> numa_node;
@@ -25,4 +25,4 @@ PciPlace pci_place(const std::filesystem::path& system, const std::string& bus_i
 /// - SYS: the link between NUMA nodes
 std::string pci_between(const PciPlace& one, const PciPlace& other);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

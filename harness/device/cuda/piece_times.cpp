@@ -13,7 +13,7 @@
 #include "harness/device/device.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -133,4 +133,4 @@ Trace PieceTimes::by_records(Trace trace, const ClockSign& sign, RecordedTimes& 
   return with_marks(std::move(trace));
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

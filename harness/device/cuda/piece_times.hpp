@@ -13,7 +13,7 @@
 #include "harness/device/platform.hpp"
 #include "harness/protocol/trace.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// A piece to time: by two events, and by CUPTI's records if there are any.
 struct TimedPiece {
@@ -64,4 +64,4 @@ class PieceTimes {
   std::span<const EventHandle> recorded_;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 Status Staging::free_what_was_read() {
   while (!claims_.empty()) {
@@ -39,4 +39,4 @@ Status Staging::upload(void* to, const void* from, std::size_t bytes, StreamHand
   return cuda_.event_record(claims_.back().read, stream);
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -11,7 +11,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class Staging {
  public:
@@ -41,4 +41,4 @@ class Staging {
   std::vector<EventHandle> free_events_;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

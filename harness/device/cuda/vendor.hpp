@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 struct KernelTable;  // harness/device/cuda/kernels/table.hpp
 namespace bodies {
@@ -195,4 +195,4 @@ struct VendorTables {
 using VendorFunction = const VendorTables* (*)(const char** why);
 inline constexpr char vendor_function[] = "shardproof_vendor_tables";
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

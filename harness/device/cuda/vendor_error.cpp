@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -19,4 +19,4 @@ std::string text_of(std::string_view library, Status status, std::string_view in
 VendorError::VendorError(std::string_view library, Status status, std::string_view in_words, const CallSite& site)
     : std::runtime_error(text_of(library, status, in_words, site)) {}
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

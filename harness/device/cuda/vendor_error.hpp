@@ -7,7 +7,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// Where a call was made. `operation` is the library's name of the call. `stream` is the name of the stream, or empty.
 struct CallSite {
@@ -25,4 +25,4 @@ class VendorError : public std::runtime_error {
   VendorError(std::string_view library, Status status, std::string_view in_words, const CallSite& site);
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

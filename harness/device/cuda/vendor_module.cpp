@@ -9,7 +9,7 @@
 
 #include "harness/device/cuda/kernels/table.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 const VendorTables& load_vendor(const std::filesystem::path& module) {
   const auto refuse = [&](std::string_view why) -> std::runtime_error {
@@ -43,4 +43,4 @@ const VendorTables& load_vendor(const std::filesystem::path& module) {
   return *tables;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -6,10 +6,10 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// Loads the module, for the life of the process. Throws std::runtime_error naming the file and the reason: it does not
 /// exist, cannot be loaded, is from another version of shardproof, or finds no driver.
 const VendorTables& load_vendor(const std::filesystem::path& module);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

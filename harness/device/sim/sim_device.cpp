@@ -21,7 +21,7 @@
 #include "harness/device/facts.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 namespace {
 
@@ -162,13 +162,13 @@ void SimDevice::submit(Stream stream, Work work) {
   clock_.advance_host(costs_.host_call);
   if (!work.imagined_call) {
     const auto [start, end] = clock_.work(on, cost);
-    shardproof::note(ledger_->trace, work, on, start, end);
+    shardproof::device::note(ledger_->trace, work, on, start, end);
     return;
   }
   Nanoseconds& resource_free = imagined_.free_of(options_, work.imagined_call->collectives.front().kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
-  shardproof::note(ledger_->trace, work, on, start, end);
+  shardproof::device::note(ledger_->trace, work, on, start, end);
 }
 
 Event SimDevice::record(Stream stream) {
@@ -364,4 +364,4 @@ Trace SimDevice::take_trace() { return std::exchange(ledger_->trace, Trace{.rank
 
 std::size_t SimDevice::live_bytes() const { return ledger_->live_bytes; }
 
-}  // namespace shardproof
+}  // namespace shardproof::device

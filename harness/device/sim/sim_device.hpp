@@ -19,7 +19,7 @@
 #include "harness/fabric/group.hpp"
 #include "harness/trace/virtual_clock.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 /// Fills memory with `poison` at its allocation and again at its release: a NaN in every floating type, -1 in every
 /// signed type. So a read before the first write, or after the release, shows in the values. Adopted memory keeps its
@@ -99,4 +99,4 @@ class SimDevice final : public Device {
   Resources imagined_;  // for collectives that work replaces
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::device

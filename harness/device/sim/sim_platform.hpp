@@ -7,7 +7,7 @@
 #include "harness/device/platform.hpp"
 #include "harness/device/sim/sim_device.hpp"
 
-namespace shardproof {
+namespace shardproof::device {
 
 class SimPlatform final : public Platform {
  public:
@@ -45,4 +45,4 @@ class SimPlatforms final : public Platforms {
   int rank_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::device

@@ -10,12 +10,12 @@
 
 #include "harness/tensor/elements.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 namespace {
 
-using elements::convert;
-using elements::low_precision;
+using tensor::elements::convert;
+using tensor::elements::low_precision;
 
 /// One operation, one rounding. A float has more than twice the digits of the short types, so two roundings give the
 /// same result as one.
@@ -115,7 +115,8 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
 }  // namespace
 
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count) {
-  elements::visit(dtype, [&](auto type) { fold_as<typename decltype(type)::type>(op, factor, operands, out, count); });
+  tensor::elements::visit(dtype,
+                          [&](auto type) { fold_as<typename decltype(type)::type>(op, factor, operands, out, count); });
 }
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

@@ -9,7 +9,7 @@
 
 #include "harness/base/utf8.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 namespace {
 
@@ -104,7 +104,7 @@ bool Meeting::has_arrived(int rank) const { return place(rank).arrived.load(std:
 void Meeting::write_verdict(const Verdict& verdict) {
   Head& to = head();
   to.latest_ready_ns = verdict.latest_ready_ns;
-  to.mismatch_length = length_within(verdict.mismatch, sizeof to.mismatch);
+  to.mismatch_length = base::length_within(verdict.mismatch, sizeof to.mismatch);
   std::copy_n(verdict.mismatch.begin(), to.mismatch_length, to.mismatch);
 }
 
@@ -113,4 +113,4 @@ Verdict Meeting::read_verdict() const {
   return {from.latest_ready_ns, std::string(from.mismatch, from.mismatch_length)};
 }
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

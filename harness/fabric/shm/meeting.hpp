@@ -17,7 +17,7 @@
 #include "harness/fabric/shm/region.hpp"
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 /// A rank's request.
 struct Request {
@@ -75,4 +75,4 @@ class Meeting {
   std::uint64_t fills_ = 0;  ///< in this epoch
 };
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

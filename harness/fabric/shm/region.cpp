@@ -18,7 +18,9 @@
 #include "harness/base/file_descriptor.hpp"
 #include "harness/base/shared_memory.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
+
+using base::FileDescriptor;
 
 namespace {
 
@@ -27,7 +29,7 @@ namespace {
 }
 
 std::byte* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view name) {
-  return map_shared(descriptor.get(), bytes, fmt::format("shm fabric: {}", name));
+  return base::map_shared(descriptor.get(), bytes, fmt::format("shm fabric: {}", name));
 }
 
 class MappedRegion final : public Region {
@@ -60,7 +62,7 @@ class FileMemory final : public SharedMemory {
         fail(errno, fmt::format("create {}", path.native()));
       }
       try {
-        if (const int error = take_room(file.get(), bytes); error != 0) {
+        if (const int error = base::take_room(file.get(), bytes); error != 0) {
           fail(error,
                fmt::format("{} bytes for {} (is it full? enlarge the container's /dev/shm, or point TMPDIR elsewhere)",
                            bytes, path.native()));
@@ -125,4 +127,4 @@ std::unique_ptr<SharedMemory> make_file_memory(std::filesystem::path directory, 
 
 std::unique_ptr<SharedMemory> make_thread_memory() { return std::make_unique<ThreadMemory>(); }
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

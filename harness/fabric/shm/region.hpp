@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 class Region {
  public:
@@ -47,4 +47,4 @@ std::unique_ptr<SharedMemory> make_file_memory(std::filesystem::path directory, 
 /// All ranks of the world share the result.
 std::unique_ptr<SharedMemory> make_thread_memory();
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

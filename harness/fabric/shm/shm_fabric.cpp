@@ -11,7 +11,7 @@
 
 #include "harness/fabric/shm/shm_group.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 namespace {
 
@@ -32,8 +32,8 @@ int ranks_per_core(int world_size) {
   return (world_size + cores - 1) / cores;
 }
 
-std::function<Deadline(Deadline)> after(std::chrono::nanoseconds time) {
-  return [time](Deadline now) { return now + time; };
+std::function<control::Deadline(control::Deadline)> after(std::chrono::nanoseconds time) {
+  return [time](control::Deadline now) { return now + time; };
 }
 
 std::vector<int> all_ranks(int world_size) {
@@ -60,7 +60,7 @@ ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMe
     region_ = std::move(made);
     store_->put(region_key, name);
   } catch (const std::exception& failure) {
-    context.control->doom({.culprit = 0, .reason = AbortReason::error, .text = failure.what()});
+    context.control->doom({.culprit = 0, .reason = control::AbortReason::error, .text = failure.what()});
     store_->poison(failure.what());
     throw;
   }
@@ -107,4 +107,4 @@ std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& conte
   return groups;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

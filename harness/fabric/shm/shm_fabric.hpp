@@ -23,7 +23,7 @@
 #include "harness/control/control_page.hpp"
 #include "harness/fabric/fabric.hpp"
 
-namespace shardproof {
+namespace shardproof::fabric {
 
 namespace shm {
 class Region;
@@ -43,7 +43,7 @@ class ShmFabric final : public Fabric {
   std::shared_ptr<Group> join() override;
 
  private:
-  FileStore* store_;
+  rendezvous::FileStore* store_;
   std::shared_ptr<shm::RankContext> rank_;
   std::shared_ptr<shm::Region> region_;  ///< on rank 0 only
 };
@@ -53,7 +53,7 @@ std::shared_ptr<Group> make_shm_world(const FabricContext& context);
 
 /// The context for ranks that are threads of this process.
 struct ThreadContext {
-  ControlPlane* control = nullptr;
+  control::ControlPlane* control = nullptr;
   std::function<std::uint32_t(int rank)> epoch;
   std::chrono::milliseconds timeout{30'000};
   bool detect_deadlock = true;
@@ -62,4 +62,4 @@ struct ThreadContext {
 /// The world's group for each rank. Each group is for one thread.
 std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& context);
 
-}  // namespace shardproof
+}  // namespace shardproof::fabric

@@ -16,7 +16,9 @@
 #include "harness/fabric/shm/fold.hpp"
 #include "harness/fabric/shm/transfer.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
+
+using protocol::FlightEntry;
 
 namespace {
 
@@ -79,7 +81,7 @@ void ShmGroup::begin(Descriptor& descriptor) {
   context_->control->check(epoch);
   meeting_->enter(epoch);
   ++sequence_;
-  FlightRing& flight = context_->control->flight(context_->rank);
+  control::FlightRing& flight = context_->control->flight(context_->rank);
   if (!flight.knows_group(flight_place_, id_)) flight_place_ = flight.join_group(id_, name_, members_);
   flight.enter_call(id_, epoch, descriptor);
 }
@@ -117,12 +119,12 @@ Receipt ShmGroup::run_coalesced(std::span<const Call> calls) {
 }
 
 Receipt ShmGroup::issue(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
-  FlightRing& flight = context_->control->flight(context_->rank);
+  control::FlightRing& flight = context_->control->flight(context_->rank);
   try {
     const Receipt receipt = exchange(request, kind, calls);
     flight.end(FlightEntry::State::left);
     return receipt;
-  } catch (const DeadlineExceeded&) {
+  } catch (const control::DeadlineExceeded&) {
     flight.end(FlightEntry::State::given_up);
     throw;
   } catch (const Mismatch&) {
@@ -184,7 +186,7 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
   // All ranks sleep on the doorbell of the first member, and only the last rank to come rings it. So each rank is woken
   // once.
   const int bell = members_.front();
-  FlightRing& flight = context.control->flight(context.rank);
+  control::FlightRing& flight = context.control->flight(context.rank);
   flight.meet();
   if (meeting_->arrive()) {
     as_last();
@@ -193,16 +195,16 @@ void ShmGroup::meet(const Request& request, const Last& as_last) {
     context.control->ring(bell);
     return;
   }
-  const Deadline now = std::chrono::steady_clock::now();
+  const control::Deadline now = std::chrono::steady_clock::now();
   flight.wait(now);
   if (context.detect_deadlock) context.control->enter_wait(epoch_);
   try {
     context.control->await(
         bell, [this] { return meeting_->completed(); }, epoch_, context.give_up_at(now),
         [&] { return late(request, std::chrono::steady_clock::now() - now); });
-  } catch (const DeadlineExceeded& deadline) {
+  } catch (const control::DeadlineExceeded& deadline) {
     // The case is over. A rank that comes late, or makes another call, must not meet the ranks that have given up.
-    context.control->raise_abort(epoch_, {context.rank, AbortReason::deadline, deadline.what()});
+    context.control->raise_abort(epoch_, {context.rank, control::AbortReason::deadline, deadline.what()});
     throw;
   }
 }
@@ -288,7 +290,7 @@ struct Invitation {
 
   void say(State what, std::string_view words) {
     state = what;
-    std::copy_n(words.begin(), length_within(words, sizeof text - 1), text);
+    std::copy_n(words.begin(), base::length_within(words, sizeof text - 1), text);
   }
 };
 
@@ -346,8 +348,8 @@ std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name
   barrier(fmt::format("split {}", name));
   if (region) region->drop_name();
   if (color < 0) return nullptr;
-  const std::uint64_t id = digest(fmt::format("{}/{}/{}/{}/{}", id_, epoch_, sequence_, color, name));
+  const std::uint64_t id = base::digest(fmt::format("{}/{}/{}/{}/{}", id_, epoch_, sequence_, color, name));
   return std::make_shared<ShmGroup>(context_, std::string(name), id, std::move(members), std::move(region));
 }
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

@@ -17,13 +17,14 @@
 #include "harness/fabric/shm/meeting.hpp"
 #include "harness/fabric/shm/region.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 /// One rank's side of a world. All groups of the rank share it.
 struct RankContext {
-  ControlPlane* control = nullptr;
+  control::ControlPlane* control = nullptr;
   std::function<std::uint32_t()> epoch;
-  std::function<Deadline(Deadline now)> give_up_at;  ///< the time at which a wait that begins now gives up
+  std::function<control::Deadline(control::Deadline now)>
+      give_up_at;  ///< the time at which a wait that begins now gives up
   int rank = 0;                      ///< in the world
   bool detect_deadlock = true;
   std::shared_ptr<SharedMemory> memory;
@@ -70,4 +71,4 @@ class ShmGroup final : public Group {
   std::uint64_t sequence_ = 0;  ///< of the next call in this epoch
 };
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

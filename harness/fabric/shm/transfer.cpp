@@ -5,7 +5,7 @@
 
 #include "harness/fabric/shm/fold.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 namespace {
 
@@ -157,4 +157,4 @@ void Transfer::read_reduced(const Piece& piece) const {
   }
 }
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

@@ -8,7 +8,7 @@
 #include "harness/fabric/group.hpp"
 #include "harness/fabric/shm/meeting.hpp"
 
-namespace shardproof::shm {
+namespace shardproof::fabric::shm {
 
 class Transfer {
  public:
@@ -61,4 +61,4 @@ class Transfer {
 /// Copies bytes; zero bytes are allowed.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
-}  // namespace shardproof::shm
+}  // namespace shardproof::fabric::shm

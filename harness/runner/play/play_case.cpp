@@ -28,7 +28,7 @@
 #include "harness/trace/timeline.hpp"
 #include "harness/world/rank.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
   // Every rank reads the document again. The launcher's check whether it can be played reads it, too.
@@ -64,7 +64,7 @@ std::string bits_of(const Tensor& tensor) {
   return bits;
 }
 
-PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& tensor) {
+protocol::PlayedTensor played(const CapturedParameter& parameter, const Tensor& tensor) {
   return {.name = parameter.name,
           .shape = tensor.shape(),
           .dim = parameter.dim,
@@ -73,9 +73,9 @@ PlayedTensor played(const scenario::CapturedParameter& parameter, const Tensor& 
           .bits = bits_of(tensor)};
 }
 
-PlayedIteration played(const scenario::Capture& capture) {
-  PlayedIteration result{.iteration = capture.iteration, .loss = static_cast<float>(capture.loss)};
-  for (const scenario::CapturedParameter& parameter : capture.parameters) {
+protocol::PlayedIteration played(const Capture& capture) {
+  protocol::PlayedIteration result{.iteration = capture.iteration, .loss = static_cast<float>(capture.loss)};
+  for (const CapturedParameter& parameter : capture.parameters) {
     result.parameters.push_back(played(parameter, parameter.shard));
     if (parameter.second.defined()) result.seconds.push_back(played(parameter, parameter.second));
     if (parameter.gradient.defined()) result.gradients.push_back(played(parameter, parameter.gradient));
@@ -83,10 +83,10 @@ PlayedIteration played(const scenario::Capture& capture) {
   return result;
 }
 
-std::vector<PlayedHookCall> hook_calls(const scenario::Run& run) {
-  std::vector<PlayedHookCall> calls;
-  for (const scenario::Callback& callback : run.callbacks()) {
-    const auto* const hook = std::get_if<scenario::GradientHookCall>(&callback.detail);
+std::vector<protocol::PlayedHookCall> hook_calls(const Run& run) {
+  std::vector<protocol::PlayedHookCall> calls;
+  for (const Callback& callback : run.callbacks()) {
+    const auto* const hook = std::get_if<GradientHookCall>(&callback.detail);
     if (hook == nullptr) continue;
     calls.push_back({.iteration = callback.iteration,
                      .during = callback.during,
@@ -102,9 +102,9 @@ std::vector<PlayedHookCall> hook_calls(const scenario::Run& run) {
 }
 
 // A run has one shared list of graphs for equal steps, so compare pointers.
-void add_compiled_steps(PlayResult& result, const scenario::Run& run) {
+void add_compiled_steps(protocol::PlayResult& result, const Run& run) {
   std::map<const std::vector<StepGraph>*, std::size_t> plans;
-  for (const scenario::CompiledStep& step : run.compiled_steps()) {
+  for (const CompiledStep& step : run.compiled_steps()) {
     const auto [plan, is_new] = plans.try_emplace(step.graphs.get(), result.plans.size());
     if (is_new) result.plans.push_back(*step.graphs);
     result.compiled_steps.push_back({.iteration = step.iteration, .backward = step.backward, .plan = plan->second});
@@ -119,14 +119,13 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
 }
 
 // Counts only calls that this rank makes.
-std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
+std::vector<protocol::PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
   using scenario::ActionKind;
-  using scenario::mark;
   std::unordered_map<std::string_view, std::size_t> marks;
   for (std::size_t i = 0; i < trace.facts.size(); ++i) {
     if (const auto* set = std::get_if<fact::Mark>(&trace.facts[i])) marks.emplace(set->text, i);
   }
-  std::vector<PhaseTimes> all;
+  std::vector<protocol::PhaseTimes> all;
   int iteration = 0;
   for (const scenario::Script::Segment& segment : script.segments) {
     const auto once = [&](ActionKind kind) {
@@ -136,7 +135,7 @@ std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trac
       return std::ranges::count_if(segment.body, is_meant) == 1;
     };
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
-      PhaseTimes& times = all.emplace_back();
+      protocol::PhaseTimes& times = all.emplace_back();
       if (!once(ActionKind::forward)) continue;
       const std::string start = mark(iteration, ActionKind::forward),
                         middle = mark(iteration, ActionKind::forward, true);
@@ -153,55 +152,57 @@ std::vector<PhaseTimes> phases(const scenario::Script& script, const Trace& trac
   return all;
 }
 
-PlayTimes times(const scenario::Script& script, const Trace& trace) {
+protocol::PlayTimes times(const scenario::Script& script, const Trace& trace) {
   return {.total = trace::total(trace), .phases = phases(script, trace), .trace = trace};
 }
 
 // A file with the final name is always complete, whenever this process ends.
-void write_result(const PlayResult& result, const std::filesystem::path& file) {
+void write_result(const protocol::PlayResult& result, const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path());
   const std::filesystem::path fresh = file.string() + ".new";
   std::ofstream out(fresh, std::ios::trunc);
-  out << dump_line(result) << '\n';
+  out << base::dump_line(result) << '\n';
   out.close();
   if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("write {}", fresh.string()));
   std::filesystem::rename(fresh, file);
 }
 
 // The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
-scenario::Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
+Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
   try {
     return play(rank, scenario);
-  } catch (const scenario::SubjectError& error) {
+  } catch (const player::SubjectError& error) {
     FAIL(error.on_any_rank());
     throw;  // never: FAIL has thrown
   }
 }
 
-void check_races(const scenario::Run& run, int rank) {
+void check_races(const Run& run, int rank) {
   const auto races = run.races();
   for (const std::string& text : trace::describe(races, rank)) FAIL_CHECK(text);
   if (races.empty()) SUCCEED("no race");
 }
 
-BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::filesystem::path& document) {
-  CaseInfo info;
+cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& id,
+                           const std::filesystem::path& document) {
+  protocol::CaseInfo info;
   info.id = id;
   info.suite = "play";
   info.world_size = plan.size;
   info.params = {{"W", std::to_string(plan.size)}};
   info.file = document.string();
-  const auto body = [id, scenario = read_scenario(document), directory = WorldDirectory{plan.directory}](Rank& rank) {
-    const scenario::Run run = play_or_fail(rank, scenario);
+  const auto body = [id, scenario = read_scenario(document),
+                     directory = protocol::WorldDirectory{plan.directory}](Rank& rank) {
+    const Run run = play_or_fail(rank, scenario);
     const scenario::Script& script = run.scenario().script;
-    PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
-    for (const scenario::Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
-    for (const scenario::Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
+    protocol::PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
+    for (const Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
+    for (const Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
     result.hook_calls = hook_calls(run);
     add_compiled_steps(result, run);
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
-                           [](const scenario::Capture& capture) { return played(capture); });
+                           [](const Capture& capture) { return played(capture); });
     write_result(result, directory.play_result(id, rank.index()));
     check_races(run, rank.index());
   };
@@ -210,11 +211,11 @@ BoundCase play_case(const WorldPlan& plan, const std::string& id, const std::fil
 
 }  // namespace
 
-std::vector<BoundCase> play_cases(const WorldPlan& plan) {
-  const std::vector<std::string> ids = play_case_ids(plan);
-  std::vector<BoundCase> cases;
+std::vector<cases::BoundCase> play_cases(const protocol::WorldPlan& plan) {
+  const std::vector<std::string> ids = protocol::play_case_ids(plan);
+  std::vector<cases::BoundCase> cases;
   for (std::size_t i = 0; i < ids.size(); ++i) cases.push_back(play_case(plan, ids[i], plan.scenarios[i]));
   return cases;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

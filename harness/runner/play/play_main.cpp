@@ -19,10 +19,12 @@
 
 namespace shardproof {
 
+using runner::CommandLine;
+
 namespace {
 
-Combinable combinable(std::string_view kind) {
-  Combinable info{.engine = std::string(kind)};
+protocol::Combinable combinable(std::string_view kind) {
+  protocol::Combinable info{.engine = std::string(kind)};
   const std::vector<scenario::Trait> traits = scenario::possible_traits(kind, scenario::full_palette(kind));
   for (const scenario::Trait one : traits) {
     info.features.emplace_back(one);
@@ -33,8 +35,8 @@ Combinable combinable(std::string_view kind) {
   return info;
 }
 
-std::vector<KnownKind> known_kinds() {
-  std::vector<KnownKind> kinds;
+std::vector<cases::KnownKind> known_kinds() {
+  std::vector<cases::KnownKind> kinds;
   for (const scenario::EngineKind& kind : scenario::engine_kinds())
     kinds.push_back({.name = kind.name, .features = kind.feature_names()});
   return kinds;
@@ -46,16 +48,16 @@ const Fault& fault_named(const std::vector<Fault>& faults, const std::string& na
   if (fault != faults.end()) return *fault;
   std::vector<std::string> names;
   for (const Fault& known : faults) names.push_back(known.info.name);
-  throw UsageError(fmt::format("there is no fault '{}'; there is: {}", name,
-                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  throw runner::UsageError(fmt::format("there is no fault '{}'; there is: {}", name,
+                                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 class PlayExtension final : public ProgramExtension {
  public:
   explicit PlayExtension(const PlayProgram& program) : program_(program) {}
 
-  void add_to(Listing& listing, const std::filesystem::path& library) const override {
-    const std::vector<SubjectMaker> subjects = subjects_of(program_.subjects, library);
+  void add_to(protocol::Listing& listing, const std::filesystem::path& library) const override {
+    const std::vector<SubjectMaker> subjects = runner::subjects_of(program_.subjects, library);
     for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
     for (const std::string_view kind : scenario::drawn_kinds()) {
       listing.drawn_kinds.emplace_back(kind);
@@ -63,54 +65,59 @@ class PlayExtension final : public ProgramExtension {
     }
     for (const auto& make : subjects) {
       const auto subject = make();
-      SubjectInfo& info = listing.subjects.emplace_back();
+      protocol::SubjectInfo& info = listing.subjects.emplace_back();
       info.name = subject->name();
       info.version = subject->version();
       info.warm = subject->wants_preparation();
       const Claims claims = subject->claims();
       for (const Claims::Kind& kind : claims.kinds()) {
-        ClaimInfo& claim = info.claims.emplace_back(ClaimInfo{.engine = kind.name, .features = {}});
+        protocol::ClaimInfo& claim = info.claims.emplace_back(protocol::ClaimInfo{.engine = kind.name, .features = {}});
         for (const Feature feature : kind.features) claim.features.emplace_back(feature.name());
       }
     }
     for (const Fault& fault : program_.faults) listing.faults.push_back(fault.info);
   }
 
-  std::vector<std::string> problems(std::span<const BoundCase> cases) const override {
+  std::vector<std::string> problems(std::span<const cases::BoundCase> cases) const override {
     std::vector<std::string> all = scenario::problems_of_engine_kinds();
-    std::ranges::move(problems_of_needs(cases, declared_suite_engines(), known_kinds()), std::back_inserter(all));
+    std::ranges::move(cases::problems_of_needs(cases, declared_suite_engines(), known_kinds()),
+                      std::back_inserter(all));
     return all;
   }
 
   int answer(const CommandLine& line) const override {
     switch (line.mode) {
-      case CommandLine::Mode::list_gpus: return answer_with_gpus(line.backend);
-      case CommandLine::Mode::make_scenario: return answer_with_scenarios(line.asked);
-      case CommandLine::Mode::shrink_scenario: return answer_with_smaller(line.scenario, line.asked.ranks.front());
+      case CommandLine::Mode::list_gpus: return runner::answer_with_gpus(line.backend);
+      case CommandLine::Mode::make_scenario: return runner::answer_with_scenarios(line.asked);
+      case CommandLine::Mode::shrink_scenario:
+        return runner::answer_with_smaller(line.scenario, line.asked.ranks.front());
       default:
-        return answer_about(line.scenario,
-                            line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
+        return runner::answer_about(line.scenario,
+                                    line.asked.ranks.empty() ? std::nullopt : std::optional(line.asked.ranks.front()));
     }
   }
 
-  std::vector<BoundCase> play_cases(const WorldPlan& plan) const override { return shardproof::play_cases(plan); }
+  std::vector<cases::BoundCase> play_cases(const protocol::WorldPlan& plan) const override {
+    return shardproof::runner::play_cases(plan);
+  }
 
-  ServiceMaker services(const WorldPlan& plan) const override {
-    const std::vector<SubjectMaker> subjects = subjects_of(program_.subjects, plan.subject_library);
-    return [this, plan, subjects] { return std::make_unique<PlayService>(make_subject(plan, subjects)); };
+  ServiceMaker services(const protocol::WorldPlan& plan) const override {
+    const std::vector<SubjectMaker> subjects = runner::subjects_of(program_.subjects, plan.subject_library);
+    return [this, plan, subjects] { return std::make_unique<player::PlayService>(make_subject(plan, subjects)); };
   }
 
   std::optional<int> stay_warm(const CommandLine& line) const override {
-    return shardproof::stay_warm(
-        *subject_named(subjects_of(program_.subjects, line.subject_library), line.subject, line.subject_library));
+    return shardproof::runner::stay_warm(*runner::subject_named(
+        runner::subjects_of(program_.subjects, line.subject_library), line.subject, line.subject_library));
   }
 
  private:
   // The subject that the plan asks for, with the plan's fault applied. nullptr if the plan names neither a subject nor
   // a fault.
-  std::unique_ptr<Subject> make_subject(const WorldPlan& plan, const std::vector<SubjectMaker>& subjects) const {
+  std::unique_ptr<Subject> make_subject(const protocol::WorldPlan& plan,
+                                        const std::vector<SubjectMaker>& subjects) const {
     if (plan.subject.empty() && plan.fault.empty()) return nullptr;
-    std::unique_ptr<Subject> subject = subject_named(subjects, plan.subject, plan.subject_library);
+    std::unique_ptr<Subject> subject = runner::subject_named(subjects, plan.subject, plan.subject_library);
     return plan.fault.empty() ? std::move(subject) : fault_named(program_.faults, plan.fault).apply(std::move(subject));
   }
 

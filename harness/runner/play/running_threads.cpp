@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-namespace shardproof {
+namespace shardproof::runner {
 
 namespace {
 
@@ -51,4 +51,4 @@ std::vector<std::string> other_threads() {
   return names;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -17,7 +17,10 @@
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/scenario/validate_script.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using protocol::rank_left;
+using protocol::rank_usage;
 
 namespace {
 
@@ -27,18 +30,18 @@ void make_scenarios(const ScenariosAsked& asked) {
   for (std::uint64_t i = 0; i < asked.count; ++i) {
     const std::uint64_t seed = asked.first_seed + i;
     const scenario::Staged made = scenario::generate(kind, seed, asked.ranks, palette);
-    fmt::print("{}\n", dump_line({{"seed", seed}, {"ranks", made.ranks}, {"scenario", made.scenario}}));
+    fmt::print("{}\n", base::dump_line({{"seed", seed}, {"ranks", made.ranks}, {"scenario", made.scenario}}));
   }
 }
 
 void shrink_scenario(const std::filesystem::path& document, int ranks) {
   for (const scenario::Staged& smaller : scenario::smaller({.scenario = read_scenario(document), .ranks = ranks}))
-    fmt::print("{}\n", dump_line({{"ranks", smaller.ranks}, {"scenario", smaller.scenario}}));
+    fmt::print("{}\n", base::dump_line({{"ranks", smaller.ranks}, {"scenario", smaller.scenario}}));
 }
 
-GpuListing gpus_of(const std::filesystem::path& backend) {
+protocol::GpuListing gpus_of(const std::filesystem::path& backend) {
   try {
-    return cuda::list_gpus(cuda::load_vendor(backend));
+    return device::cuda::list_gpus(device::cuda::load_vendor(backend));
   } catch (const std::exception& error) {
     return {.why_none = error.what()};
   }
@@ -66,7 +69,7 @@ int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks
 }
 
 int answer_with_gpus(const std::filesystem::path& backend) {
-  fmt::print("{}\n", dump_line(gpus_of(backend)));
+  fmt::print("{}\n", base::dump_line(gpus_of(backend)));
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
@@ -89,4 +92,4 @@ int answer_with_smaller(const std::filesystem::path& scenario, int ranks) {
   return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

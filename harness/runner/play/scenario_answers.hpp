@@ -7,7 +7,7 @@
 
 #include "harness/runner/command_line.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 // All return the exit code of the process (harness/protocol/ending.hpp).
 
@@ -23,4 +23,4 @@ int answer_with_scenarios(const ScenariosAsked& asked);
 /// A line for every variant of the document, the smallest first: `{"ranks", "scenario"}`.
 int answer_with_smaller(const std::filesystem::path& scenario, int ranks);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -6,16 +6,16 @@
 #include "harness/runner/command_line.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 std::vector<SubjectMaker> subjects_of(const std::vector<SubjectMaker>& own, const std::filesystem::path& library) {
   if (library.empty()) return own;
   const std::string where = fmt::format("subject {}", library.string());
   try {
-    const shardproof_subject* const table = load_subject_table(library);  // each rank makes a subject from it
-    table_subject(table, where);  // reports errors of the table before anything is made or waited for
-    return {[=] { return table_subject(table, where); }};
-  } catch (const SubjectRefused& refused) {
+    const shardproof_subject* const table = subject::load_subject_table(library);  // each rank makes a subject from it
+    subject::table_subject(table, where);  // reports errors of the table before anything is made or waited for
+    return {[=] { return subject::table_subject(table, where); }};
+  } catch (const subject::SubjectRefused& refused) {
     throw UsageError(refused.what());
   }
 }
@@ -33,4 +33,4 @@ std::unique_ptr<Subject> subject_named(const std::vector<SubjectMaker>& subjects
                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -8,7 +8,7 @@
 
 #include "harness/runner/play/play_main.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 /// The subject of the shared object. Without a path, the program's own subjects. Throws UsageError with the reason why
 /// the shared object has no usable subject.
@@ -19,4 +19,4 @@ std::vector<SubjectMaker> subjects_of(const std::vector<SubjectMaker>& own, cons
 std::unique_ptr<Subject> subject_named(const std::vector<SubjectMaker>& subjects, const std::string& name,
                                        const std::filesystem::path& library);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -23,7 +23,12 @@
 #include "harness/runner/play/running_threads.hpp"
 #include "harness/world/process_end.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
+
+using base::FileDescriptor;
+using protocol::CopyAnswer;
+using protocol::rank_could_not_join;
+using protocol::warm_socket;
 
 namespace {
 
@@ -111,20 +116,20 @@ Copy copy(Subject& subject, std::size_t usual_threads) noexcept {
   // A copy for which `fork` did not return 0.
   if (::getpid() != before && made.process != 0) ::_exit(rank_could_not_join);
   if (made.process < 0)
-    made.failure =
-        fmt::format("cannot copy the warm process{}{}{}", hint_for_no_process(error), said.empty() ? "" : ": ", said);
+    made.failure = fmt::format("cannot copy the warm process{}{}{}", protocol::hint_for_no_process(error),
+                               said.empty() ? "" : ": ", said);
   return made;
 }
 
 /// Waits until `parent` has ended. The kernel then gives this process its new parent.
 void outlive(pid_t parent) {
-  const FileDescriptor process = open_process(parent);
+  const FileDescriptor process = world::open_process(parent);
   if (!process || ::getppid() != parent) return;  // it has ended already
-  has_ended(process, -1);
+  world::has_ended(process, -1);
 }
 
 /// Runs in a copy whose parent ends at once.
-void become_rank(const CopyRequest& request, pid_t parent) {
+void become_rank(const protocol::CopyRequest& request, pid_t parent) {
   ::close(warm_socket);
   outlive(parent);
   if (::setpgid(0, 0) != 0) fail("setpgid");
@@ -144,22 +149,22 @@ void become_rank(const CopyRequest& request, pid_t parent) {
 ///
 /// Returns in the rank, after the launcher can know its process id. A rank that ran earlier could kill this process
 /// before the answer. Its launcher would then report a rank that did not start, and drop the rank's results.
-void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request,
+void continue_as_rank(Subject& subject, std::size_t usual_threads, const protocol::CopyRequest& request,
                       const FileDescriptor& link) {
   const pid_t parent = ::getpid();
   const Copy rank = copy(subject, usual_threads);
-  if (rank.process < 0) say(link, to_text({.error = rank.failure}));
+  if (rank.process < 0) say(link, protocol::to_text({.error = rank.failure}));
   if (rank.process != 0) ::_exit(0);
   try {
     become_rank(request, parent);
   } catch (const std::exception& trouble) {
-    say(link, to_text({.error = trouble.what()}));
+    say(link, protocol::to_text({.error = trouble.what()}));
     ::_exit(rank_could_not_join);
   } catch (...) {
-    say(link, to_text({.error = "an exception that is not a std::exception"}));
+    say(link, protocol::to_text({.error = "an exception that is not a std::exception"}));
     ::_exit(rank_could_not_join);
   }
-  say(link, to_text({.process = ::getpid()}));
+  say(link, protocol::to_text({.process = ::getpid()}));
   ::shutdown(link.get(), SHUT_WR);
   if (all_of(link).empty()) {
     fmt::print(stderr, "the warm process of this rank ended before the rank began\n");
@@ -168,12 +173,12 @@ void continue_as_rank(Subject& subject, std::size_t usual_threads, const CopyReq
 }
 
 /// Answers the request. Returns false in the rank.
-bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& request) {
+bool make_rank(Subject& subject, std::size_t usual_threads, const protocol::CopyRequest& request) {
   std::fflush(nullptr);  // otherwise the copies would write the buffered output, too
   Link link = make_link();
   Copy between = copy(subject, usual_threads);
   if (between.process < 0) {
-    send_answer(warm_socket, {.error = std::move(between.failure)});
+    protocol::send_answer(warm_socket, {.error = std::move(between.failure)});
     return true;
   }
   if (between.process == 0) {
@@ -185,9 +190,9 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const CopyRequest& r
   const std::string said = all_of(link.ours);
   while (::waitpid(between.process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  send_answer(warm_socket, said.empty()
-                               ? CopyAnswer{.error = "a copy of the warm process ended before it became a rank"}
-                               : read_answer(said));
+  protocol::send_answer(warm_socket,
+                        said.empty() ? CopyAnswer{.error = "a copy of the warm process ended before it became a rank"}
+                                     : protocol::read_answer(said));
   say(link.ours, "!");
   return true;
 }
@@ -199,12 +204,12 @@ std::optional<int> stay_warm(Subject& subject) {
   CopyAnswer prepared = prepare(subject);
   if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty())
     prepared.error = std::move(why);
-  send_answer(warm_socket, prepared);
+  protocol::send_answer(warm_socket, prepared);
   if (prepared.error) return rank_could_not_join;
-  while (const auto request = receive_request(warm_socket)) {
+  while (const auto request = protocol::receive_request(warm_socket)) {
     if (!make_rank(subject, usual_threads, *request)) return std::nullopt;
   }
-  return rank_left;
+  return protocol::rank_left;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

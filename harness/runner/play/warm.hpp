@@ -6,7 +6,7 @@
 
 #include "harness/subject/subject.hpp"
 
-namespace shardproof {
+namespace shardproof::runner {
 
 /// Prepares the subject, and reports this to the launcher. Then makes ranks from copies of this process with the
 /// subject's `fork`, until the launcher is gone.
@@ -18,4 +18,4 @@ namespace shardproof {
 /// Throws std::system_error if descriptor 3 is not a launcher's socket.
 std::optional<int> stay_warm(Subject& subject);
 
-}  // namespace shardproof
+}  // namespace shardproof::runner

@@ -15,7 +15,7 @@ class Dice {
 
   /// From `least` to `most`, both included. Some numbers are slightly more frequent, which does not matter here.
   int between(int least, int most) {
-    return least + static_cast<int>(next_random(state_) % static_cast<std::uint64_t>(most - least + 1));
+    return least + static_cast<int>(base::next_random(state_) % static_cast<std::uint64_t>(most - least + 1));
   }
   /// True in `percent` of 100 draws.
   bool chance(int percent) { return between(0, 99) < percent; }

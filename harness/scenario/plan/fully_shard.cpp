@@ -100,7 +100,7 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
       for (const std::string& path : list) {
         if (wrapped.contains(path)) continue;
         fail(fmt::format("plan.fully_shard.wrap[{}].{}", i, key),
-             fmt::format("\"{}\" is not wrapped; {}", path, closest_or_all(wrapped, path)));
+             fmt::format("\"{}\" is not wrapped; {}", path, base::closest_or_all(wrapped, path)));
       }
     };
     require_groups(wrap[i].forward_prefetch, "forward_prefetch");

@@ -119,7 +119,7 @@ std::string kinds_near(const std::string& asked) {
   std::string kinds;
   for (const EngineKind& kind : engine_kinds())
     kinds += fmt::format("{}{}", kinds.empty() ? "kinds: " : ", ", kind.name);
-  const std::string near = closest(names_of_engine_kinds(), asked);
+  const std::string near = base::closest(names_of_engine_kinds(), asked);
   return near.empty() ? kinds : fmt::format("closest is \"{}\"; {}", near, kinds);
 }
 

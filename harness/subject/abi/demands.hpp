@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 [[noreturn]] inline void refuse(std::string_view what, std::string_view why) {
   throw std::invalid_argument(fmt::format("{}: {}", what, why));
@@ -27,4 +27,4 @@ inline void require_dimensions(int count, const std::int64_t* shape, std::string
   if (count < 0 || (count > 0 && shape == nullptr)) refuse(what, fmt::format("{} dimensions without a shape", count));
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

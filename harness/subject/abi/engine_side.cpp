@@ -15,7 +15,10 @@
 #include "harness/fabric/group.hpp"
 #include "harness/subject/abi/words.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
+
+using device::Event;
+using device::Stream;
 
 void Link::check(shardproof_status status) const {
   if (status != SHARDPROOF_OK) throw std::runtime_error(harness_->error(device_));
@@ -280,4 +283,4 @@ std::unique_ptr<Communicator> EngineSideCommunicator::split(int color, int key, 
   return part == nullptr ? nullptr : std::make_unique<EngineSideCommunicator>(device_, part, true);
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

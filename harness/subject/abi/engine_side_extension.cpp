@@ -12,7 +12,9 @@
 #include "harness/scenario/parts_json.hpp"
 #include "harness/subject/abi/words.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
+
+using device::Stream;
 
 namespace {
 
@@ -117,4 +119,4 @@ AllGatherExtension engine_side_extension(EngineSideDevice& device, const shardpr
   return hooks;
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

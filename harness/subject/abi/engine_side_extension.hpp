@@ -4,9 +4,9 @@
 #include "harness/subject/abi/engine_side.hpp"
 #include "harness/subject/extension.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 /// The device must outlive the hooks. The extension in C must be valid as long as its hooks are called.
 AllGatherExtension engine_side_extension(EngineSideDevice& device, const shardproof_extension& extension);
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

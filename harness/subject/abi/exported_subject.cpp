@@ -17,17 +17,17 @@ struct shardproof_trainer {
       : subject(made_by), device(engine_context), world(device, engine_context.world, false) {}
 
   shardproof::Subject& subject;
-  shardproof::abi::EngineSideDevice device;
-  shardproof::abi::EngineSideCommunicator world;
+  shardproof::subject::abi::EngineSideDevice device;
+  shardproof::subject::abi::EngineSideCommunicator world;
   std::unique_ptr<shardproof::Trainer> trainer;
   // Memory that the last answer points to.
-  shardproof::abi::Shapes shapes;
+  shardproof::subject::abi::Shapes shapes;
   std::vector<shardproof::ParameterView> views;
   std::vector<shardproof_parameter> parameters;
   std::string compiled_plan;
 };
 
-namespace shardproof {
+namespace shardproof::subject {
 
 struct ExportedSubject::Functions {
   /// Passes on the reply of the call, or its exception.
@@ -57,7 +57,7 @@ struct ExportedSubject::Functions {
                                   const shardproof_engine_context* engine_context, shardproof_trainer** trainer,
                                   shardproof_reply* reply) {
     return answer(*engine_context->harness, reply, [&] {
-      const nlohmann::ordered_json model_json = parse_json(model), plan_json = parse_json(plan);
+      const nlohmann::ordered_json model_json = base::parse_json(model), plan_json = base::parse_json(plan);
       Subject& subject = *static_cast<ExportedSubject*>(self)->subject_;
       auto made = std::make_unique<shardproof_trainer>(subject, *engine_context);
       Reply reply_of_create =
@@ -77,7 +77,7 @@ struct ExportedSubject::Functions {
   static shardproof_status perform(shardproof_trainer* trainer, const char* action, const shardproof_tensor* input,
                                    const shardproof_tensor* targets, shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
-      const nlohmann::ordered_json json = parse_json(action);
+      const nlohmann::ordered_json json = base::parse_json(action);
       const Batch batch{.input = trainer->device.take(*input), .targets = trainer->device.take(*targets)};
       return trainer->trainer->perform(scenario::read_action({json, "action"}), batch);
     });
@@ -182,4 +182,4 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
             .compiled_plan = Functions::compiled_plan};
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::subject

@@ -10,7 +10,7 @@
 #include "harness/subject/shardproof.h"
 #include "harness/subject/subject.hpp"
 
-namespace shardproof {
+namespace shardproof::subject {
 
 /// Only for the simulated device. It must outlive its trainers.
 class ExportedSubject {
@@ -32,4 +32,4 @@ class ExportedSubject {
   shardproof_subject table_;
 };
 
-}  // namespace shardproof
+}  // namespace shardproof::subject

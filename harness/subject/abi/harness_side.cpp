@@ -9,7 +9,9 @@
 #include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/words.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
+
+using device::Stream;
 
 namespace {
 
@@ -374,7 +376,7 @@ struct HarnessSide::Functions {
   }
   static shardproof_status wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
     return at(device, [&](HarnessSide& engine_context) {
-      engine_context.device_.wait(engine_context.stream(stream, "wait"), Event{event});
+      engine_context.device_.wait(engine_context.stream(stream, "wait"), device::Event{event});
     });
   }
   static shardproof_status synchronize_stream(shardproof_device* device, std::uint32_t stream) {
@@ -383,7 +385,7 @@ struct HarnessSide::Functions {
     });
   }
   static shardproof_status synchronize_event(shardproof_device* device, std::uint64_t event) {
-    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(Event{event}); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(device::Event{event}); });
   }
   static shardproof_status synchronize(shardproof_device* device) {
     return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(); });
@@ -573,4 +575,4 @@ Reply call_subject(HarnessSide* engine_context, const std::function<shardproof_s
   return reply;
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

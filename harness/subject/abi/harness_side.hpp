@@ -23,24 +23,24 @@
 #include "harness/subject/shardproof.h"
 #include "harness/subject/subject.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 class HarnessSide;
 }
 
 struct shardproof_device {
-  shardproof::abi::HarnessSide& engine_context;
+  shardproof::subject::abi::HarnessSide& engine_context;
 };
 
 struct shardproof_reply {
   std::string error;
   bool has_failed = false;
   std::vector<std::string> warnings;
-  shardproof::abi::OwnThread thread;
+  shardproof::subject::abi::OwnThread thread;
 };
 
 /// A handle to memory. It stays when its memory is gone, so that a use after the release is reported as such.
 struct shardproof_buffer {
-  shardproof::abi::HarnessSide& engine_context;
+  shardproof::subject::abi::HarnessSide& engine_context;
   std::shared_ptr<shardproof::Storage> storage;  ///< empty: gone
   std::string name;  ///< for messages: `buffer 17 "layers.1"`
   bool is_subjects = false;  ///< The subject allocated or adopted it. Only its release frees it.
@@ -50,12 +50,12 @@ struct shardproof_buffer {
 };
 
 struct shardproof_group {
-  shardproof::abi::HarnessSide& engine_context;
+  shardproof::subject::abi::HarnessSide& engine_context;
   std::unique_ptr<shardproof::Communicator> own;  ///< set for a part of a split
   shardproof::Communicator* communicator;  ///< nullptr: dropped
 };
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 class HarnessSide {
  public:
@@ -73,7 +73,7 @@ class HarnessSide {
   shardproof_tensor give(const Tensor& tensor, Shapes& shapes);
   /// Throws std::invalid_argument, beginning with `what`, for everything that shardproof_tensor does not allow.
   Tensor take(const shardproof_tensor& tensor, std::string_view what) const;
-  Stream stream(std::uint32_t id, std::string_view what) const;
+  device::Stream stream(std::uint32_t id, std::string_view what) const;
 
   // -- The owners of buffers
 
@@ -144,7 +144,7 @@ class HarnessSide {
   std::deque<shardproof_buffer> buffers_;
   std::unordered_set<const shardproof_buffer*> known_;
   std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that is not gone
-  std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
+  std::map<std::uint32_t, device::Stream> streams_{{Device::compute.id, Device::compute}};
   shardproof_engine_context in_c_;
   std::string error_;
   std::optional<std::string> first_failure_;
@@ -155,4 +155,4 @@ class HarnessSide {
 /// of the trainer, or nullptr.
 Reply call_subject(HarnessSide* engine_context, const std::function<shardproof_status(shardproof_reply*)>& call);
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

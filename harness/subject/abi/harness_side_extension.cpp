@@ -10,7 +10,7 @@
 #include "harness/subject/abi/demands.hpp"
 #include "harness/subject/abi/words.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 namespace {
 
@@ -80,15 +80,15 @@ std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors,
   return taken;
 }
 
-void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
-                               shardproof_contribution& out) {
+void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context,
+                               device::Stream stream, shardproof_contribution& out) {
   const ShardView view{.parameter = &there(shard.parameter, "the parameter's name"),
                        .components = take(shard.components, shard.component_count, "components"),
                        .rows = shard.rows};
   ShardContext given;
   if (context != nullptr) {
     require_dimensions(context->ndim, context->shape, "the context");
-    const nlohmann::ordered_json policy = parse_json(&there(context->policy, "the policy"));
+    const nlohmann::ordered_json policy = base::parse_json(&there(context->policy, "the policy"));
     const auto dims = static_cast<std::size_t>(context->ndim);
     given = {.mesh = list(context->mesh, context->mesh_size, "the mesh"),
              .shape = list(context->shape, dims, "the shape"),
@@ -106,8 +106,8 @@ void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_s
   metadata_[out.metadata] = std::move(made.metadata);
 }
 
-void HarnessSideExtension::post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
-                                shardproof_unsharded& made) {
+void HarnessSideExtension::post(const shardproof_contributions& all, device::Stream stream,
+                                const shardproof_unsharded* out, shardproof_unsharded& made) {
   const auto metadata = metadata_.find(all.metadata);
   const Contributions given{.parameter = &there(all.parameter, "the parameter's name"),
                             .tensors = take(all.tensors, all.tensor_count, "contributions"),
@@ -151,4 +151,4 @@ shardproof_unsharded HarnessSideExtension::give(std::uint64_t id, const Unsharde
           .to_free_count = tensors_.size()};
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

@@ -7,7 +7,7 @@
 
 #include "harness/subject/abi/demands.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 HarnessSideGradientHook::HarnessSideGradientHook(HarnessSide& engine_context, GradientHook hook)
     : engine_context_(engine_context), hook_(std::move(hook)) {
@@ -45,4 +45,4 @@ Tensor HarnessSideGradientHook::operand(const shardproof_tensor* tensor, std::st
   return taken;
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

@@ -8,7 +8,7 @@
 #include "harness/subject/abi/harness_side.hpp"
 #include "harness/subject/gradient_hook.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 class HarnessSideGradientHook {
  public:
@@ -32,4 +32,4 @@ class HarnessSideGradientHook {
   std::string error_;
 };
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 class OwnThread {
  public:
@@ -27,4 +27,4 @@ class OwnThread {
   std::atomic<bool> has_strayed_ = false;
 };
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

@@ -22,7 +22,9 @@
 #include "harness/subject/abi/harness_side_extension.hpp"
 #include "harness/subject/abi/harness_side_gradient_hook.hpp"
 
-namespace shardproof {
+namespace shardproof::subject {
+
+using abi::call_subject;
 
 namespace {
 
@@ -300,9 +302,10 @@ Claims known_claims(const shardproof_claim* claims, std::size_t count) {
     const shardproof_claim& claim = claims[i];
     if (claim.engine == nullptr) throw std::invalid_argument(fmt::format("its claim {} has no `engine`", i));
     if (claim.features == nullptr)
-      throw std::invalid_argument(fmt::format("its claim of {} has no `features`", shown(claim.engine)));
-    if (const std::string objection = objection_to_subject_text(claim.engine); !objection.empty())
-      throw std::invalid_argument(fmt::format("it claims the engine kind {}: {}", shown(claim.engine), objection));
+      throw std::invalid_argument(fmt::format("its claim of {} has no `features`", base::shown(claim.engine)));
+    if (const std::string objection = protocol::objection_to_subject_text(claim.engine); !objection.empty())
+      throw std::invalid_argument(
+          fmt::format("it claims the engine kind {}: {}", base::shown(claim.engine), objection));
     known.add({.name = claim.engine, .features = known_features(claim.engine, claim.features)});
   }
   return known;
@@ -333,10 +336,10 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
   require(table->name != nullptr && *table->name != '\0', "name");
   require(table->version != nullptr && *table->version != '\0', "version");
   const auto accept = [&](std::string_view what, const char* text, const std::string& objection) {
-    if (!objection.empty()) refuse(fmt::format("its {} is {}: {}", what, shown(text), objection));
+    if (!objection.empty()) refuse(fmt::format("its {} is {}: {}", what, base::shown(text), objection));
   };
-  accept("name", table->name, objection_to_subject_name(table->name, own_name));
-  accept("version", table->version, objection_to_subject_text(table->version));
+  accept("name", table->name, protocol::objection_to_subject_name(table->name, own_name));
+  accept("version", table->version, protocol::objection_to_subject_text(table->version));
   require(table->create != nullptr, "create");
   require(table->destroy != nullptr, "destroy");
   require(table->perform != nullptr, "perform");
@@ -377,4 +380,4 @@ const shardproof_subject* load_subject_table(const std::filesystem::path& librar
   return table;
 }
 
-}  // namespace shardproof
+}  // namespace shardproof::subject

@@ -11,7 +11,7 @@
 #include "harness/subject/shardproof.h"
 #include "harness/subject/subject.hpp"
 
-namespace shardproof {
+namespace shardproof::subject {
 
 /// An error in a table, or in the shared object that contains it.
 class SubjectRefused : public std::invalid_argument {
@@ -28,4 +28,4 @@ std::unique_ptr<Subject> table_subject(const shardproof_subject* table, std::str
 /// file.
 const shardproof_subject* load_subject_table(const std::filesystem::path& library);
 
-}  // namespace shardproof
+}  // namespace shardproof::subject

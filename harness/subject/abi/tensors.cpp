@@ -6,7 +6,7 @@
 
 #include "harness/subject/abi/words.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 namespace {
 
@@ -60,4 +60,4 @@ std::string described(const DLTensor& tensor) {
   return text + to_string(Shape(tensor.shape, tensor.shape + tensor.ndim));
 }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

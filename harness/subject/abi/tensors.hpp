@@ -10,7 +10,7 @@
 #include "harness/subject/shardproof.h"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 /// Owns the shapes and strides that views point to.
 class Shapes {
@@ -35,4 +35,4 @@ bool is_contiguous(const DLTensor& tensor);
 /// `f32 [2, 3]`, or as much of it as the view shows. For messages.
 std::string described(const DLTensor& tensor);
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

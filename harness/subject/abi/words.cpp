@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 namespace {
 
@@ -122,4 +122,4 @@ CollectiveKind collective_from_c(std::uint32_t kind) { return find_ours(collecti
 ReduceOp op_from_c(std::uint32_t op) { return find_ours(ops, op, "operation"); }
 CallStatus status_from_c(std::uint32_t status) { return find_ours(statuses, status, "status"); }
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

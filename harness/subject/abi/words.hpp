@@ -9,7 +9,7 @@
 #include "harness/subject/reply.hpp"
 #include "harness/subject/shardproof.h"
 
-namespace shardproof::abi {
+namespace shardproof::subject::abi {
 
 // To C. Throw std::invalid_argument for values that subjects do not use: work and collectives that the harness makes
 // from other calls.
@@ -33,4 +33,4 @@ CallStatus status_from_c(std::uint32_t status);
 
 std::string described(DLDataType dtype);  ///< for messages: `f32`, or the dtype's numbers
 
-}  // namespace shardproof::abi
+}  // namespace shardproof::subject::abi

@@ -41,7 +41,7 @@ std::string refusal_of(Device& device, Communicator& group, std::span<const Coll
 }
 
 bool is_alike_everywhere(Rank& rank, const std::string& text) {
-  const std::array<std::int64_t, 1> mine{static_cast<std::int64_t>(digest(text))};
+  const std::array<std::int64_t, 1> mine{static_cast<std::int64_t>(base::digest(text))};
   const Tensor all = rank.world().all_gather(Tensor::of<std::int64_t>({1}, mine));
   for (const std::int64_t other : all.values<std::int64_t>()) {
     if (other != mine[0]) return false;

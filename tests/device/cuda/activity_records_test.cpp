@@ -9,7 +9,7 @@
 #include "harness/device/cuda/module/cupti_objection.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 
 namespace {
 

@@ -20,9 +20,9 @@
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
-using cuda::ActivityRecord;
-using cuda::no_piece;
-using cuda::place_before;
+using device::cuda::ActivityRecord;
+using device::cuda::no_piece;
+using device::cuda::place_before;
 using shardproof::testing::Side;
 
 namespace {
@@ -30,14 +30,14 @@ namespace {
 constexpr Nanoseconds ms = 1'000'000;
 
 /// The test may change the records that the table of the CPU returns.
-thread_local std::function<void(std::vector<ActivityRecord>& records, std::size_t& dropped)> spoil;
+thread_local std::function<void(std::vector<device::cuda::ActivityRecord>& records, std::size_t& dropped)> spoil;
 
-const cuda::ActivityTable& spoilt_activity() {
-  static const cuda::ActivityTable table = [] {
-    cuda::ActivityTable made = cuda::cpu::activity();
-    made.flush = [](const ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
-      thread_local std::vector<ActivityRecord> handed_over;
-      const cuda::Status status = cuda::cpu::activity().flush(records, count, dropped);
+const device::cuda::ActivityTable& spoilt_activity() {
+  static const device::cuda::ActivityTable table = [] {
+    device::cuda::ActivityTable made = device::cuda::cpu::activity();
+    made.flush = [](const device::cuda::ActivityRecord** records, std::size_t* count, std::size_t* dropped) {
+      thread_local std::vector<device::cuda::ActivityRecord> handed_over;
+      const device::cuda::Status status = device::cuda::cpu::activity().flush(records, count, dropped);
       if (status != 0) return status;
       handed_over.assign(*records, *records + *count);
       if (spoil) spoil(handed_over, *dropped);
@@ -50,23 +50,23 @@ const cuda::ActivityTable& spoilt_activity() {
   return table;
 }
 
-const cuda::VendorTables& spoilt_vendor() {
-  static const cuda::VendorTables tables = [] {
-    cuda::VendorTables made = cuda::cpu::vendor();
+const device::cuda::VendorTables& spoilt_vendor() {
+  static const device::cuda::VendorTables tables = [] {
+    device::cuda::VendorTables made = device::cuda::cpu::vendor();
     made.activity = [](const char**) { return &spoilt_activity(); };
     return made;
   }();
   return tables;
 }
 
-struct Rank : cuda::RankOfGpus {
-  Rank(Side& side, const std::shared_ptr<shm::SharedMemory>& memory, bool keeps_records,
-       const cuda::VendorTables& vendor = cuda::cpu::vendor())
+struct Rank : device::cuda::RankOfGpus {
+  Rank(Side& side, const std::shared_ptr<fabric::shm::SharedMemory>& memory, bool keeps_records,
+       const device::cuda::VendorTables& vendor = device::cuda::cpu::vendor())
       : RankOfGpus(side, vendor, memory, std::chrono::seconds(20), std::chrono::seconds(5), keeps_records) {}
 };
 
-void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<shm::SharedMemory>&)>& body) {
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<fabric::shm::SharedMemory>&)>& body) {
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   for (const std::string& failure : testing::run_threads(ranks, [&](Side& side) { body(side, memory); })) {
     INFO(failure);
     CHECK(failure.empty());
@@ -109,25 +109,25 @@ std::string why_refused(const decltype(spoil)& how) {
 TEST_CASE("a record belongs to the piece whose id it has, or else to the last before it on its stream") {
   const std::uint64_t a = 2, b = 4, c = 6, one = 11, other = 12;
   // In no order, as a library may hand them over.
-  const std::vector<ActivityRecord> records{
+  const std::vector<device::cuda::ActivityRecord> records{
       {.id = 0, .stream = one, .start_ns = 60, .end_ns = 70},  // behind the place before b
       {.id = b, .stream = one, .start_ns = 80, .end_ns = 90},
       {.id = 0, .stream = one, .start_ns = 5, .end_ns = 9},  // before anybody's
       {.id = a, .stream = one, .start_ns = 30, .end_ns = 40},
       {.id = a, .stream = one, .start_ns = 10, .end_ns = 20},
-      {.id = place_before(b), .stream = one, .start_ns = 50, .end_ns = 50},
-      {.id = no_piece, .stream = one, .start_ns = 100, .end_ns = 110},
+      {.id = device::cuda::place_before(b), .stream = one, .start_ns = 50, .end_ns = 50},
+      {.id = device::cuda::no_piece, .stream = one, .start_ns = 100, .end_ns = 110},
       {.id = 0, .stream = one, .start_ns = 120, .end_ns = 130},  // behind nobody's
-      {.id = place_before(c), .stream = other, .start_ns = 55, .end_ns = 55},
+      {.id = device::cuda::place_before(c), .stream = other, .start_ns = 55, .end_ns = 55},
       {.id = 0, .stream = other, .start_ns = 55, .end_ns = 65},  // at the same time, and after it
       {.id = c, .stream = other, .start_ns = 0, .end_ns = 0},  // of which there are no times
       {.id = 0, .stream = other, .start_ns = 0, .end_ns = 0},
   };
-  const auto spans = cuda::spans_by_piece(records);
+  const auto spans = device::cuda::spans_by_piece(records);
   REQUIRE(spans.size() == 3);
   const auto is = [&](std::uint64_t piece, std::int64_t start, std::int64_t end, std::size_t count,
                       std::size_t untimed) {
-    const cuda::ActivitySpan& span = spans.at(piece);
+    const device::cuda::ActivitySpan& span = spans.at(piece);
     CHECK(span.start_ns == start);
     CHECK(span.end_ns == end);
     CHECK(span.records == count);
@@ -147,7 +147,7 @@ TEST_CASE("records and events give the same times when launches take no time") {
       {
         const scenario::Scenario scenario = sleeping_training();
         const auto platform = rank.world.make(scenario.costs, scenario.device);
-        const scenario::Run run = scenario::play(scenario, engine, *platform, side.rank);
+        const Run run = player::play(scenario, engine, *platform, side.rank);
         traces.push_back(run.recording().measured.value());
         const auto& recorded = run.recording().records;
         testing::expect(recorded.has_value() == keeps_records,
@@ -200,8 +200,8 @@ TEST_CASE("pieces that launch nothing keep their events' times, and a clock that
     Rank rank(side, memory, true, spoilt_vendor());
     for (const Nanoseconds late : {Nanoseconds{0}, 7 * ms}) {
       const auto platform = rank.world.make({}, {});
-      spoil = [late](std::vector<ActivityRecord>& records, std::size_t&) {
-        for (ActivityRecord& record : records) {
+      spoil = [late](std::vector<device::cuda::ActivityRecord>& records, std::size_t&) {
+        for (device::cuda::ActivityRecord& record : records) {
           if (record.end_ns - record.start_ns == 5 * ms) record.start_ns += late, record.end_ns += late;
         }
       };
@@ -228,7 +228,7 @@ TEST_CASE("records that no call took end with their device") {
     }
     const auto platform = rank.world.make({}, {});
     std::size_t found = 0;
-    spoil = [&](std::vector<ActivityRecord>& records, std::size_t&) { found = records.size(); };
+    spoil = [&](std::vector<device::cuda::ActivityRecord>& records, std::size_t&) { found = records.size(); };
     work_in_a_row(*platform);
     spoil = nullptr;
     testing::expect(found == 4, fmt::format("{} records of two pieces, and of the comparison of clocks", found));
@@ -246,7 +246,7 @@ TEST_CASE("records that are lost, missing or without times are an error, and tim
       ContainsSubstring("of other \"last\", which launched at least 1, it has 0 records with times and 0 without"));
   CHECK_THAT(
       why_refused([](auto& records, std::size_t&) {
-        for (ActivityRecord& one : records) {
+        for (device::cuda::ActivityRecord& one : records) {
           if (one.end_ns - one.start_ns == 5 * ms) one.start_ns = one.end_ns = 0;
         }
       }),
@@ -257,9 +257,9 @@ TEST_CASE("records that are lost, missing or without times are an error, and tim
 
 TEST_CASE("a rank whose records cannot be kept says why before it begins") {
   on_ranks(1, [](Side& side, const auto& memory) {
-    static const cuda::VendorTables without = [] {
-      cuda::VendorTables made = cuda::cpu::vendor();
-      made.activity = [](const char** why) -> const cuda::ActivityTable* {
+    static const device::cuda::VendorTables without = [] {
+      device::cuda::VendorTables made = device::cuda::cpu::vendor();
+      made.activity = [](const char** why) -> const device::cuda::ActivityTable* {
         *why = "there is no libcupti";
         return nullptr;
       };
@@ -268,15 +268,15 @@ TEST_CASE("a rank whose records cannot be kept says why before it begins") {
     const std::string absent = testing::thrown_by<std::runtime_error>([&] { Rank(side, memory, true, without); });
     testing::expect(absent == "rank 0, GPU 0 (threads of this process): no times from CUPTI: there is no libcupti",
                     absent);
-    cuda::cpu::plant(cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
-    const std::string refused =
-        testing::thrown_by<cuda::VendorError>([&] { Rank(side, memory, true, cuda::cpu::fragile_vendor()); });
-    cuda::cpu::plant(cuda::cpu::Planted{.function = "stop"});
+    device::cuda::cpu::plant(device::cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
+    const std::string refused = testing::thrown_by<device::cuda::VendorError>(
+        [&] { Rank(side, memory, true, device::cuda::cpu::fragile_vendor()); });
+    device::cuda::cpu::plant(device::cuda::cpu::Planted{.function = "stop"});
     {
-      const Rank rank(side, memory, true, cuda::cpu::fragile_vendor());
+      const Rank rank(side, memory, true, device::cuda::cpu::fragile_vendor());
     }  // nothing depends on it any more
-    testing::expect(cuda::cpu::has_failed(), "records are never stopped");
-    cuda::cpu::plant({});
+    testing::expect(device::cuda::cpu::has_failed(), "records are never stopped");
+    device::cuda::cpu::plant({});
     testing::expect(refused.starts_with("cuptiActivityEnable on rank 0, GPU 0 (threads of this process): CUPTI status "
                                         "39, an error that was planted") &&
                         refused.find("activity_log.cpp:") != std::string::npos,

@@ -8,7 +8,7 @@
 #include "harness/device/cuda/kernels/table.hpp"
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 struct HostLauncher {
   template <class Body> static Status launch(const Body& body, std::int64_t count, StreamHandle) {
@@ -76,4 +76,4 @@ inline constexpr CublasTable cpu_cublas_table{
     .error_name = [](Status) -> const char* { return "CUBLAS_STATUS_NOT_SUPPORTED"; },
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,7 +9,7 @@
 #include "harness/device/cuda/kernels/table.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 inline bool is_set(const std::uint32_t* flag) {
   return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire) != 0;
@@ -40,4 +40,4 @@ struct Loops {
   static Status warm_up() { return 0; }
 };
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -22,7 +22,7 @@
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 namespace {
 
@@ -42,7 +42,7 @@ class Ground {
     std::error_code ignored;
     if (rank_ == 0) std::filesystem::remove_all(directory_, ignored);
   }
-  ControlPage& stand_on(ControlPage page) {
+  control::ControlPage& stand_on(control::ControlPage page) {
     const std::lock_guard lock(mutex_);
     page_.emplace(std::move(page));
     if (is_aborted_) raise();
@@ -56,16 +56,18 @@ class Ground {
   bool is_aborted() const { return is_aborted_; }
   int rank() const { return rank_; }
   const std::filesystem::path& directory() const { return directory_; }
-  FileStore& store() { return store_; }
+  rendezvous::FileStore& store() { return store_; }
 
  private:
-  void raise() { page_->raise_abort(only_epoch, {.culprit = rank_, .reason = AbortReason::error, .text = "aborted"}); }
+  void raise() {
+    page_->raise_abort(only_epoch, {.culprit = rank_, .reason = control::AbortReason::error, .text = "aborted"});
+  }
 
   int rank_;
   std::filesystem::path directory_;
-  FileStore store_;
+  rendezvous::FileStore store_;
   std::mutex mutex_;
-  std::optional<ControlPage> page_;
+  std::optional<control::ControlPage> page_;
   std::atomic<bool> is_aborted_ = false;
 };
 
@@ -93,20 +95,20 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void join(int size) {
     const std::filesystem::path file = ground_->directory() / "control";
     if (ground_->rank() == 0) {
-      ControlPage::create(file, size, nonce);
+      control::ControlPage::create(file, size, nonce);
       ground_->store().put("page", "made");
     }
     while (!ground_->store().get("page")) {
       if (ground_->is_aborted()) throw std::runtime_error("aborted");
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    group_ = make_shm_world({.control = &ground_->stand_on(ControlPage::open(file, nonce)),
-                             .store = &ground_->store(),
-                             .directory = ground_->directory(),
-                             .epoch = [] { return only_epoch; },
-                             .timeout = for_ever,
-                             .rank = ground_->rank(),
-                             .detect_deadlock = false});
+    group_ = fabric::make_shm_world({.control = &ground_->stand_on(control::ControlPage::open(file, nonce)),
+                                     .store = &ground_->store(),
+                                     .directory = ground_->directory(),
+                                     .epoch = [] { return only_epoch; },
+                                     .timeout = for_ever,
+                                     .rank = ground_->rank(),
+                                     .detect_deadlock = false});
   }
 
   /// In the order in which the host asked.
@@ -409,4 +411,4 @@ const NcclTable& nccl() {
   return table;
 }
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -5,8 +5,8 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 const NcclTable& nccl();
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 class Launch::Records {
  public:
@@ -521,4 +521,4 @@ const CudaTable& runtime() {
   return table;
 }
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -10,7 +10,7 @@
 #include "harness/device/cuda/vendor.hpp"
 #include "harness/protocol/trace.hpp"  // Nanoseconds
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 // Status codes, with CUDA's own numbers.
 inline constexpr Status invalid_value = 1, out_of_memory = 2, no_device = 100, not_ready = 600;
@@ -49,4 +49,4 @@ std::int64_t live_allocations();
 const CudaTable& runtime();
 const ActivityTable& activity();
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -5,7 +5,7 @@
 #include "tests/device/cuda/cpu_nccl.hpp"
 #include "tests/device/cuda/cpu_runtime.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 namespace {
 
@@ -64,4 +64,4 @@ const VendorTables& vendor() {
   return tables;
 }
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

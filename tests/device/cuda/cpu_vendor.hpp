@@ -4,8 +4,8 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 const VendorTables& vendor();
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

@@ -19,7 +19,7 @@
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
-using cuda::RankOfGpus;
+using device::cuda::RankOfGpus;
 using testing::Side;
 
 namespace {
@@ -59,8 +59,8 @@ void no_failures(const std::vector<std::string>& failures) {
 
 /// Two ranks, which add once again when all is over.
 void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
-             const cuda::VendorTables& vendor = cuda::cpu::vendor()) {
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+             const device::cuda::VendorTables& vendor = device::cuda::cpu::vendor()) {
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   no_failures(testing::run_threads(2, [&](Side& side) {
     RankOfGpus rank(side, vendor, memory);
     body(side, rank);
@@ -85,7 +85,7 @@ void begun_by_rank_0(Side& side) { side.world->barrier("rank 0 has begun"); }
 
 void give_up(Side& side) {
   side.control.raise_abort(side.epoch.load(),
-                           {.culprit = side.rank, .reason = AbortReason::failed, .text = "it has had enough"});
+                           {.culprit = side.rank, .reason = control::AbortReason::failed, .text = "it has had enough"});
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ TEST_CASE("a rank that waits for a collective of one that has failed is released
     if (side.rank == 0) sum(*platform, operand);
     begun_by_rank_0(side);
     if (side.rank == 1) return give_up(side);
-    const std::string text = thrown<Released>([&] { platform->device().synchronize(); });
+    const std::string text = thrown<control::Released>([&] { platform->device().synchronize(); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
   });
 }
@@ -107,7 +107,7 @@ TEST_CASE("a rank that waits for a communicator to be made is released, and both
     // Its hosts are not asked: the other one is not there for them, either.
     const auto platform = made_by_both(side, rank);
     if (side.rank == 1) return give_up(side);
-    const std::string text = thrown<Released>([&] { platform->world().split(0, 0, "all"); });
+    const std::string text = thrown<control::Released>([&] { platform->world().split(0, 0, "all"); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
   });
 }
@@ -116,7 +116,7 @@ TEST_CASE("a rank whose work waits at a gate is released, and both ranks go on")
   run_two([](Side& side, RankOfGpus& rank) {
     const auto platform = made_by_both(side, rank);
     Device& device = platform->device();
-    cuda::Gpu& gpu = rank.world.gpu();
+    device::cuda::Gpu& gpu = rank.world.gpu();
     const std::uint32_t closed = 0;
     const std::int64_t a_minute = 60'000'000'000;
     if (side.rank == 0) {
@@ -127,7 +127,7 @@ TEST_CASE("a rank whose work waits at a gate is released, and both ranks go on")
     }
     begun_by_rank_0(side);
     if (side.rank == 1) return give_up(side);
-    const std::string text = thrown<Released>([&] { device.synchronize(); });
+    const std::string text = thrown<control::Released>([&] { device.synchronize(); });
     testing::expect(text.find("it has had enough") != std::string::npos, text);
   });
 }
@@ -139,7 +139,7 @@ TEST_CASE("a rank without work in progress is released as well") {
     try {
       sum(*platform, on_device(platform->device(), 3));
       platform->device().synchronize();
-    } catch (const Released&) {  // both have come, or one has gone before: either is right
+    } catch (const control::Released&) {  // both have come, or one has gone before: either is right
     }
   });
 }
@@ -156,16 +156,17 @@ TEST_CASE("a rank that leaves by an exception does not wait for the others first
       }
     } else {
       const auto platform = made_by_both(side, rank);
-      const std::string text = thrown<Released>([&] { side.world->barrier("a word with rank 0"); });
+      const std::string text = thrown<control::Released>([&] { side.world->barrier("a word with rank 0"); });
       testing::expect(text.find("it has had enough") != std::string::npos, text);
     }
   });
 }
 
 TEST_CASE("a deadline names the missing rank") {
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   no_failures(testing::run_threads(3, [&](Side& side) {
-    RankOfGpus rank(side, cuda::cpu::vendor(), memory, std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
+    RankOfGpus rank(side, device::cuda::cpu::vendor(), memory,
+                    std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
     std::string text;
     {
       const auto platform = rank.world.make({}, {});
@@ -185,16 +186,16 @@ TEST_CASE("a deadline names the missing rank") {
 
 TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from then on") {
   static std::mutex lost_mutex;
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
-  static const cuda::NcclTable nccl = [] {
-    cuda::NcclTable table = *cuda::cpu::vendor().nccl;
-    table.comm_abort = [](cuda::CommHandle) -> cuda::Status {
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  static const device::cuda::NcclTable nccl = [] {
+    device::cuda::NcclTable table = *device::cuda::cpu::vendor().nccl;
+    table.comm_abort = [](device::cuda::CommHandle) -> device::cuda::Status {
       for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
     };
     return table;
   }();
-  static const cuda::VendorTables stuck = [] {
-    cuda::VendorTables tables = cuda::cpu::vendor();
+  static const device::cuda::VendorTables stuck = [] {
+    device::cuda::VendorTables tables = device::cuda::cpu::vendor();
     tables.nccl = &nccl;
     return tables;
   }();
@@ -205,10 +206,10 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
     if (side.rank == 0) {
       sum(*platform, on_device(platform->device(), 3));
-      thrown<DeadlineExceeded>([&] { platform->device().synchronize(); });
+      thrown<control::DeadlineExceeded>([&] { platform->device().synchronize(); });
       testing::expect(rank->world.gpu().is_lost(), "not lost");
       testing::expect(rank->world.defect().find("is lost") != std::string::npos, rank->world.defect());
-      const std::string text = thrown<cuda::GpuLost>([&] { platform->device().synchronize(); });
+      const std::string text = thrown<device::cuda::GpuLost>([&] { platform->device().synchronize(); });
       testing::expect(text.find("its work did not stop when the harness asked") != std::string::npos, text);
     }
     side.control.agree(side.rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(30));
@@ -222,9 +223,9 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
 }
 
 TEST_CASE("the host reports an index out of range when it synchronizes") {
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   no_failures(testing::run_threads(1, [&](Side& side) {
-    RankOfGpus rank(side, cuda::cpu::vendor(), memory);
+    RankOfGpus rank(side, device::cuda::cpu::vendor(), memory);
     for (int round = 0; round < 2; ++round) {
       const auto platform = rank.world.make({}, {});
       Device& device = platform->device();
@@ -243,33 +244,34 @@ TEST_CASE("the host reports an index out of range when it synchronizes") {
 }
 
 TEST_CASE("a rank reports a failure of each call that sets up its GPU, and each call fails once") {
-  cuda::GpuContext alone{.rank = 3,
-                         .ordinal = 2,
-                         .check = [] {},
-                         .give_up_at = [](Deadline now) { return now + std::chrono::seconds(20); }};
-  cuda::cpu::plant({});
+  device::cuda::GpuContext alone{.rank = 3,
+                                 .ordinal = 2,
+                                 .check = [] {},
+                                 .give_up_at = [](control::Deadline now) { return now + std::chrono::seconds(20); }};
+  device::cuda::cpu::plant({});
   {
-    const cuda::Gpu gpu(cuda::cpu::fragile_vendor(), alone);
+    const device::cuda::Gpu gpu(device::cuda::cpu::fragile_vendor(), alone);
   }
-  const std::map<std::string, int> calls = cuda::cpu::calls();
+  const std::map<std::string, int> calls = device::cuda::cpu::calls();
   CHECK(calls.size() > 10);
   for (const auto& [function, count] : calls) {
     for (int call = 1; call <= count; ++call) {
-      cuda::cpu::plant({{function, call, 77}});
+      device::cuda::cpu::plant({{function, call, 77}});
       std::string text;
       try {
-        const cuda::Gpu gpu(cuda::cpu::fragile_vendor(), alone);
+        const device::cuda::Gpu gpu(device::cuda::cpu::fragile_vendor(), alone);
       } catch (const std::exception& error) {
         text = error.what();
       }
       const bool is_given_back = function == "stream_destroy" || function == "event_destroy" ||
                                  function == "host_free" || function == "destroy" || function == "free_async";
       CAPTURE(function, call);
-      CHECK((is_given_back || !cuda::cpu::has_failed() || text.find("status 77") != std::string::npos));
+      CHECK((is_given_back || !device::cuda::cpu::has_failed() || text.find("status 77") != std::string::npos));
       if (!text.empty()) CHECK_THAT(text, ContainsSubstring("rank 3, GPU 2"));
     }
   }
-  cuda::cpu::plant({});
+  device::cuda::cpu::plant({});
   alone.ordinal = 99;
-  CHECK_THROWS_WITH(cuda::Gpu(cuda::cpu::vendor(), alone), "rank 3: there is no GPU 99; this process sees 8");
+  CHECK_THROWS_WITH(device::cuda::Gpu(device::cuda::cpu::vendor(), alone),
+                    "rank 3: there is no GPU 99; this process sees 8");
 }

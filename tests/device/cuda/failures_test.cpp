@@ -12,7 +12,7 @@
 #include "tests/device/cuda/rank_of_gpus.hpp"
 
 using namespace shardproof;
-using cuda::cpu::Planted;
+using device::cuda::cpu::Planted;
 using shardproof::testing::Side;
 
 namespace {
@@ -32,23 +32,23 @@ scenario::Scenario training() {
   return scenario;
 }
 
-std::string losses(const scenario::Run& run) {
+std::string losses(const Run& run) {
   std::string text;
-  for (const scenario::Capture& captured : run.captures()) text += fmt::format("{} ", captured.loss);
+  for (const Capture& captured : run.captures()) text += fmt::format("{} ", captured.loss);
   return text;
 }
 
 /// One rank of a world of GPUs.
 class Player {
  public:
-  Player(Side& side, std::shared_ptr<shm::SharedMemory> memory)
+  Player(Side& side, std::shared_ptr<fabric::shm::SharedMemory> memory)
       : side_(side),
-        gpus_(side, cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20), std::chrono::seconds(5),
-              true) {}
+        gpus_(side, device::cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20),
+              std::chrono::seconds(5), true) {}
 
   std::string play() {
     const auto platform = gpus_.world.make(scenario_.costs, scenario_.device);
-    return losses(scenario::play(scenario_, engine_, *platform, side_.rank));
+    return losses(player::play(scenario_, engine_, *platform, side_.rank));
   }
 
   /// The error that the rank reports when it plays. A rank that fails ends the case for the other rank, as under a
@@ -60,7 +60,7 @@ class Player {
     } catch (const std::exception& error) {
       gpus_.world.complaint();  // a consequence
       side_.control.raise_abort(side_.epoch.load(),
-                                {.culprit = side_.rank, .reason = AbortReason::error, .text = error.what()});
+                                {.culprit = side_.rank, .reason = control::AbortReason::error, .text = error.what()});
       return error.what();
     }
   }
@@ -70,7 +70,7 @@ class Player {
   Side& side_;
   const scenario::Scenario scenario_ = training();
   engines::Reference engine_;
-  cuda::RankOfGpus gpus_;
+  device::cuda::RankOfGpus gpus_;
 };
 
 /// How often it is called depends on how long things take.
@@ -96,7 +96,7 @@ std::vector<int> chosen(int calls) {
 
 TEST_CASE("every call that fails is reported by name and place, and the next scenario succeeds", "[long]") {
   const int failing = 1;
-  const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
+  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
   std::vector<Planted> plans;  // made by the failing rank, read by both after they have met
   std::array<std::vector<std::string>, 2> said;
   const auto failures = testing::run_threads(2, [&](Side& side) {
@@ -104,10 +104,10 @@ TEST_CASE("every call that fails is reported by name and place, and the next sce
     const std::string expected = player.play();
     testing::expect(!expected.empty(), "the scenario captures nothing");
     side.next_case();
-    cuda::cpu::plant({});
+    device::cuda::cpu::plant({});
     player.play();
     if (side.rank == failing) {
-      for (const auto& [function, count] : cuda::cpu::calls()) {
+      for (const auto& [function, count] : device::cuda::cpu::calls()) {
         for (const int call : is_polled(function) ? std::vector<int>{1, 2, 7} : chosen(count))
           plans.push_back({function, call, 77});
       }
@@ -116,15 +116,15 @@ TEST_CASE("every call that fails is reported by name and place, and the next sce
 
     for (const Planted& plan : plans) {
       const std::string what = fmt::format("{} call {}", plan.function, plan.call);
-      if (side.rank == failing) cuda::cpu::plant(plan);
+      if (side.rank == failing) device::cuda::cpu::plant(plan);
       const std::string text = player.attempt();
       if (side.rank == failing) {
-        testing::expect(cuda::cpu::has_failed() || is_polled(plan.function), what + " was not reached");
+        testing::expect(device::cuda::cpu::has_failed() || is_polled(plan.function), what + " was not reached");
         const bool is_reported = text.find("status 77") != std::string::npos;
-        testing::expect(is_reported || !cuda::cpu::has_failed() || is_only_given_back(plan.function),
+        testing::expect(is_reported || !device::cuda::cpu::has_failed() || is_only_given_back(plan.function),
                         what + " is not told: " + text);
       }
-      cuda::cpu::plant({});
+      device::cuda::cpu::plant({});
       said[static_cast<std::size_t>(side.rank)].push_back(what + ": " + text);
       testing::expect(!player.is_lost(), what + ": the GPU is lost: " + text);
       side.next_case();

@@ -13,14 +13,15 @@
 using namespace shardproof;
 
 TEST_CASE("a group that issues a collective on a GPU is known by its name, however many were made since") {
-  const ControlPage page = ControlPage::anonymous(1);
-  const cuda::Gpu gpu(cuda::cpu::vendor(), {.check = [] {},
-                                            .give_up_at = [](Deadline now) { return now + std::chrono::seconds(10); },
-                                            .flight = &page.flight(0),
-                                            .epoch = [] { return std::uint32_t{1}; }});
+  const control::ControlPage page = control::ControlPage::anonymous(1);
+  const device::cuda::Gpu gpu(device::cuda::cpu::vendor(),
+                              {.check = [] {},
+                               .give_up_at = [](control::Deadline now) { return now + std::chrono::seconds(10); },
+                               .flight = &page.flight(0),
+                               .epoch = [] { return std::uint32_t{1}; }});
   page.flight(0).join_group(1, "world", std::array{0});
   const auto kept = gpu.joined({.id = 2, .name = "kept", .members = {0}});
-  for (std::uint64_t i = 0; i < FlightRing::groups_kept; ++i)
+  for (std::uint64_t i = 0; i < control::FlightRing::groups_kept; ++i)
     gpu.joined({.id = 3 + i, .name = "young", .members = {0}});
   for (std::uint64_t sequence : {0U, 1U}) {
     gpu.issued({.group = kept, .call = {.sequence = sequence}});

@@ -10,19 +10,19 @@
 #include "tests/device/cuda/cpu_vendor.hpp"
 
 using namespace shardproof;
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 using namespace std::chrono_literals;
 
 namespace {
 
-Deadline soon() { return std::chrono::steady_clock::now() + 10s; }
+control::Deadline soon() { return std::chrono::steady_clock::now() + 10s; }
 
 struct Bench {
   Gpu gpu{cpu::vendor(),
           {.rank = 3,
            .ordinal = 0,
            .check = [] {},
-           .give_up_at = [](Deadline) { return soon(); },
+           .give_up_at = [](control::Deadline) { return soon(); },
            .for_abort = std::chrono::seconds(5)}};
   StreamHandle held = gpu.create_stream("held"), other = gpu.create_stream("other");
   ~Bench() {
@@ -121,14 +121,14 @@ TEST_CASE("a wait for held work ends by the world's deadline, and leaves no work
   Gpu gpu(cpu::vendor(), {.rank = 0,
                           .ordinal = 0,
                           .check = [] {},
-                          .give_up_at = [](Deadline now) { return now + 20ms; },
+                          .give_up_at = [](control::Deadline now) { return now + 20ms; },
                           .for_abort = std::chrono::seconds(5)});
   StreamHandle stream = gpu.create_stream("held");
   {
     Gate gate(gpu);
     gate.hold(stream);
     EventHandle event = gpu.record(stream);
-    CHECK_THROWS_AS(gpu.await(event, [] { return "it is held"; }), DeadlineExceeded);
+    CHECK_THROWS_AS(gpu.await(event, [] { return "it is held"; }), control::DeadlineExceeded);
     CHECK_FALSE(gate.holds());
     gpu.give_back(event);
   }

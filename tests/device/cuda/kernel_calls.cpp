@@ -13,7 +13,7 @@
 
 #include "harness/tensor/elements.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 namespace {
 
 constexpr std::array every_dtype{DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64,
@@ -267,7 +267,7 @@ void add_sequences(std::vector<KernelCall>& calls, Source& source, std::int64_t 
 Tensor any_bits(DType dtype, const Shape& shape, unsigned seed) {
   std::mt19937_64 random(seed);
   const Tensor drawn = Tensor::host(dtype, shape);
-  elements::visit(dtype, [&](auto type) {
+  tensor::elements::visit(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     using Limits = std::numeric_limits<T>;
     constexpr std::size_t size = sizeof(T);
@@ -285,8 +285,8 @@ Tensor any_bits(DType dtype, const Shape& shape, unsigned seed) {
         const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&element, 1));
         for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(bits >> (8 * i));
       } else {  // of a size that every dtype has
-        element = elements::convert<T>(static_cast<float>(static_cast<std::int64_t>(bits % 4097) - 2048) /
-                                       (bits % 3 == 0 ? 1.0F : 19.0F));
+        element = tensor::elements::convert<T>(static_cast<float>(static_cast<std::int64_t>(bits % 4097) - 2048) /
+                                               (bits % 3 == 0 ? 1.0F : 19.0F));
       }
     }
   });
@@ -374,4 +374,4 @@ std::vector<KernelCall> float_calls(unsigned seed) {
   return calls;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -8,7 +8,7 @@
 
 #include "harness/tensor/kernels.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 using Operands = std::vector<Tensor>;
 
@@ -33,4 +33,4 @@ std::vector<KernelCall> element_calls(unsigned seed);
 /// * losses of low precision, also in f32.
 std::vector<KernelCall> float_calls(unsigned seed);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -26,7 +26,7 @@
 #include "tests/device/cuda/kernel_calls.hpp"
 
 using namespace shardproof;
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 
 namespace {
 
@@ -117,7 +117,7 @@ class Bench {
   Launches launches;
 
  private:
-  KernelTable kernel_table_ = cuda::kernel_table<TestLauncher>();
+  KernelTable kernel_table_ = kernel_table<TestLauncher>();
   CublasTable cublas_ = cpu_cublas_table;
   CudaTable cuda_{};
   bodies::IndexError index_error_{};
@@ -133,7 +133,7 @@ class Bench {
 
 template <class T> bool is_nan(T value) {
   if constexpr (std::is_integral_v<T>) return false;
-  else return std::isnan(elements::convert<double>(value));
+  else return std::isnan(tensor::elements::convert<double>(value));
 }
 
 /// Same bits; of two NaNs the arithmetic's own choice of sign and payload does not count unless `strict`.
@@ -141,7 +141,7 @@ std::string difference(const Tensor& expected, const Tensor& actual, bool strict
   if (!expected.defined()) return actual.defined() ? "defined" : "";
   const Tensor found = actual.clone();
   if (!strict) {
-    elements::visit(found.dtype(), [&](auto type) {
+    tensor::elements::visit(found.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       const auto want = expected.values<T>();
       const auto have = found.values<T>();

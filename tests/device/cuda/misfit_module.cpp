@@ -1,7 +1,7 @@
 // Modules that are no backend for this program, one way or another: which one, CMake says.
 #include "harness/device/cuda/vendor.hpp"
 
-using shardproof::cuda::VendorTables;
+using shardproof::device::cuda::VendorTables;
 
 #if defined(MISFIT_OF_OTHER_VERSION)
 extern "C" const VendorTables* shardproof_vendor_tables(const char**) {

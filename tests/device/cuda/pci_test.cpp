@@ -11,7 +11,7 @@
 #include "tests/launcher/temporary.hpp"
 
 using namespace shardproof;
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 using shardproof::launcher::testing::TemporaryDirectory;
 
 namespace {
@@ -77,35 +77,35 @@ TEST_CASE("a list of GPUs gives each GPU's location, what slows it, and which pe
   Machine machine;
   machine.add("pcicccc:00/cccc:00:01.0/cccc:01:00.0", "0");
   machine.add("pcicccc:00/cccc:00:02.0/cccc:02:00.0", "0");
-  const GpuListing listing = list_gpus(cpu::fragile_vendor(), machine.root());
+  const protocol::GpuListing listing = list_gpus(cpu::fragile_vendor(), machine.root());
   REQUIRE(listing.gpus.size() == 8);
-  const GpuInfo &second = listing.gpus[1], &last = listing.gpus[7];
+  const protocol::GpuInfo &second = listing.gpus[1], &last = listing.gpus[7];
   CHECK(second.numa_node == 0);
   CHECK(second.pci_path == "pcicccc:00/cccc:00:01.0/cccc:01:00.0");
   CHECK_FALSE(second.clock_now_khz.has_value());
   CHECK(second.slowed_by == std::vector<std::string>{});  // an idle GPU is not slowed
   REQUIRE(second.peers.size() == 7);
-  CHECK(second.peers[0] == GpuPeer{.uuid = listing.gpus[0].uuid,
-                                   .can_access = true,
-                                   .performance_rank = 0,
-                                   .native_atomics = true,
-                                   .nvlink = {},
-                                   .pci = ""});
+  CHECK(second.peers[0] == protocol::GpuPeer{.uuid = listing.gpus[0].uuid,
+                                             .can_access = true,
+                                             .performance_rank = 0,
+                                             .native_atomics = true,
+                                             .nvlink = {},
+                                             .pci = ""});
   CHECK(second.peers[1].pci == "PHB");
   CHECK_FALSE(second.peers[6].can_access);
   CHECK_FALSE(last.numa_node.has_value());
   CHECK(last.slowed_by == std::vector<std::string>{"heat (software)"});
-  CHECK(unreachable_pairs(listing.gpus).size() == 7);
+  CHECK(protocol::unreachable_pairs(listing.gpus).size() == 7);
 }
 
 TEST_CASE("a GPU property that the library does not report is unknown, and the list keeps every GPU") {
   cpu::plant(cpu::Planted{.function = "peer_properties", .call = 1});
-  const GpuListing one_less = list_gpus(cpu::fragile_vendor());
+  const protocol::GpuListing one_less = list_gpus(cpu::fragile_vendor());
   CHECK(cpu::has_failed());
   REQUIRE(one_less.gpus.size() == 8);
   CHECK(one_less.gpus[0].peers.size() == 6);
   cpu::plant(cpu::Planted{.function = "device_state", .call = 8});
-  const GpuListing unknown = list_gpus(cpu::fragile_vendor());
+  const protocol::GpuListing unknown = list_gpus(cpu::fragile_vendor());
   CHECK(cpu::has_failed());
   REQUIRE(unknown.gpus.size() == 8);
   CHECK_FALSE(unknown.gpus[7].slowed_by.has_value());

@@ -22,7 +22,7 @@
 #define SHARDPROOF_ACTIVITY_FUNCTIONS(X) X(start) X(stop) X(push_id) X(pop_id) X(flush)
 // clang-format on
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 namespace {
 
@@ -144,4 +144,4 @@ bool has_failed() { return has_come; }
 
 const std::map<std::string, int>& calls() { return counted; }
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

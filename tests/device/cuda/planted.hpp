@@ -7,7 +7,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda::cpu {
+namespace shardproof::device::cuda::cpu {
 
 const VendorTables& fragile_vendor();
 
@@ -24,4 +24,4 @@ bool has_failed();
 /// The number of calls of each function since `plant`, on this thread.
 const std::map<std::string, int>& calls();
 
-}  // namespace shardproof::cuda::cpu
+}  // namespace shardproof::device::cuda::cpu

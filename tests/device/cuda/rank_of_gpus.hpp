@@ -8,17 +8,17 @@
 #include "harness/fabric/shm/region.hpp"
 #include "tests/fabric/worlds.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 struct RankOfGpus {
-  RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<shm::SharedMemory> memory,
+  RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<fabric::shm::SharedMemory> memory,
              std::chrono::milliseconds time_limit = std::chrono::seconds(20),
              std::chrono::milliseconds for_abort = std::chrono::seconds(5), bool keeps_records = false)
       : world(vendor,
               {.rank = side.rank,
                .ordinal = side.rank,
                .check = [&side] { side.control.check(side.epoch.load()); },
-               .give_up_at = [time_limit](Deadline now) { return now + time_limit; },
+               .give_up_at = [time_limit](control::Deadline now) { return now + time_limit; },
                .for_abort = for_abort,
                .keeps_records = keeps_records},
               side.world, std::move(memory)) {}
@@ -26,4 +26,4 @@ struct RankOfGpus {
   CudaWorld world;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-using namespace shardproof::cuda;
-using shardproof::cuda::CopyKind;
+using namespace shardproof::device::cuda;
+using shardproof::device::cuda::CopyKind;
 
 namespace {
 

@@ -4,9 +4,9 @@
 
 #include "tests/device/cuda/cpu_vendor.hpp"
 
-extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(
-    const char**) {
-  using namespace shardproof::cuda;
+extern "C" __attribute__((visibility("default"))) const shardproof::device::cuda::VendorTables*
+shardproof_vendor_tables(const char**) {
+  using namespace shardproof::device::cuda;
   static NcclTable nccl = *cpu::vendor().nccl;
   nccl.comm_abort = [](CommHandle) -> Status {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));

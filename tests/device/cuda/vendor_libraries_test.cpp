@@ -19,7 +19,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {

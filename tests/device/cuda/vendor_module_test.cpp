@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::Equals;

@@ -8,7 +8,7 @@
 
 namespace {
 
-using namespace shardproof::cuda;
+using namespace shardproof::device::cuda;
 
 bool is_worn = false;  // a rank issues collectives from one thread
 
@@ -20,7 +20,7 @@ extern "C" __attribute__((visibility("default"))) const VendorTables* shardproof
   static VendorTables tables = cpu::vendor();
   tables.nccl = &nccl;
   tables.cuda = &cuda;
-  const char* const rank = std::getenv(shardproof::environment::rank);
+  const char* const rank = std::getenv(shardproof::protocol::environment::rank);
   if (rank == nullptr || std::string_view(rank) != "1") return &tables;
   nccl.all_reduce = [](auto... arguments) {
     is_worn = true;

@@ -38,7 +38,7 @@ void stay() {
 pid_t leave_a_child() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return -1;
-  const shardproof::FileDescriptor out(ends[0]), in(ends[1]);
+  const shardproof::base::FileDescriptor out(ends[0]), in(ends[1]);
   const pid_t child = fork();
   if (child == 0) {
     setsid();

@@ -18,7 +18,7 @@
 #include "harness/device/cuda/kernels/portable.hpp"
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 SHARDPROOF_HOST_DEVICE constexpr bool is_integer(DType type) { return type >= DType::i64; }
 static_assert(is_integer(DType::u8) && is_integer(DType::i32) && !is_integer(DType::f16));
@@ -188,4 +188,4 @@ template <class T> SHARDPROOF_HOST_DEVICE void deliver(T& target, Computed<T> fi
   target = rounded<T>(add ? loaded(target) + finished : finished);
 }
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

@@ -6,7 +6,7 @@
 #include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 /// Whether arithmetic on elements of two dtypes is in double before its one rounding, and not in float. Two integer
 /// dtypes also compute in double when they meet a real number.
@@ -109,4 +109,4 @@ template <class T> struct ScaleBy {
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = rounded<T>(loaded(in[i]) * loaded(*factor)); }
 };
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

@@ -5,7 +5,7 @@
 
 #include "harness/device/cuda/kernels/kernels.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 namespace {
 
 /// Thread k computes k, k + all threads, …
@@ -88,4 +88,4 @@ const KernelTable& gpu_kernel_table() {
   return table;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -4,8 +4,8 @@
 
 #include "harness/device/cuda/kernels/table.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 const KernelTable& gpu_kernel_table();
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

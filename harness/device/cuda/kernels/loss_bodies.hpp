@@ -9,7 +9,7 @@
 #include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 template <class T> struct Sum {
   void* out;
@@ -172,4 +172,4 @@ template <class T> struct Clip {
   }
 };
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

@@ -7,7 +7,7 @@
 #include "harness/device/cuda/kernels/portable.hpp"
 #include "harness/tensor/adam_coefficients.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 template <class T> struct Sgd {
   T* parameter;
@@ -25,12 +25,12 @@ template <class T> struct Adam {
   const T* gradient;
   T* moment1;
   T* moment2;
-  AdamCoefficients<T> coefficients;
+  tensor::AdamCoefficients<T> coefficients;
   bool decay_off_parameter;
 
   // Each line is one tensor operation of PyTorch, which rounds a scaled sum once.
   SHARDPROOF_HOST_DEVICE void operator()(std::int64_t i) const {
-    const AdamCoefficients<T>& c = coefficients;
+    const tensor::AdamCoefficients<T>& c = coefficients;
     T slope = gradient[i], value = parameter[i];
     if (c.decays && !decay_off_parameter) slope = std::fma(c.added, value, slope);
     if (c.decays && decay_off_parameter) value = value * c.kept;
@@ -50,4 +50,4 @@ template <class T> struct Adam {
   }
 };
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

@@ -21,7 +21,7 @@
 #define SHARDPROOF_HOST_DEVICE
 #endif
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 /// Sets a word that is 0. Returns false if another thread was first.
 SHARDPROOF_HOST_DEVICE inline bool claim(std::uint32_t* word) {
@@ -43,4 +43,4 @@ SHARDPROOF_HOST_DEVICE inline void publish(std::uint32_t* word, std::uint32_t va
 #endif
 }
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

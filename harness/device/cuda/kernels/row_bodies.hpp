@@ -7,7 +7,7 @@
 #include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 /// i is an element of `out`, whose rows have `length` elements. Positions are added by this kernel, too: then a row is
 /// a whole sequence.
@@ -115,4 +115,4 @@ template <class T> struct LayerNormBackwardWeight {
   }
 };
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

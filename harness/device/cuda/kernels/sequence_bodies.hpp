@@ -7,7 +7,7 @@
 #include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/kernels/portable.hpp"
 
-namespace shardproof::cuda::bodies {
+namespace shardproof::device::cuda::bodies {
 
 /// The kernel whose index is out of range.
 enum class IndexKind : std::uint32_t { none, embedding, embedding_backward, cross_entropy, cross_entropy_backward };
@@ -220,4 +220,4 @@ template <class T> struct AttentionBackwardValue {
   }
 };
 
-}  // namespace shardproof::cuda::bodies
+}  // namespace shardproof::device::cuda::bodies

@@ -53,7 +53,7 @@
   X(sgd, Sgd)                           \
   X(adam, Adam)
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// Runs a body for each i below `count` on the stream. Launches nothing for a count of 0. Returns CUDA's status.
 template <class Body> using Launch = Status (*)(const Body& body, std::int64_t count, StreamHandle stream);
@@ -137,4 +137,4 @@ template <class Launcher> constexpr KernelTable kernel_table() {
 inline constexpr std::uint32_t vendor_table_bytes = sizeof(VendorTables) + sizeof(CudaTable) + sizeof(CublasTable) +
                                                     sizeof(NcclTable) + sizeof(KernelTable) + sizeof(ActivityTable);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

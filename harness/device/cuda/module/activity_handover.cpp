@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -90,4 +90,4 @@ void ActivityHandover::fail(CUptiResult status) {
   if (error_ == CUPTI_SUCCESS) error_ = status;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

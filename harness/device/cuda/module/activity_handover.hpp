@@ -11,7 +11,7 @@
 #include "harness/device/cuda/module/cupti_library.hpp"
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// The longest record of each kind in the header.
 #if CUPTI_API_VERSION >= 130000
@@ -60,4 +60,4 @@ class ActivityHandover {
   CUptiResult error_ = CUPTI_SUCCESS;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

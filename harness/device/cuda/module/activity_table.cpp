@@ -5,7 +5,7 @@
 #include "harness/device/cuda/module/activity_handover.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -106,4 +106,4 @@ const ActivityTable* activity_table(const char** why) {
   return &table;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -3,7 +3,7 @@
 #include "harness/device/cuda/module/row_major.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -95,4 +95,4 @@ const CublasTable& cublas_table() {
   return table;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

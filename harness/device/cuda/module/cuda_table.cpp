@@ -10,7 +10,7 @@
 #include "harness/device/cuda/module/nvml.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -236,4 +236,4 @@ const CudaTable& cuda_table() {
   return table;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

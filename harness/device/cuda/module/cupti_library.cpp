@@ -8,7 +8,7 @@
 
 #include "harness/device/cuda/module/cupti_objection.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -48,4 +48,4 @@ const FoundCupti& found_cupti() {
   return found;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// CUPTI's functions; nullptr for a function that the library lacks.
 struct CuptiLibrary {
@@ -31,4 +31,4 @@ struct FoundCupti {
 /// Loads CUPTI at the first call, for the life of the process.
 const FoundCupti& found_cupti();
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 std::string cupti_objection(const CuptiState& state) {
   if (!state.loader_says.empty()) {
@@ -22,4 +22,4 @@ std::string cupti_objection(const CuptiState& state) {
   return {};
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

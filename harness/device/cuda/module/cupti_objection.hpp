@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// The facts about the library that was found.
 struct CuptiState {
@@ -19,4 +19,4 @@ struct CuptiState {
 /// than the header can be used, because newer versions only add to records.
 std::string cupti_objection(const CuptiState& state);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
@@ -30,4 +30,4 @@ std::string driver_objection(const DriverState& state) {
   return {};
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -5,7 +5,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// The facts about a machine's GPUs.
 struct DriverState {
@@ -22,4 +22,4 @@ std::string version_text(int version);
 /// Returns what is wrong, what was found, and what to do; empty if GPUs can be used.
 std::string driver_objection(const DriverState& state);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

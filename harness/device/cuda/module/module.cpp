@@ -8,7 +8,7 @@
 #include "harness/device/cuda/module/driver_objection.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -25,25 +25,27 @@ DriverState look_at_driver(const CudaTable& cuda) {
 
 }  // namespace
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda
 
-extern "C" __attribute__((visibility("default"))) const shardproof::cuda::VendorTables* shardproof_vendor_tables(
-    const char** why) {
-  using namespace shardproof::cuda;
+extern "C" __attribute__((visibility("default"))) const shardproof::device::cuda::VendorTables*
+shardproof_vendor_tables(const char** why) {
+  using namespace shardproof;
+  using namespace shardproof::device::cuda;
   // static: the caller may keep the text
-  static const std::string objection = driver_objection(look_at_driver(cuda_table()));
+  static const std::string objection =
+      device::cuda::driver_objection(device::cuda::look_at_driver(device::cuda::cuda_table()));
   if (!objection.empty()) {
     *why = objection.c_str();
     return nullptr;
   }
-  static const VendorTables tables{.version = VendorTables::current_version,
-                                   .bytes = vendor_table_bytes,
-                                   .name = "CUDA",
-                                   .is_exact = false,
-                                   .cuda = &cuda_table(),
-                                   .cublas = &cublas_table(),
-                                   .nccl = &nccl_table(),
-                                   .kernels = &gpu_kernel_table(),
-                                   .activity = activity_table};
+  static const device::cuda::VendorTables tables{.version = device::cuda::VendorTables::current_version,
+                                                 .bytes = device::cuda::vendor_table_bytes,
+                                                 .name = "CUDA",
+                                                 .is_exact = false,
+                                                 .cuda = &device::cuda::cuda_table(),
+                                                 .cublas = &device::cuda::cublas_table(),
+                                                 .nccl = &device::cuda::nccl_table(),
+                                                 .kernels = &device::cuda::gpu_kernel_table(),
+                                                 .activity = device::cuda::activity_table};
   return &tables;
 }

@@ -8,7 +8,7 @@
 #include "harness/device/cuda/kernels/conversions.hpp"
 #include "harness/device/cuda/module/tables.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -172,4 +172,4 @@ const NcclTable& nccl_table() {
   return table;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 namespace {
 
@@ -63,4 +63,4 @@ std::int32_t Nvml::nvlink(const std::string& uuid, const std::string& other) con
   return status == p2p_is_ok ? 1 : 0;
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -9,7 +9,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 class Nvml {
  public:
@@ -39,4 +39,4 @@ class Nvml {
   Result (*p2p_status_)(Device one, Device other, int capability, int* status) = nullptr;
 };
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 /// c [m, n] = op(a) op(b) + beta c, by `gemm(transpose_first, transpose_second, rows, columns, inner, first,
 /// first_leading, second, second_leading, beta, c, c_leading)`. A leading dimension is at least 1: BLAS requires that
@@ -18,4 +18,4 @@ auto multiply_row_major(const Gemm& gemm, bool transpose_a, bool transpose_b, in
               leading(transpose_a ? m : inner), beta, c, leading(n));
 }
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda

@@ -5,7 +5,7 @@
 
 #include "harness/device/cuda/vendor.hpp"
 
-namespace shardproof::cuda {
+namespace shardproof::device::cuda {
 
 const CudaTable& cuda_table();
 const CublasTable& cublas_table();
@@ -13,4 +13,4 @@ const NcclTable& nccl_table();
 /// Loads CUPTI once. Returns nullptr, and sets `why`, if there is no usable CUPTI.
 const ActivityTable* activity_table(const char** why);
 
-}  // namespace shardproof::cuda
+}  // namespace shardproof::device::cuda
