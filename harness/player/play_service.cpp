@@ -196,14 +196,18 @@ HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario, const 
   return played;
 }
 
-Run play(Rank& rank, const scenario::Scenario& scenario) { return PlayService::of(rank).play(rank, scenario); }
+}  // namespace shardproof::player
 
-HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds) {
-  return PlayService::of(rank).play(rank, scenario, holds);
+namespace shardproof {
+
+Run play(Rank& rank, const scenario::Scenario& scenario) { return player::PlayService::of(rank).play(rank, scenario); }
+
+player::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<player::Hold>& holds) {
+  return player::PlayService::of(rank).play(rank, scenario, holds);
 }
 
 std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options) {
-  return PlayService::of(rank).make_platform(rank, costs, options);
+  return player::PlayService::of(rank).make_platform(rank, costs, options);
 }
 
 std::filesystem::path given_scenario(const Rank& rank) {
@@ -212,4 +216,4 @@ std::filesystem::path given_scenario(const Rank& rank) {
   return given.empty() ? std::filesystem::path() : given.at(world.position());
 }
 
-}  // namespace shardproof::player
+}  // namespace shardproof

@@ -1,10 +1,10 @@
 #include "harness/tensor/cpu_kernels.hpp"
 
-namespace shardproof::tensor {
+namespace shardproof {
 
 const Kernels& cpu_kernels() {
-  static const cpu::CpuKernels kernels;
+  static const tensor::cpu::CpuKernels kernels;
   return kernels;
 }
 
-}  // namespace shardproof::tensor
+}  // namespace shardproof
