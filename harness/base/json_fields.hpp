@@ -1,5 +1,7 @@
 // Strict readers of the JSON that launcher, ranks and reports exchange. A field exists with its type, or the error
 // names the field. For .cpp files only: this header includes the whole JSON library.
+//
+// The room `base` has small, general helpers. A helper that knows ranks, documents or devices may not enter.
 #pragma once
 
 #include <concepts>

@@ -4,6 +4,8 @@
 //   RANKED_TEST_CASE("mine/all_gather_keeps_rank_order", ranks(2, 4)) {   // the body receives `Rank& rank`
 //     …CHECK(…);
 //   }
+//
+// The room `cases` declares cases. How a case runs belongs to `runner`.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>

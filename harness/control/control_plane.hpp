@@ -1,6 +1,8 @@
 // ControlPlane is how the ranks of one world and their launcher agree, abort, report progress, and leave flight
 // records. Each operation states its guarantee, and code above relies on nothing else. ControlPage implements it for
 // ranks on one machine. Between machines, some guarantees are weaker; the comments name these.
+//
+// The room `control` has this interface and the shared page. Bytes of collectives may not enter.
 #pragma once
 
 #include <cstdint>

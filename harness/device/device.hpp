@@ -1,6 +1,8 @@
 // The interface of a device, which runs an engine's work: streams, events, collectives, and work that declares the
 // bytes it touches, in the device's memory. An engine needs nothing else, and the same engine runs on every device.
 // Devices and communicators record every call that reaches them. Wrappers (wrappers.hpp) may alter calls before that.
+//
+// The room `device` has this interface, the simulated device and CUDA. What an engine trains may not enter.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Group moves bytes between ranks. It is an ordered set of ranks that make the same calls in the same order. A fabric
 // makes groups. A call blocks its thread until the data is there. Where the fabric can (`pre_checked`), it checks every
 // call against the other ranks' descriptors before bytes move. Streams and time belong to harness/device.
+//
+// The room `fabric` has groups, their collectives and the checks of calls.
 #pragma once
 
 #include <cstddef>

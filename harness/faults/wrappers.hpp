@@ -1,5 +1,8 @@
 // Wrappers between a faulty subject and the harness. harness/device/wrappers.hpp has the wrappers of the device and the
 // communicator.
+//
+// The room `faults` has what a fault may change in a subject, and the registry of faults. The named faults are in
+// fixtures/faults.
 #pragma once
 
 #include <functional>

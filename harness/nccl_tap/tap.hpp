@@ -3,6 +3,9 @@
 // waits. A failure of the tap does not reach the engine: a call that cannot be recorded is passed on all the same.
 // There is one exception. When calls that a fault held back cannot be issued for lack of memory, the engine gets
 // ncclSystemError.
+//
+// The room `nccl_tap` has the library between an engine and its NCCL. Its record is a document of `protocol`, and
+// analyses of the record are in `trace`; neither may enter.
 #pragma once
 
 #include <array>

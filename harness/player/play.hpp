@@ -1,5 +1,8 @@
-// Plays scenarios from bodies of cases: `const scenario::Run run = play(rank, scenario);`. The program must have a
+// Plays scenarios from bodies of cases: `const Run run = play(rank, scenario);`. The program must have a
 // PlayService on each rank, which `play_main` adds.
+//
+// The room `player` plays scenarios on a subject, and keeps what happened as a `Run`. Verdicts may not enter: suites
+// judge.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,8 @@
 // Rank events are the lines that a rank appends to its own stream. Each is one JSON object, flushed per line. They are
 // all that survives a rank that dies.
+//
+// The room `protocol` has the documents and event lines that launcher, ranks and reports exchange, with their JSON.
+// Code that acts on a document may not enter: an analysis belongs to `trace` or `reports`.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // FileStore lets ranks find each other: it holds write-once keys in a directory that belongs to one world alone. It
 // needs only a file system that links atomically. It records the writer of each value, so an error about a clash names
 // both writers.
+//
+// The room `rendezvous` has the way in which ranks find each other. Bytes of collectives may not enter.
 #pragma once
 
 #include <filesystem>

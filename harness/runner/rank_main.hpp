@@ -1,4 +1,7 @@
 // The main function of a program of ranked cases. It lists the cases, or runs as a rank of a world.
+//
+// The room `runner` has the main function of a rank: lockstep, Catch2, and the answers of a program. Only its folder
+// `play` may know scenarios, devices and subjects.
 #pragma once
 
 #include <string>

@@ -1,6 +1,9 @@
 // A scenario: a model, a plan of how to shard and train it, a script of calls, costs, and options of the device. `play`
 // runs a scenario, and cases are built from scenarios. All of it is data: it can be written as JSON, and an engine in
 // another language can read it.
+//
+// The room `scenario` has the document, its validation and the generator of random scenarios. Engines and the code that
+// plays a scenario may not enter.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,8 @@
 // plans are data, tensors are borrowed views, and nothing throws across the boundary. Each call returns a status, an
 // error text and warnings. The suite observes the engine through the device and the communicator, and never asks the
 // engine.
+//
+// The room `subject` has the interface of an engine, and the same in C. No engine may enter.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,8 @@
 // Contiguous row-major tensors, on the host or in a buffer of a device. A tensor is a view; copying it copies no
 // elements.
+//
+// The room `tensor` has dtypes, shapes, tensors, and the operations of models on a CPU. Streams, devices and ranks may
+// not enter.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,7 @@
 // Finds races: accesses to the same bytes that nothing orders. It uses vector clocks over the streams, the events and
 // the host of one rank's facts. Pure.
+//
+// The room `trace` has analyses of recorded facts. All are pure: no I/O, clock or device may enter.
 #pragma once
 
 #include <cstddef>

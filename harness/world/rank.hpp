@@ -1,5 +1,8 @@
 // A rank's view of its world while a case runs: its index, its peers, the case and the report. Bodies of cases use it.
 // Its state is in its World, not in globals.
+//
+// The room `world` has what a rank needs to take part in a world. Scenarios, devices and vendor libraries may not
+// enter.
 #pragma once
 
 #include <cstdint>

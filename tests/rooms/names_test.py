@@ -33,6 +33,12 @@ def dialect_in(text):
     return sorted({name for name in re.findall(r"[A-Za-z_]\w*", code) if words_of(name) & DIALECT})
 
 
+def foreign_namespaces(room, text):
+    """The namespaces of other rooms that a file of this room opens for more than forward declarations."""
+    blocks = re.findall(r"^namespace shardproof::(\w+)[\w:]* \{\n((?:(?:struct|class) \w+;\n)*)(\})?", text, re.M)
+    return sorted({name for name, _, closed in blocks if name not in (room, "detail") and not closed})
+
+
 def types_of(text):
     """The qualified names of the types that a file defines in namespaces with names."""
     names, scopes = [], []
@@ -69,6 +75,30 @@ class Names(unittest.TestCase):
                         files[name].append(file.relative_to(ROOT).as_posix())
         self.assertGreater(len(files), 500)
         self.assertEqual({name: where for name, where in files.items() if len(where) > 1}, {})
+
+    def test_foreign_namespaces_are_found(self):
+        text = """
+namespace shardproof::base {
+struct A;
+}
+namespace shardproof::world::inner {
+}
+namespace shardproof::trace {
+struct A {};
+}
+"""
+        self.assertEqual(foreign_namespaces("world", text), ["trace"])
+        self.assertEqual(foreign_namespaces("trace", text), [])
+
+    def test_each_room_is_a_namespace(self):
+        found = {}
+        for room in (folder for folder in (ROOT / "harness").iterdir() if folder.is_dir()):
+            files = [file for file in room.rglob("*") if file.suffix in SOURCES]
+            texts = {file: file.read_text(encoding="utf-8") for file in files}
+            found.update((str(file), foreign_namespaces(room.name, text)) for file, text in texts.items())
+            if room.name not in ("shardproof", "subject", "faults"):  # users write all names of these
+                self.assertTrue(any(f"namespace shardproof::{room.name}" in text for text in texts.values()), room.name)
+        self.assertEqual({file: names for file, names in found.items() if names}, {})
 
     def test_dialect_is_found(self):
         text = 'FAULT(gathers_behind_compute) Told told_; int teller = beside_a; // nobody\n f("somebody");'
