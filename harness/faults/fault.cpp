@@ -1,7 +1,5 @@
 #include "harness/faults/fault.hpp"
 
-#include <algorithm>
-
 namespace shardproof {
 
 namespace {

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <stdexcept>
-#include <utility>
 
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "harness/base/json_fields.hpp"

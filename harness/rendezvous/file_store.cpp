@@ -1,6 +1,5 @@
 #include "harness/rendezvous/file_store.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <ranges>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "harness/scenario/formula.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace shardproof::scenario::formula {

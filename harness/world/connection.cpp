@@ -1,7 +1,5 @@
 #include "harness/world/connection.hpp"
 
-#include <utility>
-
 #include "harness/control/control_page.hpp"
 #include "harness/fabric/shm/region.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"

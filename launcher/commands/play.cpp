@@ -18,7 +18,6 @@
 #include "launcher/commands/shared_options.hpp"
 #include "launcher/commands/subcommand.hpp"
 #include "launcher/explore/contenders.hpp"
-#include "launcher/explore/side_by_side.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/own_files.hpp"

@@ -18,7 +18,6 @@
 #include "launcher/launcher.hpp"
 #include "launcher/process/machine.hpp"
 #include "launcher/run/preparation.hpp"
-#include "launcher/run/records.hpp"
 #include "reports/export/failure_text.hpp"
 
 namespace shardproof::launcher {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <span>
 #include <utility>
@@ -14,7 +13,6 @@
 #include "launcher/launcher.hpp"
 #include "launcher/run/run.hpp"
 #include "reports/explain/causes.hpp"
-#include "reports/export/command_line_words.hpp"
 #include "reports/export/repeat_command.hpp"
 #include "reports/export/terminal.hpp"
 

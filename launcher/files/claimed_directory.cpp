@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <system_error>
-#include <utility>
 
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
 
 #include "launcher/launcher.hpp"
 #include "reports/export/terminal.hpp"

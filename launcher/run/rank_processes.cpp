@@ -1,6 +1,5 @@
 #include "launcher/run/rank_processes.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -22,7 +22,6 @@
 #include "launcher/run/records.hpp"
 #include "launcher/run/trace_files.hpp"
 #include "launcher/run/world.hpp"
-#include "launcher/worker_client/warm_process.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/export/failure_text.hpp"
 #include "reports/merge/merger.hpp"

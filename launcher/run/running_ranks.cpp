@@ -1,6 +1,5 @@
 #include "launcher/run/running_ranks.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include "harness/protocol/flight_record.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
-#include <utility>
 
 #include "harness/base/rank_list.hpp"
 #include "launcher/terminal/duration_text.hpp"

@@ -21,7 +21,6 @@
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
-#include "launcher/launcher.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/run/blame.hpp"
 #include "launcher/run/case_clock.hpp"

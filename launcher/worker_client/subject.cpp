@@ -11,7 +11,6 @@
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "harness/base/closest.hpp"
 #include "harness/protocol/subject_name.hpp"

@@ -1,6 +1,5 @@
 // Draws the section of a plan for `fully_shard`.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "harness/scenario/generator/factors.hpp"

@@ -1,6 +1,5 @@
 #include "harness/scenario/generator/replicate.hpp"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

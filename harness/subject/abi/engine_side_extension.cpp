@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 #include "harness/scenario/parts_json.hpp"

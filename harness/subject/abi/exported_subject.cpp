@@ -1,6 +1,5 @@
 #include "harness/subject/abi/exported_subject.hpp"
 
-#include <stdexcept>
 #include <utility>
 
 #include "harness/base/json_parse.hpp"

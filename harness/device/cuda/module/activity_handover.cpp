@@ -1,6 +1,5 @@
 #include "harness/device/cuda/module/activity_handover.hpp"
 
-#include <iterator>
 #include <new>
 #include <utility>
 
