@@ -38,7 +38,7 @@ using Plans = std::vector<std::vector<StepGraph>>;  // by backward
 
 Plans plans(const Run& run) {
   Plans all;
-  for (const CompiledStep& step : run.compiled_steps()) all.push_back(*step.graphs);
+  for (const shardproof::CompiledStep& step : run.compiled_steps()) all.push_back(*step.graphs);
   return all;
 }
 
@@ -149,8 +149,8 @@ Words executed_work(const Iteration& of) {
   bool is_inside = false;
   for (const Fact& fact : of.facts()) {
     if (const auto* const mark = std::get_if<fact::Mark>(&fact)) {
-      if (mark->text == mark(of.index(), ActionKind::backward)) is_inside = true;
-      if (mark->text == mark(of.index(), ActionKind::backward, true)) is_inside = false;
+      if (mark->text == shardproof::mark(of.index(), ActionKind::backward)) is_inside = true;
+      if (mark->text == shardproof::mark(of.index(), ActionKind::backward, true)) is_inside = false;
     }
     if (!is_inside) continue;
     if (const auto* const work = std::get_if<fact::Work>(&fact);

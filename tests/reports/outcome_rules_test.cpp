@@ -92,7 +92,7 @@ TEST_CASE("a rule without a result leaves the outcome to the stream") {
 }
 
 TEST_CASE("the ends of processes that end a world") {
-  using enum Ending::How;
+  using enum protocol::Ending::How;
   const auto died = [](protocol::Ending::How how, int code, std::int64_t position, bool is_cause) {
     protocol::Ending ending{0, how, code, position, ""};
     ending.is_cause = is_cause;
