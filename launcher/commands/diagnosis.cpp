@@ -216,7 +216,7 @@ std::vector<Finding> diagnose(const MachineState& machine) {
     add(Weight::hurts, fmt::format("PyTorch: none in {}", machine.missing_pytorch.string()),
         "--subject pytorch does not run: SHARDPROOF_PYTORCH names a folder without bin/shardproof-pytorch-worker");
   } else if (machine.pytorch.empty()) {
-    add(Weight::fine, "PyTorch: none; `./run --subject pytorch` installs it into an environment of its own");
+    add(Weight::fine, "PyTorch: none; `./run --subject pytorch` installs it into a private environment");
   } else {
     const std::string& version = machine.pytorch_version;
     add(version.empty() ? Weight::hurts : Weight::fine,

@@ -31,7 +31,7 @@ struct Contender {
 /// Whether `--subject` names two subjects. A text that is the path of a file names a single subject, even with commas.
 bool names_two(std::string_view requested);
 
-/// Splits `A,B`. A name with a comma of its own has to be the path of a file. Throws CommandError (usage) if no comma
+/// Splits `A,B`. A name with a comma has to be the path of a file. Throws CommandError (usage) if no comma
 /// or more than one separates two such names.
 std::array<NamedSubject, 2> two_subjects(std::string_view requested);
 

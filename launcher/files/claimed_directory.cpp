@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder in the current directory for output without a place of its own.
+/// The folder in the current directory for output without its own place.
 constexpr char default_parent[] = "shardproof-out";
 
 /// The plan of a world names the directory in JSON, where text is UTF-8: other bytes would lead ranks to another

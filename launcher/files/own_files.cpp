@@ -9,7 +9,7 @@
 namespace shardproof::launcher {
 namespace {
 
-/// PyTorch keeps its compiled code here (warm_process.hpp), under names of its own.
+/// PyTorch keeps its compiled code here (warm_process.hpp), under its own names.
 constexpr std::string_view cache_folder = "cache";
 
 constexpr std::array folder_patterns{"cache",

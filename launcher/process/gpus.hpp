@@ -32,7 +32,7 @@ std::vector<protocol::GpuInfo> choose_gpus(const std::vector<protocol::GpuInfo>&
 
 /// Why a world of this size cannot run on these GPUs, with both numbers. Empty: it can.
 std::string why_too_large(const GpuSupply& supply, int world_size);
-/// Why durations of a world of this size mean nothing. Empty: each rank has a GPU of its own.
+/// Why durations of a world of this size mean nothing. Empty: each rank has its own GPU.
 std::string why_unfit_for_timing(const GpuSupply& supply, int world_size);
 
 /// Lends GPUs to simultaneous worlds. No two worlds have the same GPU.
