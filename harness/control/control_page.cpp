@@ -140,7 +140,7 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
   area.flight.enter(protocol::FlightEntry::What::agreement, round, std::chrono::steady_clock::now());
   area.rounds.store(round, std::memory_order_release);
 
-  // The last rank to vote wakes all others, once. So no rank wakes in vain, however many ranks there are.
+  // The last rank to vote wakes all others, once. So no rank wakes without need, however many ranks there are.
   if (state.votes.fetch_add(1) + 1 == round * ranks) {
     state.waiting.store(0);  // all have left their calls; a count that an aborted call left has no meaning any more
     state.decided.store(round);
@@ -160,7 +160,7 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
                        call.empty() ? "no call yet" : "last call: " + call);
       }
       throw DeadlineExceeded(fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round,
-                                         missing.empty() ? " nobody any more" : missing));
+                                         missing.empty() ? " no rank any more" : missing));
     }
   }
 

@@ -24,8 +24,7 @@ void require_peers(int size, std::string_view where) {
 
 }  // namespace
 
-Tensor DeviceMemory::empty(device::Stream stream, DType dtype, const Shape& shape, MemoryClass memory,
-                           std::string_view label) {
+Tensor DeviceMemory::empty(Stream stream, DType dtype, const Shape& shape, MemoryClass memory, std::string_view label) {
   const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
   return Tensor(allocate(stream, bytes, memory, label), dtype, shape);
 }
@@ -87,7 +86,7 @@ void check_coalesced(std::span<const Collective> collectives, int rank, int size
   }
 }
 
-void Communicator::run_coalesced(device::Stream stream, std::span<const Collective> collectives) {
+void Communicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
   for (const Collective& collective : collectives) run(stream, collective);
 }
 

@@ -59,17 +59,17 @@ struct Work {
 class Device : public DeviceMemory {
  public:
   /// The stream that exists from the start.
-  static constexpr device::Stream compute{0, StreamRole::compute};
-  virtual device::Stream create_stream(StreamRole role, std::string_view name) = 0;
+  static constexpr Stream compute{0, StreamRole::compute};
+  virtual Stream create_stream(StreamRole role, std::string_view name) = 0;
 
-  virtual void submit(device::Stream stream, Work work) = 0;
+  virtual void submit(Stream stream, Work work) = 0;
 
-  virtual device::Event record(device::Stream stream) = 0;
-  virtual void wait(device::Stream stream, device::Event event) = 0;
+  virtual Event record(Stream stream) = 0;
+  virtual void wait(Stream stream, Event event) = 0;
   /// `later` waits for all work issued so far on `earlier`.
-  void wait(device::Stream later, device::Stream earlier) { wait(later, record(earlier)); }
-  virtual void synchronize(device::Stream stream) = 0;
-  virtual void synchronize(device::Event event) = 0;
+  void wait(Stream later, Stream earlier) { wait(later, record(earlier)); }
+  virtual void synchronize(Stream stream) = 0;
+  virtual void synchronize(Event event) = 0;
   /// Waits for all work issued so far, on every stream.
   virtual void synchronize() = 0;
 
@@ -102,11 +102,11 @@ class Communicator {
   int size() const { return static_cast<int>(members().size()); }
   virtual const FabricCapabilities& capabilities() const = 0;  ///< what the transport can promise
   /// Issues the collective on the stream. Throws std::logic_error in a group of one rank.
-  virtual void run(device::Stream stream, const Collective& collective) = 0;
+  virtual void run(Stream stream, const Collective& collective) = 0;
   /// Issues collectives of one kind as a single call: all start when all can start, and all end together. No collective
   /// may read or write what another one writes. This default issues one after the other, for communicators without a
   /// better way.
-  virtual void run_coalesced(device::Stream stream, std::span<const Collective> collectives);
+  virtual void run_coalesced(Stream stream, std::span<const Collective> collectives);
   /// Collective over the hosts of this group: ranks of equal color form a group, ordered by (key, rank). Returns
   /// nullptr for a negative color, which joins no group.
   virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;

@@ -19,7 +19,7 @@ class StreamGate {
  public:
   virtual ~StreamGate() = default;
   /// Work that is put on the stream from here on runs after the gate opens.
-  virtual void hold(device::Stream stream) = 0;
+  virtual void hold(Stream stream) = 0;
   virtual void open() = 0;
   /// Whether every stream that was given to `hold` is still held: the evidence.
   virtual bool holds() const = 0;

@@ -5,7 +5,7 @@
 
 #include "harness/protocol/trace.hpp"
 
-namespace shardproof::device {
+namespace shardproof {
 
 struct Stream {
   std::uint32_t id = 0;
@@ -18,4 +18,4 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-}  // namespace shardproof::device
+}  // namespace shardproof

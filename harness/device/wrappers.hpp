@@ -18,26 +18,22 @@ class DeviceWrapper : public Device {
   explicit DeviceWrapper(Device& inner) : inner_(inner) {}
 
   using Device::wait;
-  device::Stream create_stream(StreamRole role, std::string_view name) override {
-    return inner_.create_stream(role, name);
-  }
-  void submit(device::Stream stream, Work work) override { inner_.submit(stream, std::move(work)); }
-  device::Event record(device::Stream stream) override { return inner_.record(stream); }
-  void wait(device::Stream stream, device::Event event) override { inner_.wait(stream, event); }
-  void synchronize(device::Stream stream) override { inner_.synchronize(stream); }
-  void synchronize(device::Event event) override { inner_.synchronize(event); }
+  Stream create_stream(StreamRole role, std::string_view name) override { return inner_.create_stream(role, name); }
+  void submit(Stream stream, Work work) override { inner_.submit(stream, std::move(work)); }
+  Event record(Stream stream) override { return inner_.record(stream); }
+  void wait(Stream stream, Event event) override { inner_.wait(stream, event); }
+  void synchronize(Stream stream) override { inner_.synchronize(stream); }
+  void synchronize(Event event) override { inner_.synchronize(event); }
   void synchronize() override { inner_.synchronize(); }
-  std::shared_ptr<Storage> allocate(device::Stream stream, std::size_t bytes, MemoryClass memory,
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
                                     std::string_view label) override {
     return inner_.allocate(stream, bytes, memory, label);
   }
-  void release(device::Stream stream, const std::shared_ptr<Storage>& storage) override {
-    inner_.release(stream, storage);
-  }
-  void release_to_cache(device::Stream stream, const std::shared_ptr<Storage>& storage) override {
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override { inner_.release(stream, storage); }
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override {
     inner_.release_to_cache(stream, storage);
   }
-  std::shared_ptr<Storage> adopt(device::Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
                                  std::string_view label) override {
     return inner_.adopt(stream, data, bytes, memory, label);
   }
@@ -83,8 +79,8 @@ class CommunicatorWrapper : public Communicator {
   int rank() const override { return inner_.rank(); }
   std::span<const int> members() const override { return inner_.members(); }
   const FabricCapabilities& capabilities() const override { return inner_.capabilities(); }
-  void run(device::Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
-  void run_coalesced(device::Stream stream, std::span<const Collective> collectives) override {
+  void run(Stream stream, const Collective& collective) override { inner_.run(stream, collective); }
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override {
     inner_.run_coalesced(stream, collectives);
   }
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override {
@@ -100,7 +96,7 @@ class CommunicatorWrapper : public Communicator {
 class CollectiveWrapper : public CommunicatorWrapper {
  public:
   using CommunicatorWrapper::CommunicatorWrapper;
-  void run_coalesced(device::Stream stream, std::span<const Collective> collectives) final {
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) final {
     const bool alters_any = std::ranges::any_of(collectives, [this](const Collective& each) { return alters(each); });
     if (alters_any) Communicator::run_coalesced(stream, collectives);
     else inner_.run_coalesced(stream, collectives);

@@ -5,8 +5,6 @@
 
 namespace shardproof {
 
-using device::Stream;
-
 namespace {
 
 // A communicator whose calls go through an altered one. Groups that are split off it are altered, too.
@@ -103,15 +101,15 @@ class WaitDroppingDevice final : public DeviceWrapper {
     DeviceWrapper::submit(stream, std::move(work));
   }
 
-  device::Event record(Stream stream) override {
-    const device::Event event = DeviceWrapper::record(stream);
+  Event record(Stream stream) override {
+    const Event event = DeviceWrapper::record(stream);
     Wait wait = last_[stream.id];
     wait.recorded_on = stream.role;
     recorded_[event.id] = wait;
     return event;
   }
 
-  void wait(Stream stream, device::Event event) override {
+  void wait(Stream stream, Event event) override {
     Wait candidate = recorded_[event.id];
     candidate.stream = stream.role;
     if (!drop_(candidate)) DeviceWrapper::wait(stream, event);

@@ -365,7 +365,7 @@ void Tap::finish_making(const Begun& begun, ncclResult_t result) {
       pending_.push_back(pending);
     }
   }
-  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
+  pending_count_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
 void Tap::end_group(ncclResult_t result) {
@@ -387,7 +387,7 @@ void Tap::end_group(ncclResult_t result) {
     }
     pending = pending_.erase(pending);
   }
-  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
+  pending_count_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
 // Forgets the communicators that were still to come from a communicator that ends. NCCL no longer writes their
@@ -398,7 +398,7 @@ void Tap::drop_pending(int id) {
     if (is_concerned && pending.id != id) fail(pending.id);
     return is_concerned;
   });
-  comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
+  pending_count_.store(static_cast<int>(pending_.size()), std::memory_order_release);
 }
 
 void Tap::arrive(const PendingCommunicator& pending, ncclComm_t comm) {
@@ -437,7 +437,7 @@ void Tap::fail(int id) {
 }
 
 void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
-  if (state == ncclInProgress || (state == ncclSuccess && comes_.load(std::memory_order_acquire) == 0)) return;
+  if (state == ncclInProgress || (state == ncclSuccess && pending_count_.load(std::memory_order_acquire) == 0)) return;
   try {
     const std::scoped_lock lock(mutex_);
     const Communicator* const asked = communicators_.at(address_of(comm));
@@ -456,7 +456,7 @@ void Tap::notice_state(ncclComm_t comm, ncclResult_t state) noexcept {
       }
       pending = pending_.erase(pending);
     }
-    comes_.store(static_cast<int>(pending_.size()), std::memory_order_release);
+    pending_count_.store(static_cast<int>(pending_.size()), std::memory_order_release);
     if (state == ncclSuccess || !reported_errors_.insert(id).second) return;
     protocol::Call call;
     call.kind = CallKind::comm_get_async_error;

@@ -153,7 +153,7 @@ class Tap {
   std::map<std::pair<ncclComm_t, int>, double> factors_;
   std::vector<Held> held_;
   std::vector<PendingCommunicator> pending_;
-  std::atomic<int> comes_ = 0;  ///< size of `coming_`, for reads without the mutex
+  std::atomic<int> pending_count_ = 0;  ///< size of `pending_`, for reads without the mutex
   std::set<int> reported_errors_;  ///< communicators whose asynchronous error is in the record
 };
 

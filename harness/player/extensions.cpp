@@ -13,7 +13,6 @@
 
 namespace shardproof::player {
 
-using device::Stream;
 using scenario::ExtensionKind;
 
 namespace {

@@ -9,8 +9,6 @@
 
 namespace shardproof::player {
 
-using device::Stream;
-
 namespace {
 
 // The hook of one `register_hook` in a script.

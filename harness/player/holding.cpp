@@ -11,9 +11,6 @@
 
 namespace shardproof::player {
 
-using device::Event;
-using device::Stream;
-
 // Sees every piece as it is issued, on the device or a communicator. It knows which streams and events are ordered
 // after the held piece.
 class HeldPlatform::Watch {

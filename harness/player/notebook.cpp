@@ -4,8 +4,6 @@
 
 namespace shardproof::player {
 
-using device::Stream;
-
 Tensor snapshot(Device& device, Stream stream, const Tensor& source) {
   if (!source.defined()) return {};
   const Tensor target = device.empty(stream, source.dtype(), source.shape(), MemoryClass::other, "snapshot");

@@ -13,7 +13,7 @@
 namespace shardproof::player {
 
 /// A copy on the device, made on this stream. Undefined if the source is undefined.
-Tensor snapshot(Device& device, device::Stream stream, const Tensor& source);
+Tensor snapshot(Device& device, Stream stream, const Tensor& source);
 
 /// Replaces the defined snapshots with copies in host memory. The caller has synchronized with the streams that made
 /// them.
@@ -35,12 +35,12 @@ class Notebook {
   /// Adds a callback, with the current iteration and call. The result is valid until the next callback is added.
   Callback& note(Callback callback);
   /// Notes the operands of the callback, and copies them on this stream.
-  void note_tensors(Callback& callback, device::Stream stream, const std::vector<Tensor>& tensors);
+  void note_tensors(Callback& callback, Stream stream, const std::vector<Tensor>& tensors);
   /// Notes the result of the gradient hook of this callback, and copies it on this stream.
-  void note_result(std::size_t callback, device::Stream stream, const Tensor& result);
+  void note_result(std::size_t callback, Stream stream, const Tensor& result);
   /// The number of the last callback.
   std::size_t last_callback() const { return callbacks_.size() - 1; }
-  void note_operand(device::Stream stream, const Collective& collective, std::span<const int> group);
+  void note_operand(Stream stream, const Collective& collective, std::span<const int> group);
   /// Notes that the gradient hook of this callback issued the last collective.
   void note_collective(std::size_t callback);
 

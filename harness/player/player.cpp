@@ -181,14 +181,12 @@ class ScenarioPlayer {
     if (!script.given.empty()) {
       made.input = filled("input", given());
     } else {
-      made.input =
-          filled("input", tokens > 0 ? scenario::formula::tokens(seed(5000), script.input, tokens)
-                                     : scenario::formula::tensor(seed(1000), script.input, script.input_divisor));
+      made.input = filled("input", tokens > 0 ? formula::tokens(seed(5000), script.input, tokens)
+                                              : formula::tensor(seed(1000), script.input, script.input_divisor));
     }
     if (scenario_.model.loss.kind == scenario::LossKind::cross_entropy) {
       const std::int64_t rows = tokens > 0 ? script.input[0] * script.input[1] : script.input[0];
-      made.targets =
-          filled("targets", scenario::formula::tokens(seed(6000), {rows}, scenario::output_features(scenario_)));
+      made.targets = filled("targets", formula::tokens(seed(6000), {rows}, scenario::output_features(scenario_)));
     }
     return made;
   }

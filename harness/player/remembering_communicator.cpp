@@ -28,19 +28,19 @@ template <class Call> void RememberingCommunicator::remembering(Call&& call) {
   }
 }
 
-Collective RememberingCommunicator::noted(device::Stream stream, const Collective& collective) {
+Collective RememberingCommunicator::noted(Stream stream, const Collective& collective) {
   notebook_->note_operand(stream, collective, members());
   Collective issued = collective;
   issued.enforces_tag = enforces_tags_;
   return issued;
 }
 
-void RememberingCommunicator::run(device::Stream stream, const Collective& collective) {
+void RememberingCommunicator::run(Stream stream, const Collective& collective) {
   const Collective issued = noted(stream, collective);
   remembering([&] { inner_->run(stream, issued); });
 }
 
-void RememberingCommunicator::run_coalesced(device::Stream stream, std::span<const Collective> collectives) {
+void RememberingCommunicator::run_coalesced(Stream stream, std::span<const Collective> collectives) {
   std::vector<Collective> issued;
   for (const Collective& collective : collectives) issued.push_back(noted(stream, collective));
   remembering([&] { inner_->run_coalesced(stream, issued); });

@@ -22,8 +22,8 @@ class RememberingCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   std::span<const int> members() const override { return inner_->members(); }
   const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
-  void run(device::Stream stream, const Collective& collective) override;
-  void run_coalesced(device::Stream stream, std::span<const Collective> collectives) override;
+  void run(Stream stream, const Collective& collective) override;
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
   /// The first exception that passed, here or in a split-off group.
   const std::exception_ptr& thrown() const { return *thrown_; }
@@ -31,7 +31,7 @@ class RememberingCommunicator final : public Communicator {
  private:
   RememberingCommunicator(std::shared_ptr<Communicator> inner, const RememberingCommunicator& whole);
 
-  Collective noted(device::Stream stream, const Collective& collective);
+  Collective noted(Stream stream, const Collective& collective);
   template <class Call> void remembering(Call&& call);
 
   std::shared_ptr<Communicator> inner_;

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace shardproof::scenario::formula {
+namespace shardproof::formula {
 
 namespace {
 
@@ -41,4 +41,4 @@ Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count) {
   return result;
 }
 
-}  // namespace shardproof::scenario::formula
+}  // namespace shardproof::formula

@@ -7,7 +7,7 @@
 
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::scenario::formula {
+namespace shardproof::formula {
 
 /// 32 mixed bits of (seed, index).
 constexpr std::uint32_t bits(std::uint32_t seed, std::uint32_t index) {
@@ -35,4 +35,4 @@ Tensor truncated_normal(std::uint32_t seed, const Shape& shape, int divisor);
 /// i64 on the host; element i (row-major) is bits(seed, i) mod count.
 Tensor tokens(std::uint32_t seed, const Shape& shape, std::int64_t count);
 
-}  // namespace shardproof::scenario::formula
+}  // namespace shardproof::formula

@@ -62,14 +62,13 @@ struct AllGatherExtension {
   scenario::ExtensionForm form = scenario::ExtensionForm::full;
 
   /// `context` is nullptr in the minimal form.
-  std::function<Reply(const ShardView& shard, const ShardContext* context, device::Stream stream, Contribution& out)>
-      pre;
+  std::function<Reply(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out)> pre;
 
   /// At the first gather `out` is nullptr, and the hook makes a whole parameter in `made`. At later gathers `out`
   /// points to the parameter that it made, always the same object, and the hook leaves `made` alone. The tensors of
   /// `out` then have new memory. Views of contributions are views of the new contributions. The hook writes all other
   /// tensors.
-  std::function<Reply(const Contributions& all, device::Stream stream, const Unsharded* out, Unsharded& made)> post;
+  std::function<Reply(const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made)> post;
 };
 
 /// The target of an extension: one parameter, or all parameters of a kind. An extension for the parameter has priority

@@ -29,7 +29,7 @@ struct HookedGradient {
 struct GradientHook {
   std::uint64_t state = 0;  ///< the user's: the engine passes it to each call
   /// Empty: the hook is not callable, and engines refuse it.
-  std::function<Reply(std::uint64_t state, const HookedGradient& operands, device::Stream stream)> call;
+  std::function<Reply(std::uint64_t state, const HookedGradient& operands, Stream stream)> call;
 };
 
 /// The target of a hook: the groups of modules at or under this path, or the parameters.

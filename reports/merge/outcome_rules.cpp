@@ -69,7 +69,7 @@ std::span<const EndingRule> ending_rules() {
      .all_of = {signalled}, .result = Outcome::crashed},
     {.when = "The process exited with code 0 between cases, and this did not end the world",
      .all_of = {exited, between_cases, code_0}, .none_of = {cause}, .result = {}},
-    {.when = "The process exited between cases after another rank had died, and this did not end the world",
+    {.when = "The process exited between cases, another rank of the world died, and this exit did not end the world",
      .all_of = {exited, between_cases, a_rank_died}, .none_of = {cause}, .result = {}},
     {.when = "The process exited between cases, with the code for usage (2) or infrastructure (3)",
      .all_of = {exited, between_cases, refusal}, .result = Outcome::missing},
@@ -82,7 +82,7 @@ std::span<const EndingRule> ending_rules() {
     {.when = "The process exited in no open case, "
              "the launcher recorded a case from which the rank had been released, and this did not end the world",
      .all_of = {exited, recorded, was_released}, .none_of = {cause, open_elsewhere}, .result = {}},
-    {.when = "The process exited for any other reason",
+    {.when = "The process exited in any other way",
      .all_of = {exited}, .result = Outcome::crashed},
     {.when = "The launcher stopped the process because of another rank, and recorded this case",
      .all_of = {stopped, recorded}, .result = Outcome::released},
@@ -105,7 +105,8 @@ std::span<const VerdictRule> verdict_rules() {
      .all_of = {hung}, .result = Verdict::hung},
     {.when = "The ranks ran different cases, or ranks that passed measured different values",
      .all_of = {ranks_differ}, .result = Verdict::disagreed},
-    {.when = "The run was interrupted, some rank was released or has no evidence, and no rank failed or had an error",
+    {.when = "The run was interrupted, no rank of the world died, some rank was released or has no evidence, "
+             "and no rank failed or had an error",
      .all_of = {interrupted}, .any_of = {released, missing}, .none_of = {failed, error}, .result = Verdict::not_run},
     {.when = "Some rank has no evidence, and another rank passed, failed, had an error or was released",
      .all_of = {missing}, .any_of = {passed, failed, error, released}, .result = Verdict::disagreed},

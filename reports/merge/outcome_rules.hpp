@@ -109,8 +109,8 @@ std::span<const StreamRule> stream_rules();
 std::span<const EndingRule> ending_rules();
 std::span<const VerdictRule> verdict_rules();
 
-/// Whether a process ended by a signal, by its deadline, by an exit inside a case, or by an exit that ended its world.
-/// A process that never started counts, too.
+/// Whether a process ended by a signal, by its deadline, by an exit inside a case, or by an exit that ended its world
+/// and is no refusal (is_refusal()). A process that never started counts, too.
 bool died_by_itself(const protocol::Ending& ending);
 
 /// The outcome by the stream alone. `reported` is the outcome that the stream reports, if it does.

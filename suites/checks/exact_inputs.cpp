@@ -18,7 +18,7 @@ void give_one_hot_inputs(scenario::Script& script) {
         const auto hot = static_cast<std::size_t>(row * features + (iteration + rank + row) % features);
         // The sign is that of the input by formula.
         const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank);
-        values[hot] = scenario::formula::small_integer(seed, static_cast<std::uint32_t>(hot)) < 0 ? -1 : 1;
+        values[hot] = formula::small_integer(seed, static_cast<std::uint32_t>(hot)) < 0 ? -1 : 1;
       }
     }
   }

@@ -27,7 +27,7 @@ std::vector<double> input(const scenario::Scenario& scenario, int rank_index, in
   const int batch = batch_of(scenario, rank_index);
   if (script.given.empty()) {
     const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + batch);
-    return scenario::formula::tensor(seed, script.input, script.input_divisor).to_doubles();
+    return formula::tensor(seed, script.input, script.input_divisor).to_doubles();
   }
   const auto& of_ranks = script.given[static_cast<std::size_t>(iteration) % script.given.size()];
   return of_ranks[static_cast<std::size_t>(batch) % of_ranks.size()];

@@ -13,7 +13,6 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
-using scenario::Action;
 using scenario::ActionKind;
 
 namespace {

@@ -56,7 +56,7 @@ scenario::Scenario large_gradients(Rank& rank, int offset) {
       std::vector<double>& values =
           of_ranks.emplace_back(scenario.script.input.at(0) * scenario.script.input.at(1), offset);
       for (std::uint32_t i = 0; double& value : values)
-        value += scenario::formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
+        value += formula::small_integer(1000 + 100 * iteration + static_cast<std::uint32_t>(each), i++);
     }
   }
   return with_calls_first(std::move(scenario), {registration(HookKind::fp16_compress)});

@@ -7,7 +7,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
 using scenario::ExtensionKind;
 using scenario::Scenario;
 using scenario::TensorKind;

@@ -10,7 +10,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::Action;
 using scenario::ActionKind;
 using scenario::ExtensionKind;
 using scenario::Initialisation;

@@ -34,9 +34,9 @@ std::vector<double> padded_rows(const std::vector<double>& whole, std::int64_t r
 
 // The serial result of one rank alone, on its own inputs.
 oracles::SerialIteration alone(Scenario scenario, int rank) {
-  scenario.script.given = {{scenario::formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input,
-                                                      scenario.script.input_divisor)
-                                .to_doubles()}};
+  scenario.script.given = {
+      {formula::tensor(static_cast<std::uint32_t>(1000 + rank), scenario.script.input, scenario.script.input_divisor)
+           .to_doubles()}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f32).front();
 }
 

@@ -11,7 +11,6 @@
 namespace shardproof::extensions {
 
 using scenario::ActionKind;
-using scenario::Module;
 using scenario::ModuleKind;
 using scenario::Scenario;
 

@@ -67,7 +67,7 @@ struct LinearModel {
     scenario.script.input = {1, columns};
     std::vector<std::vector<double>> given;
     for (int r = 0; r < world; ++r) {
-      given.push_back(scenario::formula::tensor(static_cast<std::uint32_t>(2000 + r), {columns}, 1).to_doubles());
+      given.push_back(formula::tensor(static_cast<std::uint32_t>(2000 + r), {columns}, 1).to_doubles());
       for (double& x : given.back()) x *= world;
     }
     scenario.script.given = {given};
@@ -90,7 +90,7 @@ struct LinearModel {
   double value(int component, int steps, std::int64_t row, std::int64_t column) const {
     const auto seed = static_cast<std::uint32_t>(1 + 500 * component);
     const auto index = static_cast<std::uint32_t>(row * columns + column);
-    return scenario::formula::small_integer(seed, index) - steps * scenario.plan.optimizer.rate * gradient(row, column);
+    return formula::small_integer(seed, index) - steps * scenario.plan.optimizer.rate * gradient(row, column);
   }
   double loss(int rank, int steps) const {
     double sum = 0;

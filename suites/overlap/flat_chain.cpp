@@ -50,8 +50,7 @@ std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenari
   flat_shard(alone.plan).strategy = scenario::ShardStrategy::no_shard;
   alone.plan.mixed_precision.reduce = DType::f32;
   const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank);
-  alone.script.given = {
-      {scenario::formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
+  alone.script.given = {{formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};
   alone.script.segments = {{.body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
   const std::vector<oracles::SerialIteration> computed = oracles::train_serially(alone, 1, oracles::Arithmetic::f32);
   std::vector<std::vector<double>> gradients;

@@ -17,7 +17,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
 using scenario::ActionKind;
 
 namespace {

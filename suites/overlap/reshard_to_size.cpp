@@ -13,7 +13,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
 using scenario::ActionKind;
 using scenario::Scenario;
 

@@ -25,7 +25,6 @@ using scenario::Action;
 using scenario::ActionKind;
 using scenario::BucketFusion;
 using scenario::CompiledRegion;
-using scenario::CompilePlan;
 
 namespace {
 

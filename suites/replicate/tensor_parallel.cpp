@@ -66,8 +66,7 @@ void give_inputs(scenario::Script& script, const Division& division) {
   for (int iteration = 0; iteration < iterations; ++iteration) {
     auto& by_copy = script.given.emplace_back();
     for (int copy = 0; copy < division.copies; ++copy) {
-      const int sign =
-          scenario::formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
+      const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
       auto& values = by_copy.emplace_back();
       for (std::int64_t i = 0; i < numel(script.input); ++i)
         values.push_back(i % input_features == (iteration + copy) % input_features ? 3 * sign : sign);

@@ -24,7 +24,7 @@ Times last(const device::SimDevice& device) {
   return {collective.start, collective.end};
 }
 
-Times run(device::SimDevice& device, device::Stream stream, Nanoseconds cost) {
+Times run(device::SimDevice& device, Stream stream, Nanoseconds cost) {
   device.submit(stream, {.kind = WorkKind::other, .label = "", .reads = {}, .writes = {}, .cost = cost, .run = {}});
   return last(device);
 }
@@ -53,15 +53,15 @@ TEST_CASE("rule 1: the host runs ahead of its streams") {
   device::SimDevice device({}, 0);
   run(device, Device::compute, 25);
   CHECK(device.host_clock() == 0);
-  const device::Stream other = device.create_stream(StreamRole::other, "other");
+  const Stream other = device.create_stream(StreamRole::other, "other");
   CHECK(run(device, other, 5) == Times{0, 5});
 }
 
 TEST_CASE("rule 1: the host clock moves when the host synchronizes, and never back") {
   device::SimDevice device({}, 0);
-  const device::Stream other = device.create_stream(StreamRole::other, "other");
+  const Stream other = device.create_stream(StreamRole::other, "other");
   run(device, Device::compute, 25);
-  const device::Event event = device.record(Device::compute);
+  const Event event = device.record(Device::compute);
   run(device, Device::compute, 25);
   run(device, other, 10);
   device.synchronize(event);
@@ -80,7 +80,7 @@ TEST_CASE("rule 1: a host cost is paid before each submission and each collectiv
   FakeGroup group;
   const auto communicator = device.communicator(group);
   CHECK(run(device, Device::compute, 25) == Times{3, 28});
-  const device::Stream other = device.create_stream(StreamRole::all_gather, "other");
+  const Stream other = device.create_stream(StreamRole::all_gather, "other");
   device.wait(other, device.record(other));
   device.mark("here");
   CHECK(device.host_clock() == 3);
@@ -127,9 +127,9 @@ TEST_CASE("rule 2: the cost model counts by kind or by label, and the work's own
 
 TEST_CASE("rule 3: an event is the end of its stream so far, and holds back only what is issued after the wait") {
   device::SimDevice device({}, 0);
-  const device::Stream other = device.create_stream(StreamRole::other, "other");
+  const Stream other = device.create_stream(StreamRole::other, "other");
   run(device, Device::compute, 25);
-  const device::Event event = device.record(Device::compute);
+  const Event event = device.record(Device::compute);
   run(device, Device::compute, 100);
   CHECK(run(device, other, 5) == Times{0, 5});
   device.wait(other, event);
@@ -138,9 +138,9 @@ TEST_CASE("rule 3: an event is the end of its stream so far, and holds back only
 
 TEST_CASE("rule 3: a wait for what has ended costs nothing") {
   device::SimDevice device({}, 0);
-  const device::Stream other = device.create_stream(StreamRole::other, "other");
+  const Stream other = device.create_stream(StreamRole::other, "other");
   run(device, other, 5);
-  const device::Event early = device.record(other);
+  const Event early = device.record(other);
   run(device, Device::compute, 25);
   device.wait(Device::compute, early);
   CHECK(run(device, Device::compute, 1) == Times{25, 26});
@@ -148,8 +148,8 @@ TEST_CASE("rule 3: a wait for what has ended costs nothing") {
 
 TEST_CASE("rule 3: an event on a stream that waits passes the wait on") {
   device::SimDevice device({}, 0);
-  const device::Stream middle = device.create_stream(StreamRole::other, "middle");
-  const device::Stream last_one = device.create_stream(StreamRole::other, "last");
+  const Stream middle = device.create_stream(StreamRole::other, "middle");
+  const Stream last_one = device.create_stream(StreamRole::other, "last");
   run(device, Device::compute, 25);
   device.wait(middle, Device::compute);
   device.wait(last_one, middle);
@@ -158,7 +158,7 @@ TEST_CASE("rule 3: an event on a stream that waits passes the wait on") {
 
 TEST_CASE("rule 3: an event on an idle stream is not before the host") {
   device::SimDevice device({}, 0);
-  const device::Stream idle = device.create_stream(StreamRole::other, "idle");
+  const Stream idle = device.create_stream(StreamRole::other, "idle");
   run(device, Device::compute, 25);
   device.synchronize(Device::compute);
   device.synchronize(device.record(idle));
@@ -169,7 +169,7 @@ TEST_CASE("rule 4: a collective starts when all ranks are ready and lasts what t
   device::SimDevice device(gathers_of(10), 0);
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
   run(device, stream, 5);
   communicator->run(stream, gather());
   CHECK(group.calls[0].ready_ns == 5);
@@ -186,8 +186,8 @@ TEST_CASE("rule 4: a group's collectives run one at a time, on whatever streams 
   FakeGroup group;
   const auto communicator = device.communicator(group);
   const auto same_group = device.communicator(group);
-  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
+  const Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   communicator->run(b, gather());
   CHECK(last(device) == Times{10, 20});
@@ -200,8 +200,8 @@ TEST_CASE("rule 4: each group has its own resource") {
   FakeGroup group, other_group;
   const auto communicator = device.communicator(group);
   const auto other = device.communicator(other_group);
-  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
+  const Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   other->run(b, gather());
   CHECK(last(device) == Times{0, 10});
@@ -213,8 +213,8 @@ TEST_CASE("rule 4: separate resources let collectives of different kinds overlap
   device::SimDevice device(costs, 0, {.separate_resources = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const device::Stream a = device.create_stream(StreamRole::all_gather, "a");
-  const device::Stream b = device.create_stream(StreamRole::reduce, "b");
+  const Stream a = device.create_stream(StreamRole::all_gather, "a");
+  const Stream b = device.create_stream(StreamRole::reduce, "b");
   communicator->run(a, gather());
   communicator->run(b, gather("layers.0", CollectiveKind::reduce_scatter));
   CHECK(last(device) == Times{0, 7});
@@ -246,7 +246,7 @@ TEST_CASE("rule 4: all ranks see a collective at the same time, though they were
   test::Crowd(3).run([&](Group& group) {
     device::SimDevice device(gathers_of(10), group.rank());
     const auto communicator = device.communicator(group);
-    const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+    const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
     for (int round = 0; round < 4; ++round) {
       run(device, stream, (group.rank() + round) % 3 * 7);
       const Tensor in = iota(static_cast<float>(group.rank()), 1);
@@ -270,7 +270,7 @@ TEST_CASE("rule 4: all ranks see a collective at the same time, though they were
 
 TEST_CASE("rule 5: a mark is the end of the compute stream so far, its waits included") {
   device::SimDevice device({}, 0);
-  const device::Stream other = device.create_stream(StreamRole::reduce, "rs");
+  const Stream other = device.create_stream(StreamRole::reduce, "rs");
   const auto marked = [&] {
     device.mark("here");
     return std::get<fact::Mark>(device.trace().facts.back()).time;
@@ -287,8 +287,8 @@ TEST_CASE("serial: the same calls, all on the compute stream, in the clock and i
   device::SimDevice device(gathers_of(10), 0, {.single_stream = true});
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
-  const device::Stream other = device.create_stream(StreamRole::reduce, "rs");
+  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  const Stream other = device.create_stream(StreamRole::reduce, "rs");
   CHECK(stream.role == StreamRole::all_gather);
   CHECK_FALSE(stream == other);
   CHECK_FALSE(stream == Device::compute);
@@ -313,14 +313,14 @@ TEST_CASE("serial: the same calls, all on the compute stream, in the clock and i
 
 TEST_CASE("the device refuses unknown streams and events by name") {
   device::SimDevice device({}, 3);
-  const device::Stream stranger{7, StreamRole::other};
+  const Stream stranger{7, StreamRole::other};
   CHECK_THROWS_MATCHES(run(device, stranger, 1), std::invalid_argument,
                        Catch::Matchers::Message("submit on rank 3: there is no stream 7; this device has made 1"));
   CHECK_THROWS_AS(device.record(stranger), std::invalid_argument);
   CHECK_THROWS_AS(device.synchronize(stranger), std::invalid_argument);
   CHECK_THROWS_AS(device.allocate(stranger, 4, MemoryClass::other, "x"), std::invalid_argument);
-  CHECK_THROWS_MATCHES(device.wait(Device::compute, device::Event{4}), std::invalid_argument,
+  CHECK_THROWS_MATCHES(device.wait(Device::compute, Event{4}), std::invalid_argument,
                        Catch::Matchers::Message("wait on rank 3: event 4 was never recorded on this device"));
-  CHECK_THROWS_AS(device.synchronize(device::Event{}), std::invalid_argument);
+  CHECK_THROWS_AS(device.synchronize(Event{}), std::invalid_argument);
   CHECK(device.trace().facts.empty());
 }

@@ -26,7 +26,7 @@ TEST_CASE("a collective is handed to the group as asked and recorded as done") {
   const auto communicator = device.communicator(group);
   CHECK(communicator->rank() == 1);
   CHECK(communicator->size() == 2);
-  const device::Stream stream = device.create_stream(StreamRole::reduce, "rs");
+  const Stream stream = device.create_stream(StreamRole::reduce, "rs");
   const Tensor in = device.empty(stream, DType::bf16, {6}, MemoryClass::reduce_input, "in");
   const Tensor out = device.empty(stream, DType::bf16, {3}, MemoryClass::sharded_gradient, "out");
   group.calls.resize(3);  // three calls went before
@@ -173,7 +173,7 @@ TEST_CASE("a coalesced call costs its kind once and the bytes of all, and is one
   device::SimDevice device(costs, 10);
   FakeGroup group;
   const auto communicator = device.communicator(group);
-  const device::Stream stream = device.create_stream(StreamRole::all_reduce, "ar");
+  const Stream stream = device.create_stream(StreamRole::all_reduce, "ar");
   const Tensor first = device.empty(stream, DType::f32, {300}, MemoryClass::reduce_input, "first"),
                second = device.empty(stream, DType::f16, {100}, MemoryClass::reduce_input, "second");
   const auto sum = [](const Tensor& tensor, std::string tag) {

@@ -66,10 +66,10 @@ TEST_CASE("an imagined collective is recorded and costs as a real one, and occup
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = 10;
   Imagined imagined(costs);
-  const device::Stream one = imagined.device.create_stream(StreamRole::all_gather, "one"),
-                       two = imagined.device.create_stream(StreamRole::all_gather, "two");
+  const Stream one = imagined.device.create_stream(StreamRole::all_gather, "one"),
+               two = imagined.device.create_stream(StreamRole::all_gather, "two");
   const Collective gather{.in = iota(0, 2), .out = Tensor::host(DType::f32, {6}), .tag = "layers.0"};
-  for (const device::Stream stream : {one, two, one}) imagined.world.run(stream, gather);
+  for (const Stream stream : {one, two, one}) imagined.world.run(stream, gather);
   std::vector<fact::Collective> found;
   for (const Fact& fact : imagined.device.trace().facts) {
     if (const auto* collective = std::get_if<fact::Collective>(&fact)) found.push_back(*collective);
@@ -115,7 +115,7 @@ TEST_CASE("with separate resources imagined collectives of two kinds run side by
   CostModel costs;
   costs.collectives[CollectiveKind::all_gather].fixed = costs.collectives[CollectiveKind::all_reduce].fixed = 10;
   Imagined imagined(costs, {.separate_resources = true});
-  const device::Stream reduces = imagined.device.create_stream(StreamRole::all_reduce, "beside");
+  const Stream reduces = imagined.device.create_stream(StreamRole::all_reduce, "beside");
   imagined.world.run(Device::compute, {.in = iota(0, 2), .out = Tensor::host(DType::f32, {6})});
   const Tensor sum = iota(0, 2);
   imagined.world.run(reduces, {.kind = CollectiveKind::all_reduce, .op = ReduceOp::sum, .in = sum, .out = sum});

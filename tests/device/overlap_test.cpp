@@ -35,12 +35,12 @@ class Replay {
   void compute(WorkKind kind, const std::string& label) {
     device.submit(Device::compute, {.kind = kind, .label = label, .reads = {}, .writes = {}, .run = {}});
   }
-  device::Event all_gather(const std::string& tag) {
+  Event all_gather(const std::string& tag) {
     device.wait(ag, copy_in);
     communicator_->run(ag, {.in = Tensor::host(DType::f32, {10}), .out = Tensor::host(DType::f32, {20}), .tag = tag});
     return device.record(ag);
   }
-  device::Event reduce_scatter(const std::string& tag) {
+  Event reduce_scatter(const std::string& tag) {
     device.wait(rs, Device::compute);
     communicator_->run(rs, {.kind = CollectiveKind::reduce_scatter,
                             .op = ReduceOp::avg,
@@ -50,7 +50,7 @@ class Replay {
     return device.record(rs);
   }
   // Later gathers may overwrite what the compute stream has copied out.
-  void gathers_wait(device::Event copied_out) {
+  void gathers_wait(Event copied_out) {
     device.wait(copy_in, copied_out);
     device.wait(ag, copied_out);
   }
@@ -60,9 +60,9 @@ class Replay {
   }
 
   device::SimDevice device;
-  const device::Stream copy_in = device.create_stream(StreamRole::copy_in, "ag_copy_in");
-  const device::Stream ag = device.create_stream(StreamRole::all_gather, "ag");
-  const device::Stream rs = device.create_stream(StreamRole::reduce, "rs");
+  const Stream copy_in = device.create_stream(StreamRole::copy_in, "ag_copy_in");
+  const Stream ag = device.create_stream(StreamRole::all_gather, "ag");
+  const Stream rs = device.create_stream(StreamRole::reduce, "rs");
 
  private:
   test::FakeGroup group_;  // the other rank does the same at the same time
@@ -75,9 +75,9 @@ Trace three_layers(const CostModel& model, const DeviceOptions& options = {}) {
   device::SimDevice& device = replay.device;
   device.mark("forward");
   replay.gathers_wait_for_compute();
-  std::optional<device::Event> copied_out;
+  std::optional<Event> copied_out;
   for (const char* layer : {"0", "1", "2"}) {
-    const device::Event gathered = replay.all_gather(layer);
+    const Event gathered = replay.all_gather(layer);
     if (copied_out) replay.gathers_wait(*copied_out);
     device.wait(Device::compute, gathered);
     copied_out = device.record(Device::compute);
@@ -86,8 +86,8 @@ Trace three_layers(const CostModel& model, const DeviceOptions& options = {}) {
   replay.gathers_wait(*copied_out);
 
   device.mark("backward");
-  device::Event gathered = replay.all_gather("2");
-  std::optional<device::Event> reduced;
+  Event gathered = replay.all_gather("2");
+  std::optional<Event> reduced;
   for (const int layer : {2, 1, 0}) {
     device.wait(Device::compute, gathered);
     replay.gathers_wait(device.record(Device::compute));
@@ -106,7 +106,7 @@ Trace three_layers(const CostModel& model, const DeviceOptions& options = {}) {
 Nanoseconds five_iterations(bool post_optim_event) {
   Replay replay(costs(0));
   device::SimDevice& device = replay.device;
-  std::optional<device::Event> optimizer_done;
+  std::optional<Event> optimizer_done;
   for (int iteration = 0; iteration < 5; ++iteration) {
     replay.compute(WorkKind::forward, "sleep");
     if (post_optim_event && optimizer_done) {
@@ -114,13 +114,13 @@ Nanoseconds five_iterations(bool post_optim_event) {
     } else {
       replay.gathers_wait_for_compute();
     }
-    const device::Event gathered = replay.all_gather("tiny");
+    const Event gathered = replay.all_gather("tiny");
     device.wait(Device::compute, gathered);
-    const device::Event copied_out = device.record(Device::compute);
+    const Event copied_out = device.record(Device::compute);
     replay.compute(WorkKind::forward, "tiny");
     replay.gathers_wait(copied_out);
     replay.compute(WorkKind::backward, "tiny");
-    const device::Event reduced = replay.reduce_scatter("tiny");
+    const Event reduced = replay.reduce_scatter("tiny");
     replay.compute(WorkKind::backward, "sleep");
     device.wait(Device::compute, reduced);
     replay.compute(WorkKind::optimizer, "");

@@ -26,9 +26,9 @@ Trace random_run(Group& group, std::uint64_t seed) {
   costs.collectives[CollectiveKind::all_gather].fixed = 10;
   device::SimDevice device(costs, group.rank());
   const auto communicator = device.communicator(group);
-  std::vector<device::Stream> streams{Device::compute};
+  std::vector<Stream> streams{Device::compute};
   for (int i = 0; i < 3; ++i) streams.push_back(device.create_stream(StreamRole::other, "s"));
-  std::vector<device::Event> events{device.record(Device::compute)};
+  std::vector<Event> events{device.record(Device::compute)};
   const auto stream = [&] { return streams[below(own, streams.size())]; };
   for (int n = 0; n < 12; ++n) {
     for (auto some = below(own, 6); some > 0; --some) {
@@ -99,7 +99,7 @@ TEST_CASE("retiming: what ranks recorded takes the times of the device, which me
 
 TEST_CASE("retiming: quicker work moves everything that waited for it, and nothing else") {
   device::SimDevice device({}, 0);
-  const device::Stream other_stream = device.create_stream(StreamRole::other, "beside");
+  const Stream other_stream = device.create_stream(StreamRole::other, "beside");
   device.submit(Device::compute, {.label = "first", .cost = 30});
   device.submit(other_stream, {.label = "alone", .cost = 20});
   device.wait(other_stream, Device::compute);

@@ -45,7 +45,7 @@ TEST_CASE("a part of a group runs its own collectives, and has its own resource"
     device::SimDevice device(costs, world.rank());
     const auto all = device.communicator(world);
     const auto part = all->split(world.rank() / 2, world.rank(), "half");
-    const device::Stream aside = device.create_stream(StreamRole::all_reduce, "aside");
+    const Stream aside = device.create_stream(StreamRole::all_reduce, "aside");
     const Tensor one = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "one"),
                  two = device.empty(Device::compute, DType::f32, {1}, MemoryClass::other, "two");
     for (const Tensor& tensor : {one, two}) tensor.values<float>()[0] = static_cast<float>(1 << world.rank());

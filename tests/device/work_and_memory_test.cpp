@@ -95,7 +95,7 @@ TEST_CASE("live bytes follow allocation and release") {
 
 TEST_CASE("storage that is dropped is released on the stream that it was allocated on") {
   device::SimDevice device({}, 0);
-  const device::Stream stream = device.create_stream(StreamRole::all_gather, "ag");
+  const Stream stream = device.create_stream(StreamRole::all_gather, "ag");
   {
     const Tensor dropped = device.empty(stream, DType::f32, {2}, MemoryClass::gathered, "dropped");
   }
@@ -166,7 +166,7 @@ TEST_CASE("memory that is part of a buffer is not adopted") {
   CHECK_THROWS_AS(device.adopt(Device::compute, whole->data(), 1, MemoryClass::parameter, "first byte"),
                   std::invalid_argument);
   CHECK_THROWS_AS(device.adopt(Device::compute, nullptr, 1, MemoryClass::parameter, "nothing"), std::invalid_argument);
-  CHECK_THROWS_AS(device.adopt(device::Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"),
+  CHECK_THROWS_AS(device.adopt(Stream{7, StreamRole::other}, nullptr, 0, MemoryClass::parameter, "no stream"),
                   std::invalid_argument);
   CHECK(device.adopt(Device::compute, whole->data() + 8, 0, MemoryClass::parameter, "no bytes")->bytes() == 0);
 

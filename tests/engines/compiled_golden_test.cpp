@@ -29,11 +29,11 @@ class SizesOnlyDevice final : public DeviceWrapper {
  public:
   using DeviceWrapper::DeviceWrapper;
 
-  void submit(device::Stream stream, Work work) override {
+  void submit(Stream stream, Work work) override {
     if (work.kind != WorkKind::other || work.imagined_call) work.run = {};
     inner_.submit(stream, std::move(work));
   }
-  std::shared_ptr<Storage> allocate(device::Stream stream, std::size_t bytes, MemoryClass memory,
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
                                     std::string_view label) override {
     memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
     return inner_.adopt(stream, memory_.back().get(), bytes, memory, label);

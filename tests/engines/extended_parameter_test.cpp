@@ -32,7 +32,7 @@ struct PreCall {
   const ShardView& shard;
   Contribution& out;
   Device& device;
-  device::Stream stream;
+  Stream stream;
 };
 struct PostCall {
   int rank = 0, count = 0;
@@ -50,7 +50,7 @@ struct Spoiler {
   std::function<std::string(const PostCall&)> post;
 };
 
-void copy(Device& device, const Tensor& to, const Tensor& from, device::Stream stream = Device::compute) {
+void copy(Device& device, const Tensor& to, const Tensor& from, Stream stream = Device::compute) {
   device.submit(
       stream, {.label = "whole", .reads = {from}, .writes = {to}, .run = [=](const Kernels& kernels, NativeStream on) {
                  kernels.copy(on, to, from);
@@ -66,7 +66,7 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
   const auto pre_count = std::make_shared<int>(0), post_count = std::make_shared<int>(0);
   return {.form = spoiler.form,
           .pre =
-              [=, &device](const ShardView& shard, const ShardContext*, device::Stream stream, Contribution& out) {
+              [=, &device](const ShardView& shard, const ShardContext*, Stream stream, Contribution& out) {
                 const Tensor& component = shard.components.front();
                 out.tensors = {
                     device.empty(stream, component.dtype(), component.shape(), MemoryClass::other, "contribution")};
@@ -75,7 +75,7 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
                 return answer(spoiler.pre ? spoiler.pre({rank, count, shard, out, device, stream}) : "");
               },
           .post =
-              [=, &device](const Contributions& all, device::Stream, const Unsharded* out, Unsharded& made) {
+              [=, &device](const Contributions& all, Stream, const Unsharded* out, Unsharded& made) {
                 const int count = (*post_count)++;
                 const Tensor& gathered = all.tensors.front();
                 if (out == nullptr) {
@@ -124,7 +124,7 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
       if (!registered.ok()) throw std::runtime_error(registered.error());
     }
     const Tensor input = device.empty(Device::compute, DType::f32, {1, 4}, MemoryClass::activation, "input");
-    copy(device, input, scenario::formula::tensor(static_cast<std::uint32_t>(1000 + rank), {1, 4}, 8));
+    copy(device, input, formula::tensor(static_cast<std::uint32_t>(1000 + rank), {1, 4}, 8));
     outcome.live.push_back(device.live_bytes());
     for (const ActionKind call : calls) {
       const bool is_forward = call == ActionKind::forward;

@@ -49,8 +49,8 @@ void check_gradients(Model model, const Tensor& input, const Tensor& targets = {
   }
 }
 
-Tensor features() { return scenario::formula::tensor(1000, {5, 3}, 8); }
-Tensor tokens() { return scenario::formula::tokens(5000, {2, 3}, 5); }
+Tensor features() { return formula::tensor(1000, {5, 3}, 8); }
+Tensor tokens() { return formula::tokens(5000, {2, 3}, 5); }
 constexpr scenario::Loss squares{.kind = LossKind::sum_of_squares, .divisor = 8};
 
 Module embedding(std::string name, std::int64_t positions) {
@@ -71,7 +71,7 @@ TEST_CASE("gradients are those of the loss") {
 
 TEST_CASE("cross entropy has the gradient of its loss") {
   check_gradients(model_of({linear_module("a", 3, 4)}, {.kind = LossKind::cross_entropy}), features(),
-                  scenario::formula::tokens(6000, {5}, 4));
+                  formula::tokens(6000, {5}, 4));
 }
 
 TEST_CASE("a factor has its gradient, be it a row of one or no row at all") {
@@ -131,7 +131,7 @@ TEST_CASE("a tied weight has the gradient of the embedding and of the head") {
   const Model model =
       model_of({embedding("tokens", 0), linear_module("a", 4, 4), head}, {.kind = LossKind::cross_entropy});
   CHECK(scenario::parameters(model).size() == 3);
-  check_gradients(model, tokens(), scenario::formula::tokens(6000, {6}, 5));
+  check_gradients(model, tokens(), formula::tokens(6000, {6}, 5));
   Module biased = linear_module("b", 3, 3);
   biased.tied_to = "a";
   check_gradients(model_of({linear_module("a", 3, 3), biased}, squares), features());
@@ -166,7 +166,7 @@ TEST_CASE("a small language model has its gradients") {
                       module_of(ModuleKind::relu, "relu"), linear_module("down", 6, 4)}),
            head},
           {.kind = LossKind::cross_entropy}),
-      tokens(), scenario::formula::tokens(6000, {6}, 5));
+      tokens(), formula::tokens(6000, {6}, 5));
 }
 
 TEST_CASE(

@@ -32,11 +32,11 @@ class GuardedDevice final : public DeviceWrapper {
   GuardedDevice(Device& inner, std::shared_ptr<Findings> findings)
       : DeviceWrapper(inner), findings_(std::move(findings)) {}
 
-  std::shared_ptr<Storage> allocate(device::Stream stream, std::size_t bytes, MemoryClass memory,
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
                                     std::string_view label) override {
     return std::make_shared<Buffer>(inner_.allocate(stream, bytes + 2 * guard, memory, label), bytes, label, findings_);
   }
-  void release(device::Stream stream, const std::shared_ptr<Storage>& storage) override {
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override {
     auto& buffer = dynamic_cast<Buffer&>(*storage);
     buffer.about_to_be_released();
     inner_.release(stream, buffer.whole());

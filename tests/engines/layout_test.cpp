@@ -83,8 +83,7 @@ Scenario training(const Stack& stack) {
 
 std::vector<float> formula_values(std::uint32_t seed, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::uint32_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(scenario::formula::small_integer(seed, i));
+  for (std::uint32_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(formula::small_integer(seed, i));
   return values;
 }
 
@@ -177,7 +176,7 @@ class OperandWatch final : public CommunicatorWrapper {
   OperandWatch(Communicator& inner, const Buffers& parameters, const Buffers& gradients, Findings& findings)
       : CommunicatorWrapper(inner), parameters_(parameters), gradients_(gradients), findings_(findings) {}
 
-  void run(device::Stream stream, const Collective& collective) override {
+  void run(Stream stream, const Collective& collective) override {
     const auto members = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank());
     switch (collective.kind) {
       case CollectiveKind::all_gather: {

@@ -51,7 +51,7 @@ struct Watched {
   }
 
   Variable forward(const Passage& passage = {}) {
-    return network.forward(device, tape, hooks, {scenario::formula::tensor(1000, {2, 3}, 8)}, passage);
+    return network.forward(device, tape, hooks, {formula::tensor(1000, {2, 3}, 8)}, passage);
   }
 
   device::SimDevice device{{}, 0};
@@ -61,7 +61,7 @@ struct Watched {
   std::vector<std::string> seen;
 };
 
-const Tensor network_input = scenario::formula::tensor(1000, {2, 3}, 8);
+const Tensor network_input = formula::tensor(1000, {2, 3}, 8);
 
 using Names = std::vector<std::string>;
 
@@ -74,7 +74,7 @@ TEST_CASE("hooks see every module that runs, and a used one under its own path")
   const Variable output = watched.forward();
   CHECK(watched.seen == Names{"+", "+add", "+bank.b", "-bank.b", "-add", "+bank.b", "-bank.b", "-"});
   watched.seen.clear();
-  play_back(watched.tape, output, scenario::formula::tensor(1, {2, 3}, 8));
+  play_back(watched.tape, output, formula::tensor(1, {2, 3}, 8));
   CHECK(watched.seen ==
         Names{"*bank.b"});  // no layer needs the gradient of the model's input, which is the gradient of the first use
   CHECK_FALSE(watched.network.parameters()[0].gradient.defined());

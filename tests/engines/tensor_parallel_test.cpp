@@ -65,8 +65,7 @@ void give_inputs(Script& script, Sizes sizes) {
     auto& by_copy = script.given.emplace_back();
     for (int copy = 0; copy < sizes.copies; ++copy) {
       const int hot = (iteration + copy) % features;
-      const int sign =
-          scenario::formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
+      const int sign = formula::small_integer(static_cast<std::uint32_t>(100 * iteration + copy), 0) < 0 ? -1 : 1;
       auto& values = by_copy.emplace_back();
       for (int i = 0; i < sizes.copies * features; ++i) values.push_back(i % features == hot ? 3 * sign : sign);
     }
@@ -212,9 +211,9 @@ void check_as_undivided(const Scenario& scenario, Sizes sizes) {
 
 class OtherwiseReducing final : public CommunicatorWrapper {
  public:
-  using Reduce = std::function<void(Communicator& group, device::Stream stream, const Collective& collective)>;
+  using Reduce = std::function<void(Communicator& group, Stream stream, const Collective& collective)>;
   OtherwiseReducing(Communicator& inner, Reduce reduce) : CommunicatorWrapper(inner), reduce_(std::move(reduce)) {}
-  void run(device::Stream stream, const Collective& collective) override {
+  void run(Stream stream, const Collective& collective) override {
     if (collective.kind != CollectiveKind::all_reduce) return CommunicatorWrapper::run(stream, collective);
     reduce_(inner_, stream, collective);
   }
@@ -523,7 +522,7 @@ TEST_CASE("reductions that are left out, or made among other ranks, give other v
   const auto& divided = replicate(scenario.plan).tensor_parallel;
   const auto leaves_out = [&](const std::function<bool(const Collective&)>& left_out) {
     return differences(scenario, sizes, played_otherwise(scenario, sizes, [left_out](Communicator&, Device&) -> Reduce {
-                         return [left_out](Communicator& group, device::Stream stream, const Collective& collective) {
+                         return [left_out](Communicator& group, Stream stream, const Collective& collective) {
                            if (!left_out(collective)) group.run(stream, collective);
                          };
                        }));
@@ -543,7 +542,7 @@ TEST_CASE("reductions that are left out, or made among other ranks, give other v
   const auto over_world = [&](double factor) {
     return differences(
         scenario, sizes, played_otherwise(scenario, sizes, [factor](Communicator& world, Device& device) -> Reduce {
-          return [&world, &device, factor](Communicator& group, device::Stream stream, const Collective& collective) {
+          return [&world, &device, factor](Communicator& group, Stream stream, const Collective& collective) {
             if (!is_of_bucket(collective)) return group.run(stream, collective);
             const Tensor values = collective.out;
             device.submit(stream, {.kind = WorkKind::other,

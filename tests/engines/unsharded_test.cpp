@@ -89,8 +89,8 @@ TEST_CASE("a small language model trains as in PyTorch, before anybody shards it
       std::vector<Trained> ranks;
       for (int rank = 0; rank < golden.world; ++rank) {
         const auto seed = static_cast<std::uint32_t>(100 * static_cast<int>(i) + rank);
-        ranks.push_back(train(model, parameters, scenario::formula::tokens(5000 + seed, {2, 4}, 16),
-                              scenario::formula::tokens(6000 + seed, {8}, 16)));
+        ranks.push_back(
+            train(model, parameters, formula::tokens(5000 + seed, {2, 4}, 16), formula::tokens(6000 + seed, {8}, 16)));
         CHECK(std::abs(ranks.back().loss - expected.losses[static_cast<std::size_t>(rank)]) <= expected.tolerance.loss);
       }
       REQUIRE(parameters.size() == expected.parameters.size());
@@ -107,8 +107,7 @@ TEST_CASE("a small language model trains as in PyTorch, before anybody shards it
 
 TEST_CASE("layers and the serial model, which share nothing, compute the same") {
   const scenario::Loss loss{.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
-  check_as_serially(language_model(11, 6, 5), scenario::formula::tokens(5000, {3, 5}, 11),
-                    scenario::formula::tokens(6000, {15}, 11));
+  check_as_serially(language_model(11, 6, 5), formula::tokens(5000, {3, 5}, 11), formula::tokens(6000, {15}, 11));
   Module frozen = module_of(ModuleKind::residual, "frozen",
                             {wide_module(ModuleKind::layer_norm, "norm", 4),
                              wide_module(ModuleKind::attention, "mix", 4), module_of(ModuleKind::scale, "factor")});
@@ -116,11 +115,11 @@ TEST_CASE("layers and the serial model, which share nothing, compute the same") 
   check_as_serially(
       model_of({embedding("tokens", 7, 4, 0), frozen, module_of(ModuleKind::scale, "factor"), linear_module("a", 4, 2)},
                loss),
-      scenario::formula::tokens(5000, {2, 3}, 7));
+      formula::tokens(5000, {2, 3}, 7));
   check_as_serially(model_of({convolution_module("window", 3, 6, 4), module_of(ModuleKind::relu, "relu"),
                               convolution_module("again", 2, 4, 5)},
                              loss),
-                    scenario::formula::tensor(1000, {5, 6}, 8));
+                    formula::tensor(1000, {5, 6}, 8));
   Module tied = linear_module("c", 4, 4);
   tied.tied_to = "bank.1";
   check_as_serially(
@@ -129,5 +128,5 @@ TEST_CASE("layers and the serial model, which share nothing, compute the same") 
                 module_of(ModuleKind::residual, "add", {use_of("one", "bank.1"), module_of(ModuleKind::relu, "relu")}),
                 tied, module_of(ModuleKind::discard, "side", {linear_module("b", 4, 9)}), use_of("two", "bank.1")},
                loss),
-      scenario::formula::tensor(1000, {5, 3}, 8));
+      formula::tensor(1000, {5, 3}, 8));
 }

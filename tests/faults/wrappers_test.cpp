@@ -67,7 +67,7 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
   class Handing final : public DeviceWrapper {
    public:
     using DeviceWrapper::DeviceWrapper;
-    void submit(device::Stream stream, Work work) override {
+    void submit(Stream stream, Work work) override {
       compute_with<KernelsWrapper>(work);
       DeviceWrapper::submit(stream, std::move(work));
     }
@@ -177,7 +177,7 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
 TEST_CASE("an alteration of the world's collectives also alters those of every group split off it") {
   struct Counting final : CommunicatorWrapper {
     Counting(Communicator& inner, int& calls) : CommunicatorWrapper(inner), calls_(calls) {}
-    void run(device::Stream stream, const Collective& collective) override {
+    void run(Stream stream, const Collective& collective) override {
       ++calls_;
       CommunicatorWrapper::run(stream, collective);
     }
@@ -209,8 +209,8 @@ TEST_CASE("a wrapper of collectives gets those of a coalesced call that it alter
     int rank() const override { return 0; }
     std::span<const int> members() const override { return ranks; }
     const FabricCapabilities& capabilities() const override { return can; }
-    void run(device::Stream, const Collective& collective) override { calls.push_back(collective.tag); }
-    void run_coalesced(device::Stream, std::span<const Collective> collectives) override {
+    void run(Stream, const Collective& collective) override { calls.push_back(collective.tag); }
+    void run_coalesced(Stream, std::span<const Collective> collectives) override {
       calls.push_back(std::to_string(collectives.size()) + " in one");
     }
     std::unique_ptr<Communicator> split(int, int, std::string_view) override { return nullptr; }
@@ -220,7 +220,7 @@ TEST_CASE("a wrapper of collectives gets those of a coalesced call that it alter
   } calls;
   struct Renaming final : CollectiveWrapper {
     using CollectiveWrapper::CollectiveWrapper;
-    void run(device::Stream stream, const Collective& collective) override {
+    void run(Stream stream, const Collective& collective) override {
       Collective renamed = collective;
       renamed.tag += "'";
       CollectiveWrapper::run(stream, renamed);

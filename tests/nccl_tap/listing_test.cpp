@@ -112,7 +112,7 @@ TEST_CASE("the command explains itself, and says what it does not understand") {
   const auto [helped, help] = read_by_command(directory, "--help");
   CHECK(helped == 0);
   CHECK(help.find("usage: shardproof-nccl-tap FILE...\n") != std::string::npos);
-  CHECK(help.find("Exit codes: 0 the ranks agree; 1 they differ; 2 usage") != std::string::npos);
+  CHECK(help.find("Exit codes: 0 the ranks agree; 1 they differ; 2 wrong usage") != std::string::npos);
   CHECK(read_by_command(directory, "-h") == std::pair(0, help));
   const auto [nothing, which] = read_by_command(directory, "");
   CHECK(nothing == 2);

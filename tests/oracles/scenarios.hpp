@@ -88,7 +88,7 @@ inline scenario::Scenario sharded(std::vector<scenario::Module> children) {
 inline scenario::Scenario one_weight() { return sharded({linear("l", 1, 1, false)}); }
 
 inline double input(int iteration, int rank) {
-  return scenario::formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0;
+  return formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration + rank), 0) / 8.0;
 }
 
 inline double bf16(double value) { return rounded_to(DType::bf16, value); }

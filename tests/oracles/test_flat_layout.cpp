@@ -29,7 +29,7 @@ scenario::Scenario of_sizes(const golden::FlatLayout& recorded) {
 
 float value(const FlatUnit::Element& element, const std::vector<std::int64_t>& elements) {
   if (element.content != FlatUnit::Content::value) return element.content == FlatUnit::Content::marked ? 42 : 0;
-  return scenario::formula::tensor(static_cast<std::uint32_t>(1 + element.parameter), {elements[element.parameter]}, 8)
+  return formula::tensor(static_cast<std::uint32_t>(1 + element.parameter), {elements[element.parameter]}, 8)
       .values<float>()[element.index];
 }
 

@@ -327,8 +327,7 @@ TEST_CASE("flat layouts: parts cover each parameter once, and values are those o
     CAPTURE(layout.world, layout.use_orig_params, layout.module);
     CHECK(layout.shard == (layout.unsharded + layout.world - 1) / layout.world);
     for (std::size_t parameter = 0; parameter < layout.elements.size(); ++parameter) {
-      const Tensor whole =
-          scenario::formula::tensor(static_cast<std::uint32_t>(1 + parameter), {layout.elements[parameter]}, 8);
+      const Tensor whole = formula::tensor(static_cast<std::uint32_t>(1 + parameter), {layout.elements[parameter]}, 8);
       std::int64_t next = 0;
       for (const golden::FlatLayout::Rank& rank : layout.ranks) {
         REQUIRE(rank.parts.size() == layout.elements.size());

@@ -16,7 +16,7 @@ namespace {
 using Values = std::vector<double>;
 
 /// The initial value, by its tensor's seed, of the one weight that plays a part.
-double initial(std::uint32_t seed) { return scenario::formula::small_integer(seed, 5) / 7.0; }
+double initial(std::uint32_t seed) { return formula::small_integer(seed, 5) / 7.0; }
 
 /// An input that picks it.
 Values picked(double x) { return {0, 0, 0, 0, 0, x}; }

@@ -71,7 +71,7 @@ Scenario with_input(std::vector<Module> children, Shape shape,
 }
 
 double parameter(std::uint32_t index, std::uint32_t element = 0) {
-  return scenario::formula::small_integer(1 + index, element) / 8.0;
+  return formula::small_integer(1 + index, element) / 8.0;
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ TEST_CASE("serial gradients of a small language model with a tied head are the s
 
 TEST_CASE("a factor multiplies") {
   const SerialIteration trained = once(with_input({scale("s")}, {1, 2}, {.kind = LossKind::sum}));
-  const double x0 = input(0, 0), x1 = scenario::formula::small_integer(1000, 1) / 8.0;
+  const double x0 = input(0, 0), x1 = formula::small_integer(1000, 1) / 8.0;
   CHECK(trained.losses[0] == parameter(0) * x0 + parameter(0) * x1);
   CHECK(trained.gradients[0].values == Values{x0 + x1});
   CHECK(trained.gradients[0].shape == Shape{1});
@@ -117,11 +117,11 @@ TEST_CASE("a convolution sums over channels and their places, with a weight of t
   double loss = 0;
   Values slopes;
   for (std::uint32_t out = 0; out < 2; ++out) {
-    const double slope = scenario::formula::small_integer(7, out);
+    const double slope = formula::small_integer(7, out);
     double y = parameter(1, out);
     for (std::uint32_t channel = 0; channel < 2; ++channel) {
       for (std::uint32_t place = 0; place < 3; ++place) {
-        const double x = scenario::formula::small_integer(1000, channel * 3 + place) / 8.0;
+        const double x = formula::small_integer(1000, channel * 3 + place) / 8.0;
         y += parameter(0, (out * 2 + channel) * 3 + place) * x;
         slopes.push_back(slope * x);
       }
@@ -130,8 +130,7 @@ TEST_CASE("a convolution sums over channels and their places, with a weight of t
   }
   CHECK(trained.losses[0] == loss);
   CHECK(trained.gradients[0].values == slopes);
-  CHECK(trained.gradients[1].values ==
-        Values{1.0 * scenario::formula::small_integer(7, 0), 1.0 * scenario::formula::small_integer(7, 1)});
+  CHECK(trained.gradients[1].values == Values{1.0 * formula::small_integer(7, 0), 1.0 * formula::small_integer(7, 1)});
 }
 
 TEST_CASE("parameters can begin with the values of a truncated normal distribution") {
@@ -153,7 +152,7 @@ TEST_CASE("an embedding gives a token's row and a position's; its gradient count
   double loss = 0;
   Values met(3);
   for (std::uint32_t i = 0; i < 4; ++i) {
-    const std::uint32_t token = scenario::formula::bits(5000, i) % 3;
+    const std::uint32_t token = formula::bits(5000, i) % 3;
     loss += parameter(1, token) + parameter(0, i % 2);
     met[token] += 1;
   }
@@ -165,7 +164,7 @@ TEST_CASE("an embedding gives a token's row and a position's; its gradient count
 TEST_CASE("layer norm leaves a mean of the bias and a deviation of the weight") {
   const Scenario scenario = with_input({layer_norm("n", 2)}, {1, 2}, {.kind = LossKind::sum});
   const SerialIteration trained = once(scenario);
-  const double x0 = input(0, 0), x1 = scenario::formula::small_integer(1000, 1) / 8.0;
+  const double x0 = input(0, 0), x1 = formula::small_integer(1000, 1) / 8.0;
   REQUIRE(x0 != x1);
   const double half = (x0 - x1) / 2, normalized = half / std::sqrt(half * half + 1e-5);
   CHECK(std::abs(trained.losses[0] -
@@ -177,7 +176,7 @@ TEST_CASE("layer norm leaves a mean of the bias and a deviation of the weight") 
 TEST_CASE("attention of the first position is its own value, projected") {
   const SerialIteration trained =
       once(with_input({embedding("e", 9, 1, 0), attention("mix", 1)}, {1, 1}, {.kind = LossKind::sum}));
-  const double x = parameter(0, scenario::formula::bits(5000, 0) % 9);
+  const double x = parameter(0, formula::bits(5000, 0) % 9);
   CHECK(trained.losses[0] == x * parameter(3) * parameter(4));
   CHECK(trained.gradients[1].values == Values{0});  // with one position there is nothing to choose
   CHECK(trained.gradients[3].values == Values{x * parameter(4)});
@@ -188,9 +187,9 @@ TEST_CASE("cross entropy is the mean of what the targets miss") {
       once(with_input({linear("a", 1, 2, false)}, {2, 1}, {.kind = LossKind::cross_entropy}));
   double loss = 0;
   for (std::uint32_t row = 0; row < 2; ++row) {
-    const double x = scenario::formula::small_integer(1000, row) / 8.0;
+    const double x = formula::small_integer(1000, row) / 8.0;
     const double first = std::exp(parameter(0, 0) * x), second = std::exp(parameter(0, 1) * x);
-    loss -= std::log((scenario::formula::bits(6000, row) % 2 == 0 ? first : second) / (first + second)) / 2;
+    loss -= std::log((formula::bits(6000, row) % 2 == 0 ? first : second) / (first + second)) / 2;
   }
   CHECK(std::abs(trained.losses[0] - loss) < 1e-12);
 }

@@ -160,8 +160,7 @@ TEST_CASE("a linear layer's output is rounded once, after its bias has been adde
   scenario.plan.mixed_precision.param = DType::bf16;
   scenario.script.segments = script({one_backward});
   scenario.model.init_divisor = 7;
-  const double weight = bf16(scenario::formula::small_integer(1, 0) / 7.0),
-               bias = bf16(scenario::formula::small_integer(2, 0) / 7.0);
+  const double weight = bf16(formula::small_integer(1, 0) / 7.0), bias = bf16(formula::small_integer(2, 0) / 7.0);
   int differ = 0;
   for (int i = 0; i < 128; ++i) {
     const double x = 1 + i / 128.0;
@@ -186,8 +185,8 @@ TEST_CASE("sums within an operation are not rounded on the way") {
 TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module in front knows nothing of it") {
   Scenario scenario = after_another({.param = DType::bf16, .reduce = {}, .output = {}});
   scenario.model.init_divisor = 7;
-  const double a = scenario::formula::small_integer(1, 0) / 7.0, b = scenario::formula::small_integer(2, 0) / 7.0,
-               row = scenario::formula::small_integer(9, 0) / 3.0;
+  const double a = formula::small_integer(1, 0) / 7.0, b = formula::small_integer(2, 0) / 7.0,
+               row = formula::small_integer(9, 0) / 3.0;
   const double x = input(0, 0);
   const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
   CHECK(trained.parameters[1].values == Values{b});
@@ -200,8 +199,7 @@ TEST_CASE("inputs of a wrapped module are cast, parameters too, and the module i
 
 TEST_CASE("outputs of a wrapped module are cast, their slopes back") {
   Scenario scenario = after_another({.param = DType::bf16, .reduce = {}, .output = DType::f32});
-  const double row = scenario::formula::small_integer(9, 0) / 3.0,
-               weight = scenario::formula::small_integer(1, 0) / 8.0;
+  const double row = formula::small_integer(9, 0) / 3.0, weight = formula::small_integer(1, 0) / 8.0;
   int differ = 0;
   for (int i = 0; i < 32; ++i) {
     const double seen = bf16((1 + i / 128.0) * weight), expected = bf16(bf16(row) * seen);
@@ -215,8 +213,7 @@ TEST_CASE("outputs of a wrapped module are cast, their slopes back") {
   scenario.model.init_divisor = 3;
   scenario.script.given.clear();
   const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
-  const double x = input(0, 0), a = scenario::formula::small_integer(1, 0) / 3.0,
-               b = scenario::formula::small_integer(2, 0) / 3.0;
+  const double x = input(0, 0), a = formula::small_integer(1, 0) / 3.0, b = formula::small_integer(2, 0) / 3.0;
   CHECK(trained.losses == Values{bf16(x * a * b) * row});
   CHECK(trained.gradients[1].values == Values{bf16(row) * (x * a)});
   CHECK(trained.gradients[0].local == std::vector<Values>{{bf16(row) * b * x}});
@@ -227,7 +224,7 @@ TEST_CASE("sums, products and slopes are tensors, and are rounded") {
   scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = {}};
   scenario.script.segments = script({one_backward});
   scenario.model.init_divisor = 7;
-  const auto weight = [](std::uint32_t seed) { return bf16(scenario::formula::small_integer(seed, 0) / 7.0); };
+  const auto weight = [](std::uint32_t seed) { return bf16(formula::small_integer(seed, 0) / 7.0); };
   for (int i = 0; i < 128; ++i) {
     const double x = 1 + i / 128.0, y = bf16(weight(1) * x), z = bf16(weight(2) * y);
     const double by_z = bf16(1 + weight(3)), by_y = bf16(by_z * weight(2));
@@ -261,7 +258,7 @@ TEST_CASE("gradients of one tensor may be added in any order, also where an inne
 
 TEST_CASE("what a module gives is of the format it computes in") {
   std::uint32_t seed = 0;  // of a row that picks the first feature
-  while (scenario::formula::small_integer(seed, 0) != 1 || scenario::formula::small_integer(seed, 1) != 0) ++seed;
+  while (formula::small_integer(seed, 0) != 1 || formula::small_integer(seed, 1) != 0) ++seed;
   for (const Module& module : {linear("m", 2, 2), convolution("m", 2, 2, 2), layer_norm("m", 2), attention("m", 2),
                                embedding("m", 16, 2, 1)}) {
     const bool takes_tokens = module.kind == ModuleKind::embedding;
@@ -296,8 +293,7 @@ TEST_CASE("a slope is rounded before anything is made of it") {
       CAPTURE(to_string(module.kind), iteration);
       const Values &weight = trained.gradients[0].values, &bias = trained.gradients[1].values;
       for (std::uint32_t i = 0; i < 16; ++i) {
-        const double x =
-            scenario::formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration), i % 4) / 8.0;
+        const double x = formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * iteration), i % 4) / 8.0;
         CHECK(weight[i] == bf16(bias[i / 4] * x));
       }
       ++iteration;
@@ -332,9 +328,8 @@ TEST_CASE("slopes of an attention's projections are rounded before anything is m
   };
   int iteration = 0, moved = 0;
   for (const SerialIteration& trained : train_serially(scenario, 1, Arithmetic::f64)) {
-    const auto token =
-        static_cast<std::size_t>(scenario::formula::tokens(static_cast<std::uint32_t>(5000 + 100 * iteration), {2}, 16)
-                                     .values<std::int64_t>()[1]);
+    const auto token = static_cast<std::size_t>(
+        formula::tokens(static_cast<std::uint32_t>(5000 + 100 * iteration), {2}, 16).values<std::int64_t>()[1]);
     Values x;
     for (std::size_t i = 0; i < 4; ++i) x.push_back(bf16(trained.parameters[0].values[token * 4 + i]));
     CAPTURE(iteration);
@@ -353,7 +348,7 @@ TEST_CASE("each use of a parameter gives its own rounded gradient, and every sum
   scenario.plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = {}};
   scenario.script.segments = script({one_backward});
   scenario.model.init_divisor = 7;
-  const double weight = bf16(scenario::formula::small_integer(1, 0) / 7.0);
+  const double weight = bf16(formula::small_integer(1, 0) / 7.0);
   int differ = 0;
   for (int i = 0; i < 32; ++i) {
     const double x = 1 + i / 128.0, y = bf16(weight * x), z = bf16(weight * y);

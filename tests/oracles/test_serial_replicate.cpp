@@ -197,7 +197,7 @@ TEST_CASE("each rank steps by the gradient that it has") {
       script({{sync_of_all(false), forward, backward, step, zero_grad, capture},
               {sync_of_all(true), forward, backward, for_ranks(step, {1}), for_ranks(zero_grad, {0}), capture}});
   const auto trained = train_serially(scenario, 2, Arithmetic::f64);
-  const double initial = scenario::formula::small_integer(1, 0) / 8.0;
+  const double initial = formula::small_integer(1, 0) / 8.0;
   CHECK(trained[0].parameters[0].local == std::vector<Values>{{initial - 1}, {initial - 3}});
   CHECK(trained[1].parameters[0].local == std::vector<Values>{{initial - 1}, {initial - 33}});
   CHECK(gradients(scenario, 2) == std::vector<Values>{{}, {no_gradient, 30}});
@@ -311,8 +311,8 @@ TEST_CASE("a low-precision module computes, accumulates, reduces and steps in it
                                       backward, capture, step, capture, forward, backward, step, capture}});
   const auto in_bf16 = [](double value) { return rounded_to(DType::bf16, value); };
   const std::vector<SerialIteration> found = train_serially(scenario, 2, Arithmetic::f32);
-  const double low = scenario::formula::tensor(1, {1}, 1).to_doubles().front(),
-               wide = scenario::formula::tensor(2, {1}, 1).to_doubles().front();
+  const double low = formula::tensor(1, {1}, 1).to_doubles().front(),
+               wide = formula::tensor(2, {1}, 1).to_doubles().front();
   // 257 and 261 have nine bits, and bf16 has eight.
   const Values input{256, 260}, once{in_bf16(input[0] * wide), in_bf16(input[1] * wide)};
   CHECK(found[0].gradients[0].local == std::vector<Values>{{once[0]}, {once[1]}});

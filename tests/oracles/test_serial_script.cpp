@@ -33,7 +33,7 @@ TEST_CASE("the formula is what the scenario says it is") {
     const NamedValues& parameter = start.parameters[j];
     for (std::size_t i = 0; i < parameter.values.size(); ++i) {
       CHECK(parameter.values[i] ==
-            scenario::formula::small_integer(static_cast<std::uint32_t>(1 + j), static_cast<std::uint32_t>(i)) / 8.0);
+            formula::small_integer(static_cast<std::uint32_t>(1 + j), static_cast<std::uint32_t>(i)) / 8.0);
     }
   }
   CHECK(start.parameters[2].name == "b.weight");
@@ -71,7 +71,7 @@ TEST_CASE("f32 arithmetic divides the sum, not the summands") {
 TEST_CASE("the losses: sum, squares over the divisor, dot with the row of its seed") {
   Scenario scenario = one_weight();
   scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
-  const double weight = scenario::formula::small_integer(1, 0) / 8.0;
+  const double weight = formula::small_integer(1, 0) / 8.0;
   const auto trained = [&](Loss loss) {
     scenario.model.loss = loss;
     return train_serially(scenario, 2, Arithmetic::f64).at(0);
@@ -80,7 +80,7 @@ TEST_CASE("the losses: sum, squares over the divisor, dot with the row of its se
   const SerialIteration squares = trained({LossKind::sum_of_squares, 4, 0});
   CHECK(squares.losses[1] == weight * input(0, 1) * weight * input(0, 1) / 4);
   CHECK(squares.gradients.at(0).values[0] == weight * (input(0, 0) * input(0, 0) + input(0, 1) * input(0, 1)) / 4);
-  const double row = scenario::formula::small_integer(9, 0) / 2.0;
+  const double row = formula::small_integer(9, 0) / 2.0;
   CHECK(trained({LossKind::dot, 2, 9}).losses[0] == weight * input(0, 0) * row);
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("decay is decoupled in the serial model's AdamW") {
   scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 0.5, .weight_decay = 0.25};
   scenario.script.segments = {
       {1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::capture}}}};
-  const double weight = scenario::formula::small_integer(1, 0) / 8.0, slope = input(0, 0);
+  const double weight = formula::small_integer(1, 0) / 8.0, slope = input(0, 0);
   REQUIRE(slope != 0);
   const double stepped = weight * (1 - 0.5 * 0.25) - 0.5 * (slope > 0 ? 1 : -1);  // the first step of Adam is the rate
   CHECK(std::abs(train_serially(scenario, 1, Arithmetic::f64).at(0).parameters.at(0).values[0] - stepped) < 1e-6);
@@ -99,7 +99,7 @@ TEST_CASE("adam's decay is part of the gradient") {
   Scenario scenario = one_weight();
   scenario.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 0.5, .weight_decay = 1000};
   scenario.script.segments = script({{forward, backward, step, capture}});
-  const double weight = scenario::formula::small_integer(1, 0) / 8.0;
+  const double weight = formula::small_integer(1, 0) / 8.0;
   REQUIRE(weight != 0);
   // The decayed gradient has the sign of the weight, and the first step of Adam is the rate.
   const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
@@ -112,8 +112,8 @@ TEST_CASE("a step moves only what has a gradient, and each parameter counts its 
   scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 0.5, .weight_decay = 0.5};
   scenario.script.segments = script({{step, capture}, {forward, backward, step, capture}});
   const auto trained = train_serially(scenario, 1, Arithmetic::f64);
-  CHECK(trained[0].parameters[0].values[0] == scenario::formula::small_integer(1, 0) / 8.0);
-  CHECK(trained[1].parameters[1].values[0] == scenario::formula::small_integer(2, 0) / 8.0);
+  CHECK(trained[0].parameters[0].values[0] == formula::small_integer(1, 0) / 8.0);
+  CHECK(trained[1].parameters[1].values[0] == formula::small_integer(2, 0) / 8.0);
   CHECK_FALSE(trained[1].gradients[1].defined());
   scenario.script.segments = script({{}, {forward, backward, step, capture}});
   CHECK(train_serially(scenario, 1, Arithmetic::f64)[0].parameters[0].values == trained[1].parameters[0].values);
@@ -123,7 +123,7 @@ TEST_CASE("each rank keeps its own copy of parameters that no group wraps or the
   Scenario scenario = sharded({linear("a", 1, 1, false), linear("b", 1, 1, false)});
   scenario.script.segments = script({{forward, backward, step, capture}});
   scenario.plan.optimizer.rate = 0.5;
-  const double a = scenario::formula::small_integer(1, 0) / 8.0, b = scenario::formula::small_integer(2, 0) / 8.0;
+  const double a = formula::small_integer(1, 0) / 8.0, b = formula::small_integer(2, 0) / 8.0;
   for (const bool ignored : {false, true}) {
     if (ignored) fully_shard(scenario.plan).ignored_parameters = {"a.weight"};
     else fully_shard(scenario.plan).wrap[0].modules = {"b"};
@@ -275,7 +275,7 @@ TEST_CASE("a module that runs alone is given the script's input") {
   Scenario scenario = sharded({linear("a", 1, 1, false), linear("b", 1, 1, false)});
   scenario.script.segments = script({{{.kind = ActionKind::forward, .module = "b"}, backward, capture}});
   const SerialIteration trained = train_serially(scenario, 1, Arithmetic::f64).at(0);
-  CHECK(trained.losses == Values{input(0, 0) * scenario::formula::small_integer(2, 0) / 8.0});
+  CHECK(trained.losses == Values{input(0, 0) * formula::small_integer(2, 0) / 8.0});
   CHECK_FALSE(trained.gradients[0].defined());
   CHECK(trained.gradients[1].values == Values{input(0, 0)});
 }
@@ -321,9 +321,7 @@ Scenario two_ways() {
                   use("again", "way")});
 }
 
-double initial(int parameter) {
-  return scenario::formula::small_integer(static_cast<std::uint32_t>(1 + parameter), 0) / 8.0;
-}
+double initial(int parameter) { return formula::small_integer(static_cast<std::uint32_t>(1 + parameter), 0) / 8.0; }
 
 std::string refusal(const Scenario& scenario, int world) {
   try {

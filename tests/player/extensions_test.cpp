@@ -134,7 +134,7 @@ class Gatherer final : public Trainer {
   ExtensionForm form_;
   Slip slip_;
   Haul& haul_;
-  device::Stream gathers_;
+  Stream gathers_;
   ShardView shard_;
   Unsharded whole_;
   Tensor loss_;

@@ -87,7 +87,7 @@ class Reducer final : public Trainer {
   EngineContext engine_context_;
   Ways ways_;
   Received& received_;
-  device::Stream stream_;
+  Stream stream_;
 };
 
 class ReducerSubject final : public Subject {

@@ -22,7 +22,7 @@ struct GateBook {
 class WatchedGate final : public StreamGate {
  public:
   explicit WatchedGate(GateBook& book) : book_(book) {}
-  void hold(device::Stream stream) override { book_.held.push_back(stream.id); }
+  void hold(Stream stream) override { book_.held.push_back(stream.id); }
   void open() override { book_.is_open = true; }
   bool holds() const override { return !book_.is_open && !book_.has_given_up; }
 
@@ -62,7 +62,7 @@ struct Held {
   GatedPlatform inner;
   player::HeldPlatform platform{inner, {{WorkKind::forward, "a", 2}, {CollectiveKind::all_gather, "b"}}};
   Device& device = platform.device();
-  device::Stream unheld = device.create_stream(StreamRole::all_gather, "beside");
+  Stream unheld = device.create_stream(StreamRole::all_gather, "beside");
   const GateBook& book = inner.book;
 };
 
@@ -127,9 +127,9 @@ TEST_CASE("without gates there is nothing to prove") {
 TEST_CASE("a host that waits for work that the gate does not hold leaves the gate closed") {
   Held held;
   held.forward();
-  const device::Event before = held.device.record(Device::compute);
+  const Event before = held.device.record(Device::compute);
   held.forward();
-  const device::Event after_held = held.device.record(Device::compute), free = held.device.record(held.unheld);
+  const Event after_held = held.device.record(Device::compute), free = held.device.record(held.unheld);
   held.device.synchronize(before);
   held.device.synchronize(free);
   held.device.synchronize(held.unheld);
@@ -145,7 +145,7 @@ TEST_CASE(
   Held held;
   held.forward();
   held.forward();
-  const device::Stream third = held.device.create_stream(StreamRole::other, "third");
+  const Stream third = held.device.create_stream(StreamRole::other, "third");
   held.device.wait(third, Device::compute);
   held.gather();
   held.device.synchronize(held.device.record(third));
@@ -161,8 +161,8 @@ TEST_CASE("a collective after a held collective waits at the gate, whatever its 
   GatedPlatform inner(true);
   player::HeldPlatform platform(inner, {{CollectiveKind::all_gather, "a"}, {WorkKind::forward, "a"}});
   Device& device = platform.device();
-  const device::Stream one = device.create_stream(StreamRole::all_gather, "one"),
-                       two = device.create_stream(StreamRole::reduce, "two");
+  const Stream one = device.create_stream(StreamRole::all_gather, "one"),
+               two = device.create_stream(StreamRole::reduce, "two");
   const Collective gather{.in = Tensor::host(DType::f32, {1}), .out = Tensor::host(DType::f32, {2}), .tag = "a"};
   platform.world().run(one, gather);
   platform.world().run(two, {.in = gather.in, .out = gather.out, .tag = "b"});

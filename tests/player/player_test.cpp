@@ -80,12 +80,12 @@ class Toy final : public Trainer {
   }
 
  private:
-  void gather(Communicator& group, device::Stream stream, const Tensor& in, const std::string& tag) {
+  void gather(Communicator& group, Stream stream, const Tensor& in, const std::string& tag) {
     const Tensor all = device_.empty(stream, DType::f32, {group.size() * in.numel()}, MemoryClass::other, tag);
     group.run(stream, {.kind = CollectiveKind::all_gather, .in = in, .out = all, .tag = tag});
   }
 
-  Tensor filled(device::Stream stream, const Shape& shape, const std::string& label) {
+  Tensor filled(Stream stream, const Shape& shape, const std::string& label) {
     const Tensor made = device_.empty(stream, DType::f32, shape, MemoryClass::other, label);
     device_.submit(stream, {.kind = WorkKind::fill,
                             .label = label,
@@ -98,7 +98,7 @@ class Toy final : public Trainer {
   Words words_;
   Communicator& world_;
   std::unique_ptr<Communicator> part_;
-  device::Stream aside_;
+  Stream aside_;
   Tensor loss_, shard_, second_, unread_;
 };
 

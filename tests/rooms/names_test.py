@@ -34,9 +34,12 @@ def dialect_in(text):
 
 
 def foreign_namespaces(room, text):
-    """The namespaces of other rooms that a file of this room opens for more than forward declarations."""
+    """The namespaces of other rooms that a file of this room opens for more than forward declarations.
+
+    `detail` is for macros, and users write `formula`.
+    """
     blocks = re.findall(r"^namespace shardproof::(\w+)[\w:]* \{\n((?:(?:struct|class) \w+;\n)*)(\})?", text, re.M)
-    return sorted({name for name, _, closed in blocks if name not in (room, "detail") and not closed})
+    return sorted({name for name, _, closed in blocks if name not in (room, "detail", "formula") and not closed})
 
 
 def types_of(text):

@@ -12,7 +12,7 @@ using namespace shardproof;
 
 TEST_CASE("values of a truncated normal are as often as those of sixteen coins, and the same for the same seed") {
   constexpr int count = 64142 * 8;
-  const Tensor values = scenario::formula::truncated_normal(3, {count}, 2);
+  const Tensor values = formula::truncated_normal(3, {count}, 2);
   std::map<double, int> times;
   for (const float value : values.values<float>()) ++times[value];
   // The deviation is 1 before what is beyond two deviations is cut off.
@@ -23,15 +23,15 @@ TEST_CASE("values of a truncated normal are as often as those of sixteen coins, 
     CAPTURE(value, each);
     CHECK(std::abs(times[value] - 8 * each) < 8 * each / 10);
   }
-  CHECK(scenario::formula::truncated_normal(3, {2, 4}, 2).flatten() == values.narrow(0, 8));
-  CHECK(scenario::formula::truncated_normal(4, {8}, 2) != values.narrow(0, 8));
+  CHECK(formula::truncated_normal(3, {2, 4}, 2).flatten() == values.narrow(0, 8));
+  CHECK(formula::truncated_normal(4, {8}, 2) != values.narrow(0, 8));
 }
 
 TEST_CASE("each parameter starts from its own seed, and the second tensor of a pair from another seed") {
   scenario::Model model{.root = {}, .loss = {}, .init_divisor = 4};
-  CHECK(initial_value(model, 2, 0, {3, 2}) == scenario::formula::tensor(3, {3, 2}, 4));
-  CHECK(initial_value(model, 2, 1, {3, 2}) == scenario::formula::tensor(503, {3, 2}, 4));
+  CHECK(initial_value(model, 2, 0, {3, 2}) == formula::tensor(3, {3, 2}, 4));
+  CHECK(initial_value(model, 2, 1, {3, 2}) == formula::tensor(503, {3, 2}, 4));
   model.init = scenario::Distribution::truncated_normal;
-  CHECK(initial_value(model, 2, 0, {3, 2}) == scenario::formula::truncated_normal(3, {3, 2}, 4));
-  CHECK(initial_value(model, 2, 1, {3, 2}) == scenario::formula::truncated_normal(503, {3, 2}, 4));
+  CHECK(initial_value(model, 2, 0, {3, 2}) == formula::truncated_normal(3, {3, 2}, 4));
+  CHECK(initial_value(model, 2, 1, {3, 2}) == formula::truncated_normal(503, {3, 2}, 4));
 }

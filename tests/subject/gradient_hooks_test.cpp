@@ -24,7 +24,7 @@ struct Hooked : Alone {
   struct Call {
     std::uint64_t state;
     HookedGradient operands;
-    device::Stream stream;
+    Stream stream;
   };
   std::vector<Call> calls;
   Reply answer;  ///< of the hook
@@ -47,11 +47,10 @@ struct Hooked : Alone {
 
   Reply add(const HookTarget& target) {
     const Reply reply = trainer->register_gradient_hook(
-        target,
-        {.state = 7, .call = [this](std::uint64_t state, const HookedGradient& operands, device::Stream stream) {
-           calls.push_back({state, operands, stream});
-           return answer;
-         }});
+        target, {.state = 7, .call = [this](std::uint64_t state, const HookedGradient& operands, Stream stream) {
+                   calls.push_back({state, operands, stream});
+                   return answer;
+                 }});
     given = scripted.gradient_hook;
     return reply;
   }

@@ -29,26 +29,25 @@ struct Hooks {
   bool gives_shard = false;  ///< back, instead of a buffer of its own
 
   AllGatherExtension extension() {
-    return {.form = scenario::ExtensionForm::full,
-            .pre = [this](const ShardView& shard, const ShardContext* context, device::Stream stream,
-                          Contribution& out) -> Reply {
-              if (!failure.empty()) return Reply::failed(failure);
-              shards.push_back(shard);
-              if (context != nullptr) contexts.push_back(*context);
-              const Tensor made = device.empty(stream, DType::bf16, {2, 2}, MemoryClass::other, "contributed");
-              out.tensors = gives_shard ? shard.components : std::vector<Tensor>{made, made.narrow(0, 1)};
-              out.metadata = metadata.emplace_back(std::make_shared<const int>(static_cast<int>(metadata.size())));
-              return {};
-            },
-            .post = [this](const Contributions& all, device::Stream stream, const Unsharded* out,
-                           Unsharded& made) -> Reply {
-              contributions.push_back(all);
-              outs.push_back(out);
-              if (out != nullptr) return {};
-              const Tensor value = device.empty(stream, all.param_dtype, {4, 2}, MemoryClass::parameter, "made");
-              made = {.value = value, .to_free = {value}};
-              return {};
-            }};
+    return {
+        .form = scenario::ExtensionForm::full,
+        .pre = [this](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) -> Reply {
+          if (!failure.empty()) return Reply::failed(failure);
+          shards.push_back(shard);
+          if (context != nullptr) contexts.push_back(*context);
+          const Tensor made = device.empty(stream, DType::bf16, {2, 2}, MemoryClass::other, "contributed");
+          out.tensors = gives_shard ? shard.components : std::vector<Tensor>{made, made.narrow(0, 1)};
+          out.metadata = metadata.emplace_back(std::make_shared<const int>(static_cast<int>(metadata.size())));
+          return {};
+        },
+        .post = [this](const Contributions& all, Stream stream, const Unsharded* out, Unsharded& made) -> Reply {
+          contributions.push_back(all);
+          outs.push_back(out);
+          if (out != nullptr) return {};
+          const Tensor value = device.empty(stream, all.param_dtype, {4, 2}, MemoryClass::parameter, "made");
+          made = {.value = value, .to_free = {value}};
+          return {};
+        }};
   }
 };
 

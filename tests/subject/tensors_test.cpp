@@ -24,7 +24,8 @@ TEST_CASE("a tensor is looked at before it is believed") {
   const Flaw flaw = GENERATE(
       Flaw{[](auto&, auto& it) { it.view.dtype.code = kDLComplex; },
            "the loss: dtype of code 5, 32 bits, 1 lanes is not supported: use float of 64, 32 or 16 bits"},
-      Flaw{[](auto&, auto& it) { it.view.dtype.lanes = 4; }, "the loss: dtype of code 2, 32 bits, 4 lanes is none"},
+      Flaw{[](auto&, auto& it) { it.view.dtype.lanes = 4; },
+           "the loss: dtype of code 2, 32 bits, 4 lanes is not supported"},
       Flaw{[](auto&, auto& it) { it.view.data = nullptr; }, "the loss, f32 [1, 2]: it has elements and no data"},
       Flaw{[](auto&, auto& it) { it.view.ndim = -1; }, "the loss: -1 dimensions without a shape"},
       Flaw{[](auto&, auto& it) { it.view.ndim = 33; }, "the loss: 33 dimensions; there may be 32"},

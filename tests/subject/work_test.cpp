@@ -127,7 +127,7 @@ TEST_CASE("work that is run when submit has returned is refused: what it works o
   class Procrastinating final : public DeviceWrapper {
    public:
     using DeviceWrapper::DeviceWrapper;
-    void submit(device::Stream, Work work) override { later = std::move(work.run); }
+    void submit(Stream, Work work) override { later = std::move(work.run); }
     std::function<void(const Kernels&, NativeStream)> later;
   };
   Alone alone;

@@ -9,7 +9,7 @@ namespace {
 class Silent final : public CommunicatorWrapper {
  public:
   using CommunicatorWrapper::CommunicatorWrapper;
-  void run(device::Stream /*stream*/, const Collective& /*collective*/) override {}
+  void run(Stream /*stream*/, const Collective& /*collective*/) override {}
 };
 
 }  // namespace

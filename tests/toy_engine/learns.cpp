@@ -38,9 +38,8 @@ Tensor sum_of_gradients(int step, int first_rank, int last_rank) {
   std::vector<float> sum(in);
   for (int rank = first_rank; rank <= last_rank; ++rank) {
     for (std::uint32_t i = 0; i < rows * in; ++i)
-      sum[i % in] += static_cast<float>(
-                         scenario::formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) /
-                     8;
+      sum[i % in] +=
+          static_cast<float>(formula::small_integer(static_cast<std::uint32_t>(1000 + 100 * step + rank), i)) / 8;
   }
   std::vector<float> gradient;
   for (int row = 0; row < out; ++row) gradient.insert(gradient.end(), sum.begin(), sum.end());
@@ -64,7 +63,7 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
   const int size = rank.world().size();
   const Run run = play(rank, one_layer());
   REQUIRE(run.captures().size() == steps);
-  Tensor weight = scenario::formula::tensor(1, {out, in}, 8);
+  Tensor weight = formula::tensor(1, {out, in}, 8);
   for (int step = 0; step < steps; ++step) {
     CAPTURE(step);
     const Tensor sum = sum_of_gradients(step, 0, size - 1);

@@ -75,7 +75,7 @@ TEST_CASE("what is no trace is refused with its place") {
       {R"({"rank": 0, "facts": [{"fact": "mark", "text": "a", "time": 1}, {"fact": "record", "stream": 1}]})",
        "trace: fact 1 (record): \"event\" is missing, expected an integer"},
       {R"({"rank": 0, "facts": [{"fact": "stream", "stream": 1, "role": "slow", "name": ""}]})",
-       "trace: fact 0 (stream): \"role\": \"slow: unknown value \""},
+       "trace: fact 0 (stream): \"role\": unknown value \"slow\""},
       {R"({"rank": 0, "facts": [{"fact": "host_access", "label": "", "reads": [[1, 2]]}]})",
        "trace: fact 0 (host_access): \"reads\": expected ranges of three numbers, [buffer, offset, length], found an "
        "array of 2"},

@@ -17,9 +17,6 @@
 
 namespace shardproof::subject::abi {
 
-using device::Event;
-using device::Stream;
-
 void Link::check(shardproof_status status) const {
   if (status != SHARDPROOF_OK) throw std::runtime_error(harness_->error(device_));
 }

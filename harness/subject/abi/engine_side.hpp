@@ -46,18 +46,18 @@ class EngineSideDevice final : public Device {
   EngineSideDevice& operator=(const EngineSideDevice&) = delete;
 
   using Device::wait;
-  device::Stream create_stream(StreamRole role, std::string_view name) override;
-  void submit(device::Stream stream, Work work) override;
-  device::Event record(device::Stream stream) override;
-  void wait(device::Stream stream, device::Event event) override;
-  void synchronize(device::Stream stream) override;
-  void synchronize(device::Event event) override;
+  Stream create_stream(StreamRole role, std::string_view name) override;
+  void submit(Stream stream, Work work) override;
+  Event record(Stream stream) override;
+  void wait(Stream stream, Event event) override;
+  void synchronize(Stream stream) override;
+  void synchronize(Event event) override;
   void synchronize() override;
-  std::shared_ptr<Storage> allocate(device::Stream stream, std::size_t bytes, MemoryClass memory,
+  std::shared_ptr<Storage> allocate(Stream stream, std::size_t bytes, MemoryClass memory,
                                     std::string_view label) override;
-  void release(device::Stream stream, const std::shared_ptr<Storage>& storage) override;
-  void release_to_cache(device::Stream stream, const std::shared_ptr<Storage>& storage) override;
-  std::shared_ptr<Storage> adopt(device::Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
+  void release(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  void release_to_cache(Stream stream, const std::shared_ptr<Storage>& storage) override;
+  std::shared_ptr<Storage> adopt(Stream stream, std::byte* data, std::size_t bytes, MemoryClass memory,
                                  std::string_view label) override;
   void describe(const std::shared_ptr<Storage>& storage, MemoryClass memory, std::string_view label) override;
   void host_access(std::string_view label, const std::vector<Tensor>& reads,
@@ -96,8 +96,8 @@ class EngineSideCommunicator final : public Communicator {
   int rank() const override;
   std::span<const int> members() const override { return members_; }
   const FabricCapabilities& capabilities() const override;  ///< unknown here: no capability is set
-  void run(device::Stream stream, const Collective& collective) override;
-  void run_coalesced(device::Stream stream, std::span<const Collective> collectives) override;
+  void run(Stream stream, const Collective& collective) override;
+  void run_coalesced(Stream stream, std::span<const Collective> collectives) override;
   std::unique_ptr<Communicator> split(int color, int key, std::string_view name) override;
 
  private:

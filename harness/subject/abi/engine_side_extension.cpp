@@ -13,8 +13,6 @@
 
 namespace shardproof::subject::abi {
 
-using device::Stream;
-
 namespace {
 
 class EngineSideExtension {

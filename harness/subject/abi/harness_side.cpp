@@ -11,8 +11,6 @@
 
 namespace shardproof::subject::abi {
 
-using device::Stream;
-
 namespace {
 
 std::string_view text(const char* text, std::string_view what) { return &there(text, what); }
@@ -376,7 +374,7 @@ struct HarnessSide::Functions {
   }
   static shardproof_status wait(shardproof_device* device, std::uint32_t stream, std::uint64_t event) {
     return at(device, [&](HarnessSide& engine_context) {
-      engine_context.device_.wait(engine_context.stream(stream, "wait"), device::Event{event});
+      engine_context.device_.wait(engine_context.stream(stream, "wait"), Event{event});
     });
   }
   static shardproof_status synchronize_stream(shardproof_device* device, std::uint32_t stream) {
@@ -385,7 +383,7 @@ struct HarnessSide::Functions {
     });
   }
   static shardproof_status synchronize_event(shardproof_device* device, std::uint64_t event) {
-    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(device::Event{event}); });
+    return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(Event{event}); });
   }
   static shardproof_status synchronize(shardproof_device* device) {
     return at(device, [&](HarnessSide& engine_context) { engine_context.device_.synchronize(); });

@@ -73,7 +73,7 @@ class HarnessSide {
   shardproof_tensor give(const Tensor& tensor, Shapes& shapes);
   /// Throws std::invalid_argument, beginning with `what`, for everything that shardproof_tensor does not allow.
   Tensor take(const shardproof_tensor& tensor, std::string_view what) const;
-  device::Stream stream(std::uint32_t id, std::string_view what) const;
+  Stream stream(std::uint32_t id, std::string_view what) const;
 
   // -- The owners of buffers
 
@@ -144,7 +144,7 @@ class HarnessSide {
   std::deque<shardproof_buffer> buffers_;
   std::unordered_set<const shardproof_buffer*> known_;
   std::unordered_map<const Storage*, shardproof_buffer*> handles_;  // of memory that is not gone
-  std::map<std::uint32_t, device::Stream> streams_{{Device::compute.id, Device::compute}};
+  std::map<std::uint32_t, Stream> streams_{{Device::compute.id, Device::compute}};
   shardproof_engine_context in_c_;
   std::string error_;
   std::optional<std::string> first_failure_;

@@ -80,8 +80,8 @@ std::vector<Tensor> HarnessSideExtension::take(const shardproof_tensor* tensors,
   return taken;
 }
 
-void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context,
-                               device::Stream stream, shardproof_contribution& out) {
+void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
+                               shardproof_contribution& out) {
   const ShardView view{.parameter = &there(shard.parameter, "the parameter's name"),
                        .components = take(shard.components, shard.component_count, "components"),
                        .rows = shard.rows};
@@ -106,8 +106,8 @@ void HarnessSideExtension::pre(const shardproof_shard& shard, const shardproof_s
   metadata_[out.metadata] = std::move(made.metadata);
 }
 
-void HarnessSideExtension::post(const shardproof_contributions& all, device::Stream stream,
-                                const shardproof_unsharded* out, shardproof_unsharded& made) {
+void HarnessSideExtension::post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
+                                shardproof_unsharded& made) {
   const auto metadata = metadata_.find(all.metadata);
   const Contributions given{.parameter = &there(all.parameter, "the parameter's name"),
                             .tensors = take(all.tensors, all.tensor_count, "contributions"),

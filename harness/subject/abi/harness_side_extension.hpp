@@ -22,9 +22,9 @@ class HarnessSideExtension {
   const shardproof_extension& in_c() const { return in_c_; }
 
  private:
-  void pre(const shardproof_shard& shard, const shardproof_shard_context* context, device::Stream stream,
+  void pre(const shardproof_shard& shard, const shardproof_shard_context* context, Stream stream,
            shardproof_contribution& out);
-  void post(const shardproof_contributions& all, device::Stream stream, const shardproof_unsharded* out,
+  void post(const shardproof_contributions& all, Stream stream, const shardproof_unsharded* out,
             shardproof_unsharded& made);
   Unsharded& find(std::uint64_t id);
   shardproof_unsharded give(std::uint64_t id, const Unsharded& made);

@@ -47,7 +47,7 @@ RANKED_TEST_CASE("contract/collectives_move_what_they_should", ranks(2, 3, 4),
   Device& device = platform->device();
   Communicator& world = platform->world();
   const int size = world.size(), me = world.rank();
-  const device::Stream stream = device.create_stream(StreamRole::other, "one");
+  const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor mine = put(device, stream, operand(dtype, me, part)),
                whole = put(device, stream, operand(dtype, me, part * size));
 
@@ -128,8 +128,8 @@ RANKED_TEST_CASE("contract/a_group_keeps_its_order_across_streams", ranks(2, 3))
   const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
-  const device::Stream one = device.create_stream(StreamRole::other, "one"),
-                       two = device.create_stream(StreamRole::other, "two");
+  const Stream one = device.create_stream(StreamRole::other, "one"),
+               two = device.create_stream(StreamRole::other, "two");
   const Tensor first = put(device, one, operand(DType::f32, rank.index(), part)),
                second = put(device, two, operand(DType::f32, rank.index(), part));
   if (rank.index() == 0) fill(device, one, room(device, one, first), 0, slow);  // rank 0 comes late to the first
@@ -161,7 +161,7 @@ RANKED_TEST_CASE("contract/coalesced_collectives", ranks(2, 3, 4), each("dtype",
   const auto platform = make_platform(rank);
   Device& device = platform->device();
   Communicator& world = platform->world();
-  const device::Stream stream = device.create_stream(StreamRole::all_reduce, "all-reduce");
+  const Stream stream = device.create_stream(StreamRole::all_reduce, "all-reduce");
   const ReduceOp ops[] = {ReduceOp::sum, ReduceOp::max, ReduceOp::premul_sum};
   std::vector<Tensor> operands;
   std::vector<Collective> collectives;

@@ -23,24 +23,24 @@ Work work(std::string label, std::vector<Tensor> reads, std::vector<Tensor> writ
           .run = std::move(run)};
 }
 
-Tensor room(Device& device, device::Stream stream, const Tensor& like) {
+Tensor room(Device& device, Stream stream, const Tensor& like) {
   return device.empty(stream, like.dtype(), like.shape(), MemoryClass::other, "room");
 }
 
-void copy(Device& device, device::Stream stream, const Tensor& to, const Tensor& from) {
+void copy(Device& device, Stream stream, const Tensor& to, const Tensor& from) {
   std::vector<Tensor> reads;
   if (from.storage()->buffer() != 0) reads.push_back(from);
   device.submit(stream, work("copy", std::move(reads), {to},
                              [=](const Kernels& kernels, NativeStream on) { kernels.copy(on, to, from); }));
 }
 
-Tensor put(Device& device, device::Stream stream, const Tensor& host) {
+Tensor put(Device& device, Stream stream, const Tensor& host) {
   const Tensor there = room(device, stream, host);
   copy(device, stream, there, host);
   return there;
 }
 
-void fill(Device& device, device::Stream stream, const Tensor& to, double value, Nanoseconds cost) {
+void fill(Device& device, Stream stream, const Tensor& to, double value, Nanoseconds cost) {
   Work filling = work("fill", {}, {to}, [=](const Kernels& kernels, NativeStream on) { kernels.fill(on, to, value); });
   filling.cost = cost;
   device.submit(stream, std::move(filling));

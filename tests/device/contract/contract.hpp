@@ -20,10 +20,10 @@ Work work(std::string label, std::vector<Tensor> reads, std::vector<Tensor> writ
           std::function<void(const Kernels&, NativeStream)> run);
 
 /// A copy on the device, made on the stream.
-Tensor put(Device& device, device::Stream stream, const Tensor& host);
-Tensor room(Device& device, device::Stream stream, const Tensor& like);
-void copy(Device& device, device::Stream stream, const Tensor& to, const Tensor& from);
-void fill(Device& device, device::Stream stream, const Tensor& to, double value, Nanoseconds cost = 0);
+Tensor put(Device& device, Stream stream, const Tensor& host);
+Tensor room(Device& device, Stream stream, const Tensor& like);
+void copy(Device& device, Stream stream, const Tensor& to, const Tensor& from);
+void fill(Device& device, Stream stream, const Tensor& to, double value, Nanoseconds cost = 0);
 
 /// The tensor in host memory, after all work on the device has ended.
 Tensor get(Device& device, const Tensor& tensor);

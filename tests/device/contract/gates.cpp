@@ -19,7 +19,7 @@ std::unique_ptr<StreamGate> closed_gate(Rank& rank, Platform& platform) {
 RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream other_stream = device.create_stream(StreamRole::other, "beside");
+  const Stream other_stream = device.create_stream(StreamRole::other, "beside");
   const Tensor held = put(device, Device::compute, iota(0, part)), free = put(device, other_stream, iota(0, part));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
@@ -37,7 +37,7 @@ RANKED_TEST_CASE("contract/work_passes_compute_that_is_held", ranks(1)) {
 RANKED_TEST_CASE("contract/work_behind_a_gate_waits_for_it", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream reader = device.create_stream(StreamRole::other, "reader");
+  const Stream reader = device.create_stream(StreamRole::other, "reader");
   const Tensor value = put(device, Device::compute, iota(0, part)), seen = put(device, reader, iota(0, part));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);
@@ -54,7 +54,7 @@ RANKED_TEST_CASE("contract/work_behind_a_gate_waits_for_it", ranks(1)) {
 RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
+  const Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
   const Tensor held = put(device, Device::compute, iota(0, part)),
                mine = put(device, other_stream, iota(static_cast<float>(rank.index()), 1));
   const Tensor all = room(device, other_stream, iota(0, rank.world().size()));
@@ -74,7 +74,7 @@ RANKED_TEST_CASE("contract/a_collective_passes_compute_that_is_held", ranks(2, 3
 RANKED_TEST_CASE("contract/compute_passes_a_collective_that_is_held", ranks(2, 3)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
+  const Stream other_stream = device.create_stream(StreamRole::all_gather, "all-gather");
   const Tensor computed = put(device, Device::compute, iota(0, part)), sum = put(device, other_stream, iota(1, 1));
   device.synchronize();
   const auto gate = closed_gate(rank, *platform);

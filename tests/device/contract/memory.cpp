@@ -21,7 +21,7 @@ RANKED_TEST_CASE("contract/fresh_memory_is_poisoned", ranks(1)) {
 RANKED_TEST_CASE("contract/release_is_in_the_order_of_its_stream", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream stream = device.create_stream(StreamRole::other, "one");
+  const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor kept = room(device, stream, iota(0, 4096));
   Tensor first = room(device, stream, kept);
   fill(device, stream, first, 5, slow);

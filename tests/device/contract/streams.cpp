@@ -9,7 +9,7 @@ using namespace contract;
 RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream stream = device.create_stream(StreamRole::other, "one");
+  const Stream stream = device.create_stream(StreamRole::other, "one");
   const Tensor value = put(device, stream, iota(1, 1000));
   for (int i = 0; i < 50; ++i) {
     device.submit(stream, work("double", {value}, {value},
@@ -27,8 +27,8 @@ RANKED_TEST_CASE("contract/order_within_a_stream", ranks(1)) {
 RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream writer = device.create_stream(StreamRole::other, "writer"),
-                       reader = device.create_stream(StreamRole::other, "reader");
+  const Stream writer = device.create_stream(StreamRole::other, "writer"),
+               reader = device.create_stream(StreamRole::other, "reader");
   const Tensor value = put(device, writer, iota(0, 64)), seen = room(device, reader, value);
   device.wait(reader, writer);
   fill(device, writer, value, 7, slow);
@@ -43,12 +43,12 @@ RANKED_TEST_CASE("contract/an_event_orders_streams", ranks(1)) {
 RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream writer = device.create_stream(StreamRole::other, "writer"),
-                       reader = device.create_stream(StreamRole::other, "reader");
+  const Stream writer = device.create_stream(StreamRole::other, "writer"),
+               reader = device.create_stream(StreamRole::other, "reader");
   const Tensor first = put(device, writer, iota(0, 64)), second = put(device, writer, iota(0, 64)),
                seen = room(device, reader, first);
   fill(device, writer, first, 1, slow);
-  const device::Event captured = device.record(writer);
+  const Event captured = device.record(writer);
   fill(device, writer, second, 2, 10 * slow);
   device.wait(reader, captured);
   copy(device, reader, seen, first);
@@ -71,7 +71,7 @@ RANKED_TEST_CASE("contract/an_event_captures_what_was_before", ranks(1)) {
 RANKED_TEST_CASE("contract/an_event_of_another_moment_is_another_event", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Event before = device.record(Device::compute), after = device.record(Device::compute);
+  const Event before = device.record(Device::compute), after = device.record(Device::compute);
   CHECK(before != after);
   device.wait(Device::compute, before);
   device.synchronize(after);
@@ -81,17 +81,17 @@ RANKED_TEST_CASE("contract/an_event_of_another_moment_is_another_event", ranks(1
 RANKED_TEST_CASE("contract/an_unrecorded_event_is_refused", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  CHECK_THROWS_AS(device.wait(Device::compute, device::Event{}), std::invalid_argument);
-  CHECK_THROWS_AS(device.synchronize(device::Event{}), std::invalid_argument);
-  const device::Event last = device.record(Device::compute);
-  CHECK_THROWS_AS(device.wait(Device::compute, device::Event{last.id + 1}), std::invalid_argument);
+  CHECK_THROWS_AS(device.wait(Device::compute, Event{}), std::invalid_argument);
+  CHECK_THROWS_AS(device.synchronize(Event{}), std::invalid_argument);
+  const Event last = device.record(Device::compute);
+  CHECK_THROWS_AS(device.wait(Device::compute, Event{last.id + 1}), std::invalid_argument);
   device.wait(Device::compute, last);
 }
 
 RANKED_TEST_CASE("contract/a_stream_of_another_device_is_refused", ranks(1)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream last = device.create_stream(StreamRole::other, "last"), none{last.id + 1, StreamRole::other};
+  const Stream last = device.create_stream(StreamRole::other, "last"), none{last.id + 1, StreamRole::other};
   CHECK_THROWS_AS(device.submit(none, work("nothing", {}, {}, {})), std::invalid_argument);
   CHECK_THROWS_AS(device.record(none), std::invalid_argument);
   CHECK_THROWS_AS(device.allocate(none, 8, MemoryClass::other, "nothing"), std::invalid_argument);

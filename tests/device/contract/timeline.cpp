@@ -85,7 +85,7 @@ RANKED_TEST_CASE("contract/timeline_is_of_the_pieces_themselves", ranks(1)) {
 RANKED_TEST_CASE("contract/timeline_lies_between_events", ranks(1, 2)) {
   const auto platform = make_platform(rank);
   Device& device = platform->device();
-  const device::Stream reduces = device.create_stream(StreamRole::all_reduce, "all-reduce");
+  const Stream reduces = device.create_stream(StreamRole::all_reduce, "all-reduce");
   const Tensor value = put(device, Device::compute, iota(1, 1000)), operand = put(device, reduces, iota(1, 1000));
   std::size_t pieces = 2;
   for (int round = 0; round < 3; ++round) {

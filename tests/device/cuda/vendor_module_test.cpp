@@ -48,7 +48,7 @@ TEST_CASE("a backend that does not fit this program is refused by name and with 
              EndsWith(": it has version 7 of the interface, this program has " +
                       std::to_string(VendorTables::current_version) + ": build both together"));
   CHECK_THAT(refusal_of_misfit("of_other_size"),
-             EndsWith(": its tables take 8 bytes, this program's " + std::to_string(vendor_table_bytes) +
+             EndsWith(": its tables take 8 bytes, this program's take " + std::to_string(vendor_table_bytes) +
                       ": build both together"));
   CHECK_THAT(refusal_of_misfit("with_reason"),
              EndsWith("libmisfit_with_reason.so: the driver is on holiday; call again on Monday"));
