@@ -128,13 +128,15 @@ OrderComparison compare_orders(const std::vector<protocol::PlayResult>& first,
     comparison.with_waits = comparison.with_waits && one.structure.steps.size() <= most_steps_with_waits;
   }
   for (std::size_t rank = 0; rank < orders.size(); ++rank) {
-    if (comparison.first = compare_steps(orders[rank].first, orders[rank].second, rank)) return comparison;
+    comparison.first = compare_steps(orders[rank].first, orders[rank].second, rank);
+    if (comparison.first) return comparison;
   }
   for (std::size_t rank = 0; comparison.with_waits && rank < orders.size(); ++rank) {
     auto& [one, other] = orders[rank];
     find_waits(one, traces[rank].first);
     find_waits(other, traces[rank].second);
-    if (comparison.first = compare_waits(one, other, rank)) return comparison;
+    comparison.first = compare_waits(one, other, rank);
+    if (comparison.first) return comparison;
   }
   return comparison;
 }
