@@ -261,8 +261,7 @@ class Reader {
     if (header.version != record_version || header.call_bytes != sizeof(Slot<Call>)) {
       refuse(
           fmt::format("it has format {} with {} bytes for a call, and this program reads format {} with {}; read it "
-                      "with the version of "
-                      "shardproof that wrote it",
+                      "with the version of shardproof that wrote it",
                       header.version, header.call_bytes, record_version, sizeof(Slot<Call>)));
     }
     const TapWriter::Room room{.calls = header.calls, .communicators = header.communicators};

@@ -154,9 +154,7 @@ std::vector<Finding> diagnose(const MachineState& machine) {
   add(machine.cores == 1 ? Weight::hurts : Weight::fine,
       fmt::format("cores: {} of {}", machine.cores, machine.online_cores),
       "ranks take turns on one core: worlds work, and are slow; times of cases are stretched by that. taskset, a "
-      "cpuset or the batch "
-      "system's "
-      "--cpus-per-task gives more");
+      "cpuset or the batch system's --cpus-per-task gives more");
 
   if (machine.memory.empty()) {
     add(Weight::hurts, "memory file system: none",
@@ -221,10 +219,8 @@ std::vector<Finding> diagnose(const MachineState& machine) {
     const std::string& version = machine.pytorch_version;
     add(version.empty() ? Weight::hurts : Weight::fine,
         fmt::format("PyTorch: {} in {}", version.empty() ? "none" : version, machine.pytorch.string()),
-        "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs it, "
-        "or that "
-        "environment's "
-        "pip");
+        "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs "
+        "it, or that environment's pip");
   }
 
   const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
@@ -240,9 +236,8 @@ std::vector<Finding> diagnose(const MachineState& machine) {
     add(Weight::fine, fmt::format("GPUs: {}{}", models_text(machine.gpu_listing->gpus), versions));
     if (const std::string pairs = unreachable_pairs_text(machine.gpu_listing->gpus); !pairs.empty()) {
       add(Weight::hurts, fmt::format("GPUs that cannot reach each other's memory: {}", pairs),
-          "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or different "
-          "sides of the "
-          "machine");
+          "what they exchange goes by way of the host. `nvidia-smi topo -p2p r` says why: an IOMMU, ACS, or "
+          "different sides of the machine");
     }
     for (const protocol::GpuInfo& gpu : machine.gpu_listing->gpus) {
       if (!gpu.slowed_by || gpu.slowed_by->empty()) continue;

@@ -183,8 +183,7 @@ class ExploreCommand final : public Subcommand {
     options.list(
         case_group, "--without", texts_.left_out, "NAME[,NAME...]",
         "Leave out features, for example mixed_precision, or other ingredients, for example adam. For an unknown "
-        "name, the command prints "
-        "all names.");
+        "name, the command prints all names.");
     options.value(case_group, "--max-differences", texts_.max_differences, "N",
                   "End after N differences. The default is 1.");
     options.value(

@@ -186,9 +186,8 @@ class ListCommand final : public Subcommand {
     options.flag(terminal_group, "--seeds", seeds_,
                  "Print each test of the PyTorch files that the suites began with, and its cases.");
     options.flag(terminal_group, "--clauses", clauses_,
-                 "Print each clause, the cases that check it, and the faults that break it. With "
-                 "filters, print the clauses of the selected "
-                 "cases. With --json, each case has its id.");
+                 "Print each clause, the cases that check it, and the faults that break it. With filters, print the "
+                 "clauses of the selected cases. With --json, each case has its id.");
     options.exclude("--clauses", "--seeds");
     options.flag(terminal_group, "--profiles", profiles_, "Print the profiles, and how many of the cases each has.");
     options.exclude("--profiles", "--seeds");

@@ -121,9 +121,9 @@ class PlayCommand final : public Subcommand {
     options.argument("scenario", options_.scenario, "The scenario, a JSON document (docs/scenarios.md).");
     options.value(
         subject_group, "--subject", options_.plan.subject, "NAME[,NAME]",
-        "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default "
-        "is the worker's "
-        "first engine. With two engines, the command compares them, and NAME+FAULT breaks one by a fault.");
+        "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The "
+        "default is the worker's first engine. With two engines, the command compares them, and NAME+FAULT breaks "
+        "one by a fault.");
     declare_worker(options, options_.worker, "the engines from");
     declare_fault(options, options_.plan.fault);
     options.value(subject_group, "--ulps", ulps_, "N",
@@ -135,8 +135,7 @@ class PlayCommand final : public Subcommand {
     options.flag(
         file_group, "--show-plan", options_.show_plan,
         "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that "
-        "differs from the step "
-        "before it.");
+        "differs from the step before it.");
     options.value(file_group, "--plan-dot", options_.plan_dot, "FILE",
                   "Write the compiled step of rank 0 for Graphviz into this file.");
     declare_out(options, options_.out, keep_text);

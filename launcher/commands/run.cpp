@@ -137,9 +137,9 @@ class RunCommand final : public Subcommand {
     declare_plan(options, options_.plan, world_texts_);
     options.value(
         case_group, "--generated", texts_.generated, "N",
-        "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. The "
-        "run makes the scenario "
-        "of a failed case smaller, and prints a command that plays it (docs/generated-cases.md).");
+        "Play the selected cases that draw a scenario for each seed from 1 to N. The default is the listed seeds. "
+        "The run makes the scenario of a failed case smaller, and prints a command that plays it "
+        "(docs/generated-cases.md).");
     options.value(
         case_group, "--scenario", options_.plan.scenario, "FILE",
         "Let the one selected case play this scenario instead of what its seed draws, and judge it likewise.");
@@ -148,14 +148,12 @@ class RunCommand final : public Subcommand {
     options.value(
         case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
         "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and "
-        "faults are those of "
-        "the report, unless you give others.");
+        "faults are those of the report, unless you give others.");
     declare_worker(options, options_.worker, "the cases from");
     declare_fault(options, options_.plan.fault);
     options.value(course_group, "--seed", texts_.seed, "N",
-                  "Draw everything random from this seed. The default is 0. With --order random, the default is a new "
-                  "seed, which "
-                  "is printed.");
+                  "Draw everything random from this seed. The default is 0. With --order random, the default is a "
+                  "new seed, which is printed.");
     options.value(course_group, "--order", texts_.order, "ORDER",
                   "Run the cases of a world in this order: listed or random. The default is listed.");
     options.value(course_group, "--repeat", texts_.repeat, "N", "Run each case N times. The default is 1.");
@@ -163,13 +161,11 @@ class RunCommand final : public Subcommand {
                   "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");
     options.flag(course_group, "--isolate", options_.plan.isolate, "Run each case in its own world.");
     options.value(course_group, "--retries", texts_.retries, "N",
-                  "Try each failed case up to N more times, in a world of failed cases only. A case that then passes "
-                  "is flaky. The "
-                  "default is 0.");
+                  "Try each failed case up to N more times, in a world of failed cases only. A case that then "
+                  "passes is flaky. The default is 0.");
     options.value(course_group, "--max-hangs", texts_.max_hangs, "N",
-                  "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. The "
-                  "default is "
-                  "5.");
+                  "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. "
+                  "The default is 5.");
     options.value(course_group, "--debug", texts_.debug, "RANK",
                   "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
     declare_demands(options, options_.demands, demand_texts_);

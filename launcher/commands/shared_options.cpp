@@ -18,9 +18,8 @@ void declare_fault(OptionDeclarations& options, std::string& fault) {
 void declare_subject(OptionDeclarations& options, std::string& subject) {
   options.value(
       subject_group, "--subject", subject, "NAME",
-      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default is "
-      "the worker's "
-      "first engine, which is reference for shardproof-worker.");
+      "Test this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The default "
+      "is the worker's first engine, which is reference for shardproof-worker.");
 }
 
 void declare_worker(OptionDeclarations& options, std::filesystem::path& worker, const char* what) {
@@ -75,11 +74,9 @@ void declare_device(OptionDeclarations& options, PlanOptions& plan, WorldTexts& 
   options.flag(
       device_group, "--share-gpus", plan.share_gpus,
       "With --device cuda: put several ranks on one GPU where there are too few GPUs. Times then mean nothing.");
-  options.value(
-      device_group, "--times", texts.times, "NAME",
-      "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI (cupti), "
-      "which is slower and "
-      "more exact.");
+  options.value(device_group, "--times", texts.times, "NAME",
+                "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI "
+                "(cupti), which is slower and more exact.");
 }
 
 void declare_out(OptionDeclarations& options, OutputOptions& out, const std::string& text) {
@@ -91,9 +88,8 @@ void declare_out(OptionDeclarations& options, OutputOptions& out, const std::str
 
 void declare_ranks(OptionDeclarations& options, WorldTexts& texts, const char* verb) {
   options.list(case_group, "--ranks", texts.ranks, "N[,N...]",
-               fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes; cases that are "
-                           "marked \"on request\" run "
-                           "only with it.",
+               fmt::format("{} cases of these world sizes, for example 2,4. The default is all sizes; cases that "
+                           "are marked \"on request\" run only with it.",
                            verb));
 }
 
@@ -109,14 +105,12 @@ void declare_plan(OptionDeclarations& options, PlanOptions& plan, WorldTexts& te
   declare_device(options, plan, texts);
   options.value(
       device_group, "--fabric", texts.fabric, "NAME",
-      "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device cuda). "
-      "The default is "
-      "thread for cases that need it, else shm or nccl.");
+      "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device "
+      "cuda). The default is thread for cases that need it, else shm or nccl.");
   options.value(
       device_group, "--scheduler", texts.scheduler, "NAME",
-      "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed draws. "
-      "free runs all at "
-      "once.");
+      "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed "
+      "draws. free runs all at once.");
   declare_timeout(options, texts, "each case", "the case's own time, else");
 }
 

@@ -100,9 +100,8 @@ bool RankProcesses::is_debugged(int rank) const {
 void RankProcesses::print_debugger_hint(int rank) const {
   if (!launch_.print) return;
   launch_.print(fmt::format(
-      "{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set "
-      "breakpoints where it stops, and "
-      "`continue` again",
+      "{} in process {}, waiting for a debugger before its first case: gdb -p {}, `continue`, set breakpoints where "
+      "it stops, and `continue` again",
       is_one_process() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
 }
 

@@ -234,8 +234,7 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
   }
   INFO(
       "rounding alone almost exceeds the tolerance, and another processor's values may exceed it. Choose smaller "
-      "values or "
-      "fewer iterations");
+      "values or fewer iterations");
   if (tolerance.loss > 0) CHECK(room * loss <= tolerance.loss);
   if (tolerance.gradient > 0) CHECK(room * gradient <= tolerance.gradient);
   if (tolerance.parameter > 0) CHECK(room * parameter <= tolerance.parameter);

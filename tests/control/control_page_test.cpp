@@ -405,9 +405,8 @@ TEST_CASE("when all ranks wait, in calls or in an agreement, the control page re
   REQUIRE(page.aborted(1));
   CHECK(page.aborted(1)->reason == control::AbortReason::deadlock);
   CHECK(page.aborted(1)->text ==
-        "every rank waits and no rank can continue: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in group "
-        "world, "
-        "rank 2 in barrier #0 in group world");
+        "every rank waits and no rank can continue: rank 0 in barrier #0 in group world, rank 1 in barrier #0 in "
+        "group world, rank 2 in barrier #0 in group world");
 
   control::ControlPage other = control::ControlPage::anonymous(2);
   other.flight(0).join_group(1, "world", std::array{0, 1});

@@ -46,15 +46,12 @@ TEST_CASE("contributions that are alike on every rank can be gathered") {
 TEST_CASE("an objection names the parameter, and what which rank would contribute") {
   const ContributionSizes whole = sizes({{DType::f32, 24}}), part = sizes({{DType::f32, 16}}),
                           cast = sizes({{DType::bf16, 24}});
-  CHECK(
-      objection_to({whole, part, whole}) ==
-      "parameter \"0.weight\": ranks would contribute different tensors to one all-gather (ranks 4, 7: 1 tensor of f32 "
-      "x 24; "
-      "rank 5: 1 tensor of f32 x 16)");
+  CHECK(objection_to({whole, part, whole}) ==
+        "parameter \"0.weight\": ranks would contribute different tensors to one all-gather (ranks 4, 7: 1 tensor of "
+        "f32 x 24; rank 5: 1 tensor of f32 x 16)");
   CHECK(objection_to({whole, cast}) ==
-        "parameter \"0.weight\": ranks would contribute different tensors to one all-gather (rank 4: 1 tensor of f32 x "
-        "24; "
-        "rank 5: 1 tensor of bf16 x 24)");
+        "parameter \"0.weight\": ranks would contribute different tensors to one all-gather (rank 4: 1 tensor of "
+        "f32 x 24; rank 5: 1 tensor of bf16 x 24)");
   CHECK(objection_to({part, part}).empty());
   CHECK(objection_to({part, part}, ExtensionForm::full) ==
         "parameter \"0.weight\": in the full form each tensor must have as many elements as the padded shard: 24 "

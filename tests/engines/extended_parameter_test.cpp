@@ -474,8 +474,7 @@ TEST_CASE("every rank reports replicas on a mesh that would contribute unlike te
   setup.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const auto outcomes = train_on(4, setup, {forward, forward, backward});
   check_errors(outcomes, {"fully_shard: parameter \"a.weight\": ranks would contribute different tensors to one "
-                          "all-gather (ranks 0, 1: 1 tensor "
-                          "of f32 x 8; ranks 2, 3: 1 tensor of f32 x 4)",
+                          "all-gather (ranks 0, 1: 1 tensor of f32 x 8; ranks 2, 3: 1 tensor of f32 x 4)",
                           "", ""});
   check_sound(outcomes, setup, 1);
 }
@@ -492,8 +491,7 @@ TEST_CASE("a rank keeps to the sizes that were agreed") {
   const auto outcomes = train_on(2, setup, {forward, backward, forward, forward, backward});
   check_errors(outcomes, {"", "",
                           "fully_shard: parameter \"a.weight\": the pre hook contributes 1 tensor of f32 x 4, but "
-                          "ranks have agreed on 1 tensor "
-                          "of f32 x 8",
+                          "ranks have agreed on 1 tensor of f32 x 8",
                           "", ""});
   check_sound(outcomes, setup, 2);
 }
@@ -541,8 +539,7 @@ TEST_CASE("parts over fewer ranks are no shards that hooks could be given, over 
     const auto outcomes = train_on(4, setup, {forward, backward});
     const std::string refused =
         "fully_shard: parameter \"a.weight\" has an all-gather extension, and its group keeps larger parts over 2 "
-        "ranks after forward: no "
-        "hook could make them whole";
+        "ranks after forward: no hook could make them whole";
     if (size == 2) {
       for (const Outcome& outcome : outcomes) CHECK(outcome.errors.front() == refused);
       continue;

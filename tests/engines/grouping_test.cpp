@@ -97,9 +97,8 @@ TEST_CASE("a plan that cannot be carried out is refused in words") {
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = 2; }},
       {"fully_shard: parameter \"head.weight\" is sharded along dimension -3, but its number of dimensions is 2",
        [](Planned& p) { fully_shard(p.plan).shard_dims["head.weight"] = -3; }},
-      {"fully_shard: dimension 1 of parameter \"head.weight\" has 6 entries, which 4 ranks do not share evenly; only "
-       "dimension 0 may be "
-       "uneven",
+      {"fully_shard: dimension 1 of parameter \"head.weight\" has 6 entries, which 4 ranks do not share evenly; "
+       "only dimension 0 may be uneven",
        [](Planned& p) {
          p.model.root.children[1].in_features = 6;
          fully_shard(p.plan).shard_dims["head.weight"] = 1;

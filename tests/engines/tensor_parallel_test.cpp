@@ -599,24 +599,19 @@ TEST_CASE("the module before a divided module must give the input that it needs"
   CHECK(refusal(two, {{"a", column}, {"b", row}}) == "none");
   CHECK(refusal(two, {{"b", row}}) ==
         "replicate: \"b\" is divided by rows and needs a part of the features on each rank, but \"a\" gives it all "
-        "features: divide the "
-        "linear module before it by columns");
+        "features: divide the linear module before it by columns");
   CHECK(refusal(two, {{"a", row}, {"b", row}}) ==
         "replicate: \"a\" is divided by rows and needs a part of the features on each rank, but the model's input "
-        "gives it all features: "
-        "divide the linear module before it by columns");
+        "gives it all features: divide the linear module before it by columns");
   CHECK(refusal(two, {{"a", column}}) ==
-        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a "
-        "linear module between "
-        "them by rows");
+        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: "
+        "divide a linear module between them by rows");
   CHECK(refusal(two, {{"a", column}, {"b", column}}) ==
-        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: divide a "
-        "linear module between "
-        "them by rows");
+        "replicate: \"b\" needs all features, but \"a\" is divided by columns and leaves a part on each rank: "
+        "divide a linear module between them by rows");
   CHECK(refusal(two, {{"b", column}}) ==
         "replicate: the loss needs all features, but \"b\" is divided by columns and leaves a part on each rank: "
-        "divide a linear module "
-        "between them by rows");
+        "divide a linear module between them by rows");
   for (const ModuleKind kind :
        {ModuleKind::scale, ModuleKind::layer_norm, ModuleKind::attention, ModuleKind::embedding}) {
     const Module wide{.name = "x", .kind = kind, .features = 4};
@@ -627,8 +622,7 @@ TEST_CASE("the module before a divided module must give the input that it needs"
   CHECK(refusal({holder(ModuleKind::residual, "sum", {layer("a", 4, 4)}), layer("b", 4, 4)},
                 {{"sum.a", column}, {"b", row}}) ==
         "replicate: \"sum\" joins a part of the features, from \"sum.a\", and all features, from the model's input: "
-        "end each branch with a "
-        "module that is divided by rows, or with an undivided one");
+        "end each branch with a module that is divided by rows, or with an undivided one");
   CHECK(refusal({layer("a", 4, 4), holder(ModuleKind::residual, "sum", {activation("x")}), layer("b", 4, 4)},
                 {{"a", column}, {"b", row}}) == "none");
   CHECK(refusal({holder(ModuleKind::choice, "way", {layer("a", 4, 4), layer("c", 4, 4)}), layer("b", 4, 4)},

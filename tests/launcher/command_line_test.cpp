@@ -34,9 +34,8 @@ TEST_CASE("a command that does not exist is answered with those that do") {
   CHECK(complaint({"rum"}) ==
         "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, explore, stable\n");
   CHECK(complaint({}) ==
-        "which command? There are run, list, faults, merge, diff, doctor, explain, play, explore, stable (`shardproof "
-        "--help` explains "
-        "them)\n");
+        "which command? There are run, list, faults, merge, diff, doctor, explain, play, explore, stable "
+        "(`shardproof --help` explains them)\n");
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
 

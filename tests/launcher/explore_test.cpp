@@ -114,8 +114,7 @@ TEST_CASE("explore refuses subjects without an engine kind for which it draws sc
   CHECK(said.end == code(2));
   CHECK(said.err ==
         "shardproof: subjects first and second both claim none of the engine kinds for which scenarios are drawn: "
-        "fully_shard, "
-        "flat_shard, replicate\n");
+        "fully_shard, flat_shard, replicate\n");
   const auto asked = [](const char* kind) {
     return call({"explore", "--worker", SHARDPROOF_SUBJECTS_PROGRAM, "--subject", "first,second", "--engine", kind})
         .err;

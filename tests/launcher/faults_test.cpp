@@ -69,8 +69,7 @@ TEST_CASE("failures under a fault are expected: the launcher shows none, however
   // The first world with the fault takes longer than a short run, and another comes after it.
   write_text(worker,
              "#!/bin/sh\nif [ -n \"$SHARDPROOF_PLAN\" ] && grep -q noticed \"$SHARDPROOF_PLAN\" && mkdir "
-             "\"$0.has_waited\" 2>&1; then sleep 5.1; "
-             "fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
+             "\"$0.has_waited\" 2>&1; then sleep 5.1; fi\nexec " SHARDPROOF_FAULTY_PROGRAM " \"$@\"\n");
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
   const Said said = call({"faults", "seen", "--ranks", "1,2", "--worker", worker});
   INFO(said.out << said.err);

@@ -180,8 +180,8 @@ TEST_CASE("explain names the call of NCCL in which a rank died, and what every r
             ContainsSubstring("; all_gather #0 of 7 f32 on comm 0, stream 0") &&
             ContainsSubstring(
                 "\nworld 0, NCCL: rank 1 called NCCL 3 times, last: comm_init_rank #0 as rank 1 of 2 into comm 0; "
-                "all_gather #0 of 7 f32 on comm 0, stream 0; "
-                "reduce #0 of 8 f32 (sum) to root 0 on comm 0, stream 0, had not returned\n") &&
+                "all_gather #0 of 7 f32 on comm 0, stream 0; reduce #0 of 8 f32 (sum) to root 0 on comm 0, stream "
+                "0, had not returned\n") &&
             ContainsSubstring(
                 "\nworld 0, NCCL: rank 0 has not reached collective 1 on comm 0 of 2 ranks: rank 1 made reduce #0 of 8 "
                 "f32 (sum) to root 0 on comm 0, stream 0, and of rank 0 its last one there is all_gather #0 of 7 f32"));
@@ -198,9 +198,9 @@ TEST_CASE("explain names the first collective in which ranks differ, also of ran
   const Said said = call({"explain", (directory / "run").string()});
   CHECK(said.end == code(0));
   CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
-                           EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made all_reduce "
-                                    "#0 of 6 f32 (sum) on comm 0, "
-                                    "stream 0, and rank 1 made all_reduce #0 of 5 f32 (sum) on comm 0, stream 0\n"));
+                           EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made "
+                                    "all_reduce #0 of 6 f32 (sum) on comm 0, stream 0, and rank 1 made all_reduce "
+                                    "#0 of 5 f32 (sum) on comm 0, stream 0\n"));
 }
 
 TEST_CASE("explain reports which ranks under the tap called nothing, and which records it cannot read") {

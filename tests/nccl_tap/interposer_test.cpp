@@ -357,10 +357,8 @@ TEST_CASE("faults change what reaches NCCL, and the record says how") {
                                                               }()});
   REQUIRE(difference);
   CHECK(difference->sentence ==
-        "collective 1 on comm 0 of 2 ranks differs: rank 1 made all_gather #2 of 2 f32 on comm 0, stream 0, and rank 0 "
-        "made all_gather #1 "
-        "of 1 f32 "
-        "on comm 0, stream 0");
+        "collective 1 on comm 0 of 2 ranks differs: rank 1 made all_gather #2 of 2 f32 on comm 0, stream 0, and "
+        "rank 0 made all_gather #1 of 1 f32 on comm 0, stream 0");
 
   // Behind the next one of its communicator, however far that is.
   const Place swapped;

@@ -44,9 +44,7 @@ TEST_CASE("the first difference between two ranks is reported with both calls") 
   CHECK((difference->what == What::differs && difference->first == 0 && difference->second == 2));
   CHECK(difference->sentence ==
         "collective 1 on comm 0 of 2 ranks differs: rank 0 made reduce_scatter #1 of 4 f32 on comm 0, stream 0, and "
-        "rank 2 made all_reduce "
-        "#1 "
-        "of 4 f32 on comm 0, stream 0");
+        "rank 2 made all_reduce #1 of 4 f32 on comm 0, stream 0");
 }
 
 TEST_CASE("count, type, operation and root count; stream, thread and time do not") {
@@ -79,9 +77,7 @@ TEST_CASE("a missing rank is reported with its last call, and with the calls tha
   two.pop_back();
   CHECK(sentence({record_of(0, two), record_of(1, three())}) ==
         "rank 0 has not reached collective 2 on comm 0 of 2 ranks: rank 1 made all_reduce #2 of 4 f32 on comm 0, "
-        "stream 0, and of rank 0 "
-        "its last "
-        "one there is reduce_scatter #1 of 4 f32 on comm 0, stream 0");
+        "stream 0, and of rank 0 its last one there is reduce_scatter #1 of 4 f32 on comm 0, stream 0");
   two.push_back(three()[2]);
   two[2].place = -1;
   two[2].fate = protocol::Fate::dropped;
@@ -152,9 +148,7 @@ TEST_CASE("sends are compared with the receives that they meet") {
   CHECK(sentence({sender, record_of(1, {message(protocol::CallKind::recv, 0, 0, 0, 4),
                                         message(protocol::CallKind::recv, 0, 1, 0, 9)})}) ==
         "message 1 on comm 0 of 2 ranks differs: rank 0 made send #1 of 8 f32 to 1 on comm 0, stream 0, and rank 1 "
-        "made recv #1 of 9 f32 "
-        "from 0 "
-        "on comm 0, stream 0");
+        "made recv #1 of 9 f32 from 0 on comm 0, stream 0");
   CHECK(sentence({sender, record_of(1, {message(protocol::CallKind::recv, 0, 0, 0, 4)})})
             .starts_with("rank 1 has not reached message 1"));
   CHECK(sentence({record_of(0, {}), record_of(1, {message(protocol::CallKind::recv, 0, 0, 0, 4)})})

@@ -100,8 +100,8 @@ TEST_CASE("a compiled plan that is missing, refused or not well formed is an err
       }),
       player::SubjectError,
       Message("subject: compiled_plan failed in iteration 1 on rank 0: pass 1 (backward) is not well formed: node 4 "
-              "(compute "
-              "fc1.weight): it reads value 7, the output of node 2 (all_reduce bucket 0); only waits may read that"));
+              "(compute fc1.weight): it reads value 7, the output of node 2 (all_reduce bucket 0); only waits may "
+              "read that"));
 }
 
 TEST_CASE("a warning with a compiled plan has its call, and a wrapped engine says the same") {

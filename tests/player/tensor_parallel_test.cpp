@@ -89,8 +89,7 @@ TEST_CASE("the ranks of one copy make the same calls, and get the same input") {
   CHECK(refusal_of_call({.kind = ActionKind::evaluate, .ranks = {0, 1}}) == "none");
   CHECK(refusal_of_call({.kind = ActionKind::evaluate, .ranks = {0, 2}}) ==
         "scenario: script.segments[0].body[0].ranks: ranks 0 and 1 have parts of one copy, so they make the same "
-        "calls: name both, "
-        "or neither");
+        "calls: name both, or neither");
   Scenario scenario = divided();
   const std::vector<double> input(6);
   scenario.script.given = {{input, input}};

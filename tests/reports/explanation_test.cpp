@@ -118,9 +118,8 @@ TEST_CASE("a death is reported with its place, its last collective and the waiti
   scene.enter(2, world_group, 0, CollectiveKind::barrier);
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
-        "rank 1 died by signal 11 (SIGSEGV) in a/two before its first collective; ranks 0, 2 waited for it in barrier "
-        "#0 of 4 f32 in group "
-        "world");
+        "rank 1 died by signal 11 (SIGSEGV) in a/two before its first collective; ranks 0, 2 waited for it in "
+        "barrier #0 of 4 f32 in group world");
   CHECK(scene.explained_without_flight() == "rank 1 died by signal 11 (SIGSEGV) in a/two");
 }
 
@@ -180,14 +179,11 @@ TEST_CASE("a process that was all ranks dies of the one that ran, or of one of t
   scene.died(1, SIGSEGV);
   CHECK(scene.explained() ==
         "the process of all ranks died by signal 11 (SIGSEGV) while rank 1 was running, in a/two before its first "
-        "collective; rank 0 "
-        "waited for it in barrier #0 of 4 f32 in group world");
+        "collective; rank 0 waited for it in barrier #0 of 4 f32 in group world");
   scene.died(2, SIGSEGV);
   CHECK(scene.explained() ==
-        "the process of all ranks died by signal 11 (SIGSEGV); one of these ranks is the cause: rank 1 in a/two before "
-        "its first "
-        "collective, rank 2 in "
-        "a/two before its first collective");
+        "the process of all ranks died by signal 11 (SIGSEGV); one of these ranks is the cause: rank 1 in a/two "
+        "before its first collective, rank 2 in a/two before its first collective");
 }
 
 TEST_CASE("a rank that never enters a collective is reported with the waiting ranks and its last call") {
@@ -202,9 +198,9 @@ TEST_CASE("a rank that never enters a collective is reported with the waiting ra
   for (const int rank : {1, 3}) scene.enter(rank, world_group, 11, CollectiveKind::barrier, 8);
   scene.overran(2);
   CHECK(scene.explained() ==
-        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 has waited for 3.0 s), rank 2 never entered "
-        "barrier #11 of 4 f32 in "
-        "group world (ranks 1, 3 have waited for 2.0 s); it is in a/two after reduce_scatter #9 of 4 f32 in group dp");
+        "rank 2 never entered all_gather #10 of 4 f32 in group dp (rank 0 has waited for 3.0 s), rank 2 never "
+        "entered barrier #11 of 4 f32 in group world (ranks 1, 3 have waited for 2.0 s); it is in a/two after "
+        "reduce_scatter #9 of 4 f32 in group dp");
 }
 
 TEST_CASE("a rank that gave up, or was released, still waited for the one that never came") {
@@ -219,8 +215,7 @@ TEST_CASE("a rank that gave up, or was released, still waited for the one that n
   scene.overran(1);
   CHECK(scene.explained() ==
         "rank 1 never entered barrier #0 of 4 f32 in group world (ranks 0, 2 have waited for 3.0 s); it is in a/two "
-        "before "
-        "its first collective");
+        "before its first collective");
 }
 
 TEST_CASE("a rank that keeps running is reported as such, whether or not others wait at the end of the case") {
@@ -261,15 +256,9 @@ TEST_CASE("ranks that wait for each other at one moment and have moved at the ne
   scene.look_again();
   CHECK(scene.explained() ==
         "rank 0 never entered barrier #2 of 4 f32 in group b (rank 1 has waited for 3.0 s); it is in a/two inside "
-        "barrier "
-        "#0 of 4 f32 in "
-        "group a; "
-        "it has made progress since (1 more entries): slow, not stuck; "
-        "rank 1 never entered barrier #0 of 4 f32 in group a (rank 0 has waited for 3.0 s); it is in a/two inside "
-        "barrier "
-        "#2 of 4 f32 in "
-        "group b; "
-        "it has made progress since (1 more entries): slow, not stuck");
+        "barrier #0 of 4 f32 in group a; it has made progress since (1 more entries): slow, not stuck; rank 1 never "
+        "entered barrier #0 of 4 f32 in group a (rank 0 has waited for 3.0 s); it is in a/two inside barrier #2 of "
+        "4 f32 in group b; it has made progress since (1 more entries): slow, not stuck");
 }
 
 TEST_CASE("waits are reported for calls, for the end of a case and for the next case") {
@@ -289,9 +278,8 @@ TEST_CASE("ranks that wait for each other are reported as a deadlock") {
   Scene scene(2);
   wait_for_each_other(scene);
   CHECK(scene.explained() ==
-        "every rank waits for another in a/two: rank 0 in barrier #0 of 4 f32 in group a for rank 1, rank 1 in barrier "
-        "#2 of 4 f32 in group "
-        "b for rank 0");
+        "every rank waits for another in a/two: rank 0 in barrier #0 of 4 f32 in group a for rank 1, rank 1 in "
+        "barrier #2 of 4 f32 in group b for rank 0");
 }
 
 TEST_CASE("a rank that stops in a collective that all ranks have entered is reported") {
@@ -313,9 +301,8 @@ TEST_CASE("a rank that stays in a collective from which all others have been rel
   scene.end_body(2, 7);  // came too late for that barrier
   scene.overran(1);
   CHECK(scene.explained() ==
-        "rank 1 never reached the end of the case (rank 2 has waited for 3.0 s); it is in a/two inside barrier #0 of 4 "
-        "f32 in group world, "
-        "which others have left");
+        "rank 1 never reached the end of the case (rank 2 has waited for 3.0 s); it is in a/two inside barrier #0 "
+        "of 4 f32 in group world, which others have left");
 }
 
 TEST_CASE("a process that does not end when its rank has left its world is reported") {

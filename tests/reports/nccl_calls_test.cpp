@@ -48,10 +48,8 @@ TEST_CASE("the first difference between ranks is the last sentence") {
                      2);
   REQUIRE(sentences.size() == 3);
   CHECK(sentences[2] ==
-        "collective 0 on comm 0 of 2 ranks differs: rank 0 made all_gather #0 of 4 f32 on comm 0, stream 0, and rank 1 "
-        "made all_gather #0 "
-        "of 5 f32 "
-        "on comm 0, stream 0");
+        "collective 0 on comm 0 of 2 ranks differs: rank 0 made all_gather #0 of 4 f32 on comm 0, stream 0, and "
+        "rank 1 made all_gather #0 of 5 f32 on comm 0, stream 0");
 }
 
 TEST_CASE("processes without a rank, and several of one rank, are named by their numbers") {

@@ -79,9 +79,8 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
   CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that is not empty");
   CHECK(refusal(with("expire", "2030-12-31")) ==
-        "waivers[1]: unknown field \"expire\"; its fields: \"pattern\", \"verdict\", \"when\", \"reason\", \"link\", "
-        "\"owner\", \"expires\", "
-        "\"shown_by\"");
+        "waivers[1]: unknown field \"expire\"; its fields: \"pattern\", \"verdict\", \"when\", \"reason\", "
+        "\"link\", \"owner\", \"expires\", \"shown_by\"");
   CHECK(refusal(with("when", {{"divice", "sim"}})) ==
         "waivers[1]: when: unknown field \"divice\"; its fields: \"fabric\", \"device\", \"subject\", \"fault\", "
         "\"world_size\"");

@@ -66,8 +66,8 @@ TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
     result.unclaimed = true;
   }
   CHECK(findings(report) == Names{"all 2 cases were skipped, because subject right does not claim the engine kind "
-                                  "fully_shard; it claims fully_shrad: this run "
-                                  "proves nothing; correct the claims of the subject, or select other cases"});
+                                  "fully_shard; it claims fully_shrad: this run proves nothing; correct the claims "
+                                  "of the subject, or select other cases"});
   CHECK(exit_code(report) == over_budget);
   report.head.unknown_kinds = {"fully_shrad"};
   CHECK(findings(report).at(1) ==

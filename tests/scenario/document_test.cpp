@@ -373,9 +373,8 @@ TEST_CASE("a document that mixes versions is answered with what to change") {
   Json late = of_version_1(document());
   late["version"] = 2;
   CHECK(refusal(late) ==
-        "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its engine "
-        "kind; "
-        "kinds: fully_shard, flat_shard, replicate");
+        "scenario: plan.engine: is a key of version 1: in version 2, a plan has a section with the name of its "
+        "engine kind; kinds: fully_shard, flat_shard, replicate");
 }
 
 TEST_CASE("a plan has one engine section") {
@@ -416,9 +415,8 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   CHECK(with_call("forward") == "none");
   CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"value", true}}) == "none");
   CHECK(with_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
-        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): flat_shard has this switch for the whole "
-        "model only: leave the "
-        "module out");
+        "scenario: script.segments[0].body[0] (set_requires_gradient_sync): flat_shard has this switch for the "
+        "whole model only: leave the module out");
   for (const char* call : {"unshard", "wait_for_unshard", "reshard", "post_optim_event"})
     CHECK(with_call(call) ==
           fmt::format("scenario: script.segments[0].body[0] ({}): engines of the kind flat_shard have no such call",
@@ -439,8 +437,7 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   json["costs"]["collectives"]["all_gather"]["tagged"] = {{"execution odor", "1us"}};
   CHECK(refusal(json) ==
         "scenario: costs.collectives.all_gather.tagged.\"execution odor\": no collective has the tag \"execution "
-        "odor\"; closest is "
-        "\"execution order\"");
+        "odor\"; closest is \"execution order\"");
   json["costs"].erase("collectives");
 
   json["plan"]["flat_shard"]["wrap"] = {"lair"};
@@ -638,8 +635,7 @@ TEST_CASE("calls in a plan for replicate are those that the kind has") {
   CHECK(refusal_of_replicated_call({{"call", "register_hook"}, {"hook", "plain"}}) == "none");
   CHECK(refusal_of_replicated_call({{"call", "set_requires_gradient_sync"}, {"module", "layer"}, {"value", true}}) ==
         "scenario: script.segments[0].body[0] (set_requires_gradient_sync): replicate has this switch for the whole "
-        "model only: leave the "
-        "module out");
+        "model only: leave the module out");
   CHECK(refusal_of_replicated_call({{"call", "evaluate"}, {"module", "layer"}, {"method", true}}) ==
         "scenario: script.segments[0].body[0] (evaluate): engines of the kind replicate run no methods as forwards");
   const auto no_such_call = [](const char* call) {
@@ -772,8 +768,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"", 7, "scenario: expected an object, found 7"},
       {"/costs/colectives", "1ms",
        "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, "
-       "imagined_ranks, single_stream, "
-       "hide_undeclared_memory"},
+       "imagined_ranks, single_stream, hide_undeclared_memory"},
       {"/model/root/kind", "conv",
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", )"
        R"("embedding", "layer_norm", "attention", "residual", "discard", "list", "choice", "use", found "conv")"},
@@ -797,10 +792,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: model.root.children[0].bias: expected true or false, found \"no\""},
       {"/model/root/children/0/forward_sleep", "25 parsecs",
        "scenario: model.root.children[0].forward_sleep: expected a duration from 0 to a day: up to 86400000000000 "
-       "nanoseconds, or a text "
-       "like \"25ms\" or "
-       "\"1.5us\", "
-       "found \"25 parsecs\""},
+       "nanoseconds, or a text like \"25ms\" or \"1.5us\", found \"25 parsecs\""},
       {"/model/root/children/1/children", Json::array(),
        "scenario: model.root.children[1].children: no such key; there is name, kind"},
       {"/model/root/children/1", Json::object({{"kind", "relu"}}), "scenario: model.root.children[1].name: is missing"},
@@ -854,19 +846,16 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "object of 4"},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"tensor", "plain"}, {"extension", "bf16"}},
-       "scenario: script.segments[0].body[0].tensor: expected a kind that is not plain: plain parameters are named one "
-       "by one, found "
-       "\"plain\""},
+       "scenario: script.segments[0].body[0].tensor: expected a kind that is not plain: plain parameters are named "
+       "one by one, found \"plain\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}},
        "scenario: script.segments[0].body[0].extension: is missing; one of \"components\", \"bf16\", \"int8\", "
-       "\"unpadded\", "
-       "\"truncated\""},
+       "\"unpadded\", \"truncated\""},
       {"/script/segments/0/body/0",
        {{"call", "register_hook"}},
        "scenario: script.segments[0].body[0].hook: is missing; one of \"plain\", \"doubled\", \"sum\", "
-       "\"fp16_compress\", "
-       "\"bf16_compress\", \"not_callable\""},
+       "\"fp16_compress\", \"bf16_compress\", \"not_callable\""},
       {"/script/segments/0/body/0",
        {{"call", "extend"}, {"parameter", "layer.weight"}, {"extension", "bf16"}, {"hooks", {"pre", "pre"}}},
        "scenario: script.segments[0].body[0].hooks[1]: expected \"pre\" or \"post\", each once at most, found \"pre\""},
@@ -905,20 +894,17 @@ TEST_CASE("an error names the place, what was expected there and what was found"
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
        "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", "
-       "\"post_optim_event\", "
-       "\"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", \"reshard\", "
-       "\"set_requires_gradient_sync\", "
-       "\"set_requires_all_reduce\", \"set_reshard_after_backward\", \"set_unshard_in_backward\", "
-       "\"set_is_last_backward\", "
-       "\"extend\", \"materialize\", \"initialize\", \"register_hook\", found \"backwards\""},
+       "\"post_optim_event\", \"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", "
+       "\"reshard\", \"set_requires_gradient_sync\", \"set_requires_all_reduce\", \"set_reshard_after_backward\", "
+       "\"set_unshard_in_backward\", \"set_is_last_backward\", \"extend\", \"materialize\", \"initialize\", "
+       "\"register_hook\", found \"backwards\""},
       {"/costs/work/optimiser", "1ms",
        "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", "
-       "\"reduce_copy_in\", "
-       "\"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found \"optimiser\""},
+       "\"reduce_copy_in\", \"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found "
+       "\"optimiser\""},
       {"/costs/host_call", -1,
        "scenario: costs.host_call: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
-       "like \"25ms\" or "
-       "\"1.5us\", found -1"},
+       "like \"25ms\" or \"1.5us\", found -1"},
   };
   for (const Wrong& wrong : all) {
     Json json = document();

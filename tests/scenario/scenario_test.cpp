@@ -137,8 +137,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model.root.children[0].children[1] (\"0.relu\"): a relu module has no children",
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", "
-       "\"0.linear\", \"0.relu\", "
-       "\"1\", \"1.linear\", \"1.relu\"",
+       "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"2"}}); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: \"0\" comes after \"\": list children before parents",
        [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"0"}}); }},
@@ -151,18 +150,15 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan.mesh.names: 1 names for 2 dimensions",
        [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
       {"scenario: plan.fully_shard.ignored_parameters: the model has no parameter \"0.weight\"; there are "
-       "\"0.linear.weight\", "
-       "\"1.linear.weight\"",
+       "\"0.linear.weight\", \"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.weight"}; }},
       {"scenario: plan.fully_shard.shard_dims.\"0.weight\": the model has no parameter \"0.weight\"; there are "
-       "\"0.linear.weight\", "
-       "\"1.linear.weight\"",
+       "\"0.linear.weight\", \"1.linear.weight\"",
        [](Scenario& s) { fully_shard(s.plan).shard_dims["0.weight"] = 1; }},
       {"scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found -1",
        [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
-      {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", "
-       "\"0.relu\", \"1\", "
-       "\"1.linear\", \"1.relu\", \"2\"",
+      {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", "
+       "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\", \"2\"",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
       {"scenario: model.root.children[2] (\"2\"): runs itself",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "2"}); }},
@@ -210,8 +206,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: script.segments[0].body[0] (unshard): no module at or under \"0.relu\" is wrapped",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::unshard, .module = "0.relu"}}; }},
       {"scenario: script.segments[0].body[0].fails_in: the model has no module \"9\"; there are \"\", \"0\", "
-       "\"0.linear\", \"0.relu\", "
-       "\"1\", \"1.linear\", \"1.relu\"",
+       "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .fails_in = "9"}}; }},
       {"scenario: script.segments[0].body[0].fails_in: module \"1\" must fail, but does not run",
        [](Scenario& s) {
@@ -290,8 +285,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: script.segments[0].body[0] (register_hook): says no hook",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::register_hook}}; }},
       {"scenario: script.segments[0].body[0].paths.x: the model has no module \"x\"; there are \"\", \"0\", "
-       "\"0.linear\", \"0.relu\", "
-       "\"1\", \"1.linear\", \"1.relu\"",
+       "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.script.segments.front().body = {{.kind = ActionKind::forward, .paths = {{"x", "a"}}}}; }},
       {"scenario: script.segments[0].body[0].paths.0: \"0\" is a sequential, not a choice",
        [](Scenario& s) {
@@ -319,12 +313,10 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0",
        [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
       {"scenario: costs.collectives.all_gather.tagged.x: no collective has the tag \"x\"; there are \"\", \"0\", "
-       "\"1\", \"extension "
-       "sizes\", \"gradient norm\"",
+       "\"1\", \"extension sizes\", \"gradient norm\"",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
-      {"scenario: costs.work.forward.labelled.x: the model has no module \"x\"; there are \"\", \"0\", \"0.linear\", "
-       "\"0.relu\", \"1\", "
-       "\"1.linear\", \"1.relu\"",
+      {"scenario: costs.work.forward.labelled.x: the model has no module \"x\"; there are \"\", \"0\", "
+       "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\"",
        [](Scenario& s) { s.costs.labelled_work[{WorkKind::forward, "x"}] = 1; }},
       {"scenario: costs.work.forward.labelled.0: \"0\" is a sequential, which does no such work itself: label a module "
        "in it",

@@ -35,9 +35,8 @@ void set_times(Trace& trace, const TimedPiece& piece, Nanoseconds start, Nanosec
   const auto* const work = std::get_if<fact::Work>(&fact);
   const auto* const call = std::get_if<fact::Collective>(&fact);
   throw std::runtime_error(
-      fmt::format("CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and {} "
-                  "without; take times "
-                  "from events (--times events)",
+      fmt::format("CUPTI on rank {}, {}: of {} \"{}\", which launched at least {}, it has {} records with times and "
+                  "{} without; take times from events (--times events)",
                   gpu.rank(), gpu.name(), work != nullptr ? to_string(work->kind) : to_string(call->kind),
                   work != nullptr ? work->label : call->tag, piece.launches, recorded.records, recorded.untimed));
 }

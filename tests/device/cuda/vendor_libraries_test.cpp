@@ -116,9 +116,8 @@ TEST_CASE("an unusable driver is reported with what was found and what to do") {
   CHECK(objection([](auto& state) { state.driver_version = 12000; }).empty());  // the same major version
   CHECK(objection([](auto& state) { state.driver_version = 13010; }).empty());
   CHECK(objection([](auto& state) { state.driver_version = 0; }) ==
-        "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for CUDA 12.0 or later. In a "
-        "container, start "
-        "docker with --gpus all");
+        "there is no NVIDIA driver here: its libcuda.so.1 was not found. Install a driver for CUDA 12.0 or later. "
+        "In a container, start docker with --gpus all");
   CHECK(objection([](auto& state) { state.driver_version = 11080, state.status = 35; }) ==
         "the NVIDIA driver here is for CUDA 11.8, but this build uses CUDA 12.4 and needs a driver for CUDA 12.0 or "
         "later: install a newer driver, or build with an older toolkit");
