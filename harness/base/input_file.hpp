@@ -1,5 +1,5 @@
 // Reads files that a user names or leaves, which may be of any kind. A pipe without a writer must not block its reader
-// for ever.
+// forever.
 #pragma once
 
 #include <filesystem>

@@ -63,7 +63,7 @@ class SpinBudget {
 
  private:
   /// The long spin must outlast the wake-up of a sleeping peer. Otherwise two ranks that have slept once would wake
-  /// each other too late for ever: an all-reduce of 400 ns took 20 us from then on. Where the long spin does not help,
+  /// each other too late forever: an all-reduce of 400 ns took 20 us from then on. Where the long spin does not help,
   /// the rank spins for a short while. With 1000 turns every time, on 2 cores with other load, 2 ranks shared one core
   /// and took turns on it every 45 us.
   template <class Done>

@@ -26,7 +26,7 @@ class FlightRing {
   // -- Writing: the rank itself, from one thread ----------------------------------------------------------------------
 
   /// Records that the rank belongs to this group from now on. `id` is the same on all members and differs from the id
-  /// of any other group of the world. The first group, the world, stays for ever. The ring keeps the last ones of the
+  /// of any other group of the world. The first group, the world, stays forever. The ring keeps the last ones of the
   /// other groups. Returns the group's place, which another group may take later. Before it enters a call, a rank asks
   /// `knows_group` and joins again if another group has taken the place.
   std::size_t join_group(std::uint64_t id, std::string_view name, std::span<const int> members);

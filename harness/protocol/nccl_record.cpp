@@ -94,7 +94,7 @@ const T& part(const std::byte* memory, std::size_t offset, std::size_t index = 0
   return reinterpret_cast<const T*>(memory + offset)[index];
 }
 
-/// The first communicator, mostly the world, is kept for ever.
+/// The first communicator, mostly the world, is kept forever.
 std::size_t slot_of_communicator(std::uint64_t id, std::uint32_t slots) {
   return id == 0 ? 0 : 1 + (id - 1) % (slots - 1);
 }

@@ -77,7 +77,7 @@ class TemporaryFile {
 };
 
 /// Returns nullopt when there is no such file.
-std::optional<rendezvous::Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
+std::optional<Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
   const base::FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor) {
     if (errno == ENOENT) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<rendezvous::Value> read_value(const std::filesystem::path& file, s
     content.append(part, static_cast<std::size_t>(got));
   }
   try {
-    return rendezvous::decode(content, nonce);
+    return decode(content, nonce);
   } catch (const std::runtime_error& wrong) {
     throw std::runtime_error(fmt::format("file store: {}: {}", file.native(), wrong.what()));
   }
@@ -117,7 +117,7 @@ FileStore FileStore::with_prefix(std::string_view prefix) const {
 }
 
 std::filesystem::path FileStore::file_of(std::string_view key) const {
-  const std::string name = "key." + rendezvous::percent_encode(prefix_) + rendezvous::percent_encode(key);
+  const std::string name = "key." + percent_encode(prefix_) + percent_encode(key);
   if (name.size() > 255) {
     throw std::invalid_argument(
         fmt::format("file store: key \"{}{}\" needs a file name of {} bytes; 255 fit", prefix_, key, name.size()));
@@ -127,7 +127,7 @@ std::filesystem::path FileStore::file_of(std::string_view key) const {
 
 bool FileStore::write_once(const std::filesystem::path& file, std::string_view value) const {
   TemporaryFile temporary(directory_ / unfinished, rank_);
-  temporary.write(rendezvous::encode({rank_, std::string(value)}, nonce_));
+  temporary.write(encode({rank_, std::string(value)}, nonce_));
   return temporary.link_as(file);
 }
 
@@ -146,7 +146,7 @@ std::optional<std::string> FileStore::get(std::string_view key) const {
 }
 
 std::vector<std::string> FileStore::wait(std::span<const std::string> keys, control::Deadline deadline) const {
-  rendezvous::DirectoryWatch watch(directory_ / values, keys.size() <= most_notified_keys);
+  DirectoryWatch watch(directory_ / values, keys.size() <= most_notified_keys);
   std::vector<std::string> found;
   while (true) {
     const bool last_look = std::chrono::steady_clock::now() >= deadline;

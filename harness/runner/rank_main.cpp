@@ -160,7 +160,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
     take_every_part(plan, program, cases, make_service);
     return rank_left;
   }
-  const auto identity = shardproof::protocol::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", protocol::environment::plan,
                                  protocol::environment::rank));
@@ -171,7 +171,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
 
 int run_as_rank_of_others(const CommandLine& line, const Program& program, const ProgramExtension& extension,
                           std::span<const BoundCase> cases) {
-  const auto identity = shardproof::protocol::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "

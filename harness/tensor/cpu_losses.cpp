@@ -7,6 +7,7 @@
 namespace shardproof::tensor::cpu {
 
 using operands::visit_real;
+
 namespace {
 
 template <class Term> void reduce(const char* kernel, const Tensor& out, const Tensor& in, Term term) {

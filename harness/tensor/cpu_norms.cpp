@@ -7,6 +7,7 @@
 namespace shardproof::tensor::cpu {
 
 using operands::visit_real;
+
 namespace {
 
 /// The mean that layer norm subtracts from a row, and the factor that it applies.

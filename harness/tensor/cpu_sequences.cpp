@@ -7,6 +7,7 @@
 namespace shardproof::tensor::cpu {
 
 using operands::visit_real;
+
 namespace {
 
 template <class T> T inner_product(const T* a, const T* b, std::size_t count) {

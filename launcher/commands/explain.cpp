@@ -19,6 +19,7 @@
 namespace shardproof::launcher {
 
 using protocol::WorldDirectory;
+
 namespace {
 
 constexpr HelpText explain_help{
@@ -40,7 +41,7 @@ constexpr HelpText explain_help{
 std::vector<WorldDirectory> worlds_of(const std::filesystem::path& requested) {
   const std::filesystem::path directory = std::filesystem::absolute(requested / "").lexically_normal().parent_path();
   if (!std::filesystem::is_directory(directory))
-    throw CommandError(usage, fmt::format("{} is no directory", requested.string()));
+    throw CommandError(usage, fmt::format("{} is not a directory", requested.string()));
   for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
     const bool is_meant =
         world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;

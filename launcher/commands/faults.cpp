@@ -25,6 +25,7 @@
 namespace shardproof::launcher {
 
 using protocol::CaseInfo;
+
 namespace {
 
 constexpr HelpText faults_help{

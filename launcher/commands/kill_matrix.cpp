@@ -11,6 +11,7 @@
 namespace shardproof::launcher {
 
 using protocol::CaseInfo;
+
 namespace {
 
 using reports::Verdict;

@@ -26,6 +26,7 @@ using protocol::CaseInfo;
 using protocol::FaultInfo;
 using protocol::Listing;
 using protocol::SeedInfo;
+
 namespace {
 
 constexpr HelpText list_help{

@@ -32,6 +32,7 @@ namespace shardproof::launcher {
 
 using protocol::RunDirectory;
 using protocol::WorldPlan;
+
 namespace {
 
 constexpr HelpText merge_help{
@@ -47,7 +48,7 @@ constexpr HelpText merge_help{
         "    5  Evidence is missing or corrupt, or ranks disagree.\n"
         "    1  A case failed.\n"
         "    6  A demand is not met, as in `run`.\n"
-        "    0  All cases passed."};
+        "    0  Each case passed, was skipped or was waived."};
 
 /// The listing that the run recorded, else the worker's listing now. Without both, the case ids are the only source.
 std::optional<protocol::Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {

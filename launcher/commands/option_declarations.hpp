@@ -1,5 +1,5 @@
 // The declarations of a subcommand's options. A subcommand names its options and where their values go. Only the source
-// files of this class and the parser, and the layout of the help include CLI11, which takes seconds to compile.
+// files of this class, of the parser and of the help's layout include CLI11, which takes seconds to compile.
 #pragma once
 
 #include <filesystem>

@@ -16,6 +16,7 @@ namespace shardproof::launcher {
 
 using control::ControlPlane;
 using protocol::Scheduler;
+
 namespace {
 
 /// The whole text, in decimal: no sign, no blanks, no other base.

@@ -27,7 +27,7 @@ auto read_report_file(const std::filesystem::path& named, const Read& read) {
   try {
     return read(*in);
   } catch (const std::exception& error) {
-    throw CommandError(usage, fmt::format("{} is no report: {}", file.string(), error.what()));
+    throw CommandError(usage, fmt::format("{} is not a report: {}", file.string(), error.what()));
   }
 }
 

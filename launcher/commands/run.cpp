@@ -54,8 +54,8 @@ constexpr HelpText run_help{
         "    5      Evidence is missing or corrupt, or ranks disagree.\n"
         "    1      A case failed.\n"
         "    6      Too many cases were skipped or waived, a required clause has no passed case, or a\n"
-        "           waiver is over, wrong or unused.\n"
-        "    0      All cases passed, except waived ones."};
+        "           waiver is expired, wrong or unused, or the subject's claims skip every case.\n"
+        "    0      Each case passed, was skipped or was waived."};
 
 struct RunOptions {
   PlanOptions plan;
@@ -206,8 +206,8 @@ class RunCommand final : public Subcommand {
                          "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
     options_.monitor.output_of = ranks("--output", texts_.output);
     if (options_.retry.retries > 0 && options_.plan.repeat > 1)
-      throw CommandError(usage,
-                         "--retries with --repeat: a repetition that fails is no failed attempt; use one of the two");
+      throw CommandError(
+          usage, "--retries with --repeat: a repetition that fails is not a failed attempt; use one of the two");
     if (texts_.nccl_faults)
       options_.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts_.nccl_faults)};
     else if (texts_.nccl_tap) options_.plan.tap.emplace();

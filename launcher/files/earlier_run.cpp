@@ -28,6 +28,7 @@
 namespace shardproof::launcher {
 
 using base::FileDescriptor;
+
 namespace {
 
 namespace fs = std::filesystem;

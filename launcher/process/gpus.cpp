@@ -14,6 +14,7 @@
 namespace shardproof::launcher {
 
 using protocol::GpuInfo;
+
 namespace {
 
 std::string gpus_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }

@@ -59,7 +59,7 @@ bool is_dead(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == process;
 }
 
-/// Waits for a killed child, but not for ever: uninterruptible sleep survives SIGKILL. Returns true when the child is
+/// Waits for a killed child, but not forever: uninterruptible sleep survives SIGKILL. Returns true when the child is
 /// gone.
 bool reap(pid_t process) {
   constexpr int patience_ms = 1000;

@@ -21,7 +21,7 @@ class Poller {
   void add(int descriptor, std::uint64_t key);
   void remove(int descriptor);
 
-  /// The keys of readable descriptors. Empty: the deadline passed first. Without a deadline, waits for ever.
+  /// The keys of readable descriptors. Empty: the deadline passed first. Without a deadline, waits forever.
   std::vector<std::uint64_t> wait(std::optional<control::Deadline> deadline);
 
  private:

@@ -5,6 +5,7 @@
 namespace shardproof::launcher {
 
 using protocol::Ending;
+
 namespace {
 
 /// Whether the rank's process ended by a signal that the launcher sent.

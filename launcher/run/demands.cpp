@@ -15,6 +15,7 @@
 namespace shardproof::launcher {
 
 using protocol::Listing;
+
 namespace {
 
 /// The clauses that the worker describes in a table or only cites. A program of plain multi-rank tests does not have to

@@ -19,6 +19,7 @@
 namespace shardproof::launcher {
 
 using control::Deadline;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

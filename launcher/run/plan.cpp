@@ -22,6 +22,7 @@ using protocol::cuda_device;
 using protocol::Listing;
 using protocol::thread_fabric;
 using protocol::WorldPlan;
+
 namespace {
 
 std::string_view name_of(std::string_view id) { return id.substr(0, id.find('[')); }

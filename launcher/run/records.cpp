@@ -26,6 +26,7 @@ using protocol::CaseInfo;
 using protocol::Ending;
 using protocol::WorldDirectory;
 using protocol::WorldPlan;
+
 namespace {
 
 /// The whole of `text` as a number that is not negative.

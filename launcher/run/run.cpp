@@ -29,6 +29,7 @@
 namespace shardproof::launcher {
 
 using protocol::WorldPlan;
+
 namespace {
 
 std::size_t total_cases(const std::vector<WorldPlan>& worlds) {

@@ -14,6 +14,7 @@ namespace shardproof::launcher {
 using control::AbortReason;
 using control::Deadline;
 using protocol::Ending;
+
 namespace {
 
 void append(Actions& actions, Actions more) {
@@ -25,7 +26,7 @@ std::string running_text(const std::vector<int>& running, const std::vector<Rank
   std::string text = fmt::format("{} {} running", base::rank_list(running), running.size() == 1 ? "was" : "were");
   for (const int rank : running)
     text += fmt::format("{} {}", rank == running.front() ? "," : " and", ranks[static_cast<std::size_t>(rank)].place);
-  return running.size() == 1 ? text : text + "; one of them did it";
+  return running.size() == 1 ? text : text + "; one of these ranks is the cause";
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ class Supervisor {
   /// `until`: the evidence needs attention then. Empty: it is complete.
   Actions evidence_progressed(std::optional<control::Deadline> until, control::Deadline now);
   Actions deadline_passed(control::Deadline now);
-  /// A signal arrived, or an error ends the run. The second time, ranks get no more time to leave.
+  /// A signal arrived, or an error ends the run. The second time, the ranks that still run are killed at once.
   Actions interrupted(const std::string& why, control::Deadline now);
   /// A rank did not end after SIGKILL.
   void rank_abandoned(int rank, std::int64_t process, std::int64_t position);

@@ -36,6 +36,7 @@ namespace shardproof::launcher {
 
 using control::Deadline;
 using rendezvous::RendezvousDirectory;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -14,6 +14,7 @@ namespace shardproof::launcher {
 
 using protocol::CaseInfo;
 using protocol::ProfileInfo;
+
 namespace {
 
 const ProfileInfo& find_profile(const protocol::Listing& listing, const std::string& requested) {

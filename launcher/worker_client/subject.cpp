@@ -21,6 +21,7 @@ namespace shardproof::launcher {
 
 using protocol::pytorch_subject;
 using protocol::reference_subject;
+
 namespace {
 
 constexpr char pytorch_variable[] = "SHARDPROOF_PYTORCH";

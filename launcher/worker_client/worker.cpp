@@ -34,6 +34,7 @@ namespace shardproof::launcher {
 
 using base::parse_json;
 using protocol::Listing;
+
 namespace {
 
 /// The output of an unknown program, kept in memory, at most `capacity` bytes. More output is an error of the program.

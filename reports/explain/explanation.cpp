@@ -33,7 +33,7 @@ class Explainer {
  public:
   Explainer(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight)
       : plan_(plan), endings_(endings), flight_(flight) {
-    if (flight_ != nullptr) waits_ = shardproof::protocol::waits(flight_->ranks);
+    if (flight_ != nullptr) waits_ = protocol::waits(flight_->ranks);
   }
 
   std::string explain() const {

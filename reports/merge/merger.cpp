@@ -149,7 +149,7 @@ void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::C
   none_started_ = !endings_.empty() && std::all_of(endings_.begin(), endings_.end(), [&](const auto& ending) {
     return ending && ending->how == Ending::How::not_started && ending->text == endings_.front()->text;
   });
-  if (none_started_) world.defects.push_back("none of its ranks was started: " + endings_.front()->text);
+  if (none_started_) world.defects.push_back("no rank was started: " + endings_.front()->text);
   const auto is_foreign = [](const auto& ending) { return ending && ending->how == Ending::How::foreign; };
   const bool foreign_world = std::all_of(endings_.begin(), endings_.end(), is_foreign);
   for (auto& ending : endings_) {

@@ -6,7 +6,8 @@
 //      suite version and build of the first stream that counts. Else every case is `missing` on this rank.
 //   2. A rank may report why all ranks of its world left early. It then answers for no later case, however its process
 //      ended afterwards.
-//   3. A plan with another case than the launcher's at a position counts as a rank that ran another case there.
+//   3. If the plan has another case than the launcher's at a position, or no case there, the ranks of that case count
+//      as different (`ranks_differ`).
 //
 // The world gets a sentence about each defect.
 #pragma once

@@ -51,7 +51,7 @@ struct Rule {
   }
 };
 
-/// What a rank's stream shows of one case.
+/// A rank's stream shows these facts of a case.
 enum class StreamFact : std::uint8_t {
   other_case,        ///< Its id is not the plan's id at this position.
   repeated,          ///< The rank had been at this position, or at a later one, before.
@@ -64,28 +64,28 @@ enum class StreamFact : std::uint8_t {
   measured_twice,    ///< Two measurements have the same name.
 };
 
-/// What the end of a rank's process means for one case. The end concerns the case that the launcher recorded, and the
+/// The end of a rank's process has these facts for a case. The end concerns the case that the launcher recorded, and the
 /// case that the stream left open. Without either, it concerns the first case that the rank has not ended.
 enum class EndingFact : std::uint8_t {
   overran,  ///< This and the next three facts: how the process ended (Ending::How).
   signalled,
   exited,
   stopped,
-  code_0,         ///< An exit with code 0.
-  refusal,        ///< is_refusal(): an exit with the code for usage or for infrastructure, in no recorded case.
-  cause,          ///< Ending::is_cause: this end ended the world.
-  a_rank_died,    ///< died_by_itself() holds for some rank of the world.
+  code_0,  ///< An exit with code 0.
+  refusal,  ///< is_refusal(): an exit with the code for usage or for infrastructure, in no recorded case.
+  cause,  ///< Ending::is_cause: this end ended the world.
+  a_rank_died,  ///< died_by_itself() holds for some rank of the world.
   last_line_cut,  ///< The stream's last line has no newline.
-  recorded,       ///< The launcher recorded that the process ended in this case.
-  unrecorded,     ///< The launcher recorded no case.
-  open,           ///< The stream, which is intact, stops inside this case.
-  open_elsewhere, ///< The stream, which is intact, stops inside another case.
+  recorded,  ///< The launcher recorded that the process ended in this case.
+  unrecorded,  ///< The launcher recorded no case.
+  open,  ///< The stream, which is intact, stops inside this case.
+  open_elsewhere,  ///< The stream, which is intact, stops inside another case.
   between_cases,  ///< No case was recorded or open. This is the first case that the rank has not ended.
-  was_released,   ///< By its stream, the rank was released from this case.
+  was_released,  ///< By its stream, the rank was released from this case.
   another_began,  ///< Another rank began this case.
 };
 
-/// What is known of a case from the outcomes of its ranks, and from its world.
+/// The outcomes of a case's ranks, and its world, give these facts.
 enum class CaseFact : std::uint8_t {
   passed,  ///< This and the next seven facts: some rank has the outcome.
   failed,
@@ -96,8 +96,8 @@ enum class CaseFact : std::uint8_t {
   crashed,
   missing,
   passed_vacuously,  ///< Some rank passed without an assertion.
-  ranks_differ,      ///< The ranks ran different cases, or measured different values.
-  interrupted,       ///< The user interrupted the world, and no rank of it died.
+  ranks_differ,  ///< The ranks ran different cases, or measured different values.
+  interrupted,  ///< The user interrupted the world, and no rank of it died.
 };
 
 /// A rule without a result leaves the decision to the rank's stream: its rules, or the outcome that it reports.

@@ -9,7 +9,7 @@
 
 namespace shardproof::reports {
 
-/// What decides the position of a world in the report.
+/// Decides the position of a world in the report.
 struct WorldPlace {
   int attempt = 0, planned = -1;
   std::size_t left = 0;  ///< The number of cases from its first case to the end of the planned world.

@@ -23,7 +23,7 @@ enum class Detail : std::uint8_t {
   sizes,  ///< sizes and ranks of the exchange
 };
 
-/// What a collective is and exchanges. Texts beyond the compared detail are empty.
+/// Describes a collective and what it exchanges. Texts beyond the compared detail are empty.
 struct Signature {
   std::string kind, tag, sizes;
   friend auto operator<=>(const Signature&, const Signature&) = default;

@@ -66,12 +66,12 @@ std::string written(const reports::Report& report) {
 void parse_line(std::string_view input) {
   std::string line;
   try {
-    line = protocol::to_line(shardproof::protocol::parse_line(input));
+    line = protocol::to_line(protocol::parse_line(input));
   } catch (const std::invalid_argument&) {
     return;
   }
   require(line.find('\n') == std::string::npos, "an event is one line");
-  require(protocol::to_line(shardproof::protocol::parse_line(line)) == line, "a written line reads as it was written");
+  require(protocol::to_line(protocol::parse_line(line)) == line, "a written line reads as it was written");
 }
 
 void rank_stream(std::string_view input) {

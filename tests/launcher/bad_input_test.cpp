@@ -229,7 +229,7 @@ TEST_CASE("a diff refuses a file that is not a report") {
   CHECK(call({"diff", "/nowhere", "/nowhere"}).end == code(2));
   const Said said = call({"diff", directory.path().string(), directory.path().string()});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("report.json is no report"));
+  CHECK_THAT(said.err, ContainsSubstring("report.json is not a report"));
   CHECK(call({"diff", directory.path().string()}).end == code(2));
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("a missing rank is to blame, a rank that waits for it is not") {
         Ranks{1});
 }
 
-TEST_CASE("the rank to blame need not be overdue") {
+TEST_CASE("the rank to blame does not have to be overdue") {
   CHECK(find_culprits({.waits = {waits_for(0, {2}), waits_for(1, {2})},
                        .overdue = {0, 1},
                        .alive = {0, 1, 2},

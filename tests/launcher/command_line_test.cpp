@@ -71,7 +71,7 @@ TEST_CASE("after --, every word is an argument") {
   CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
   CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
   CHECK(complaint({"diff", "a", "--", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
-  CHECK(complaint({"explain", "--", "-d"}) == "-d is no directory\n");
+  CHECK(complaint({"explain", "--", "-d"}) == "-d is not a directory\n");
   CHECK_THAT(complaint({"stable", "--", "--help"}), ContainsSubstring("/here/--help: No such file"));
   CHECK_THAT(complaint({"play", "--", "-s"}), ContainsSubstring("/here/-s: No such file"));
 }

@@ -46,7 +46,7 @@ TEST_CASE("a report that is nested too deeply is refused") {
        std::vector<std::vector<std::string>>{{"stable", deep.string()}, {"diff", deep.string(), run}}) {
     const Said said = call(arguments);
     CHECK(said.end == code(2));
-    CHECK_THAT(said.err, ContainsSubstring("is no report: JSON nested deeper than 100 levels"));
+    CHECK_THAT(said.err, ContainsSubstring("is not a report: JSON nested deeper than 100 levels"));
   }
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("explain prints no explanation of worlds that ended in order, and refu
   CHECK(call({"explain", run.string()}).out == "no world ended early\n");
   Said said = call({"explain", (directory / "nowhere").string()});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("nowhere is no directory"));
+  CHECK_THAT(said.err, ContainsSubstring("nowhere is not a directory"));
   said = call({"explain", (run / "worlds/0/logs").string()});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("neither a run directory nor one of its worlds"));

@@ -384,7 +384,7 @@ TEST_CASE("the generator is splitmix64 as published, on every machine") {
   CHECK(base::next_random(state) == 9817491932198370423u);
 }
 
-TEST_CASE("a shuffle of ten, fixed for ever") {
+TEST_CASE("a shuffle of ten, fixed forever") {
   std::vector<int> items(10);
   std::iota(items.begin(), items.end(), 0);
   std::uint64_t state = 1;

@@ -283,8 +283,7 @@ TEST_CASE("a merge misses a world that was planned and is not there") {
   const Said merged = call({"merge", (directory / "run").string()});
   CHECK(merged.end != code(0));
   CHECK_THAT(merged.out,
-             ContainsSubstring(
-                 "EVIDENCE world 3: none of its ranks was started: it was planned, and nothing of it can be read"));
+             ContainsSubstring("EVIDENCE world 3: no rank was started: it was planned, and nothing of it can be read"));
   CHECK(verdicts(directory / "run").size() == seen.size());
 }
 

@@ -1,4 +1,4 @@
-// What the launcher does with a world, event by event, without a process.
+// Tests what the launcher does with a world, event by event, without a process.
 #include "launcher/run/supervisor.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -293,7 +293,7 @@ TEST_CASE("the process of all ranks ends") {
     const ActionTexts done = texts_of(supervisor.process_ended(code_exit(1), ranks, {0, 2}, time_at(1ms)));
     CHECK(done.back() ==
           "doom by -1: the process of all ranks ended with exit code 1 while ranks 0, 2 were running, in case 0 and "
-          "in case 1; one of them did it");
+          "in case 1; one of these ranks is the cause");
     CHECK(supervisor.endings()[1].how == protocol::Ending::How::stopped);
     CHECK(supervisor.endings()[2].how == protocol::Ending::How::exited);
   }

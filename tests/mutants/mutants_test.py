@@ -110,7 +110,7 @@ def outcome(player, mutant, form, parts, reached):
 
 def unit_test_passes(file, mutant):
     """Whether a unit test's file passes on a mutant, or on the unchanged engine if `mutant` is None. A test that waits
-    for ever does not pass."""
+    forever does not pass."""
     environment = {**os.environ, **({"SHARDPROOF_MUTANT": mutant} if mutant else {})}
     try:
         return (
@@ -192,7 +192,7 @@ class Mutants(unittest.TestCase):
                 )
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                # These come first: a test that waits for ever then waits at the same time as the others run.
+                # These come first: a test that waits forever then waits at the same time as the others run.
                 passed = pool.map(
                     lambda entry: (*entry, unit_test_passes(*entry)),
                     [*((file, None) for file in sorted({file for file, _ in left_to_unit_tests})), *left_to_unit_tests],

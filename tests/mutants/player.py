@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 
 # The launcher runs this script as the worker. Listing hundreds of cases takes longer than playing a few, so the script
-# lists only those few. `ulimit` ends a defect that computes for ever. The fabric or the launcher ends a defect that
-# waits for ever.
+# lists only those few. `ulimit` ends a defect that computes forever. The fabric or the launcher ends a defect that
+# waits forever.
 FRONT = """#!/bin/sh
 if [ "$1" = --list-json ]; then exec cat "$SHARDPROOF_LISTING"; fi
 ulimit -t 6

@@ -223,7 +223,7 @@ TEST_CASE("a world of which no rank was started has one defect") {
   }
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"not_run", "not_run", "not_run"});
-  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"none of its ranks was started: the run ended before"});
+  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"no rank was started: the run ended before"});
 }
 
 TEST_CASE("an ending that was not recorded is missing evidence, but cases that ended before it count") {

@@ -276,7 +276,7 @@ TEST_CASE("the reader refuses a missing field at any place") {
   }
 }
 
-TEST_CASE("what is no report is refused by name") {
+TEST_CASE("the reader names a file that is not a report") {
   CHECK_THROWS_WITH(read(""), ContainsSubstring("report: no JSON at byte"));
   CHECK_THROWS_WITH(read("{\"schema_version\": 1"), ContainsSubstring("report: no JSON at byte"));
   CHECK_THROWS_WITH(read("[]"), ContainsSubstring("report: expected an object"));

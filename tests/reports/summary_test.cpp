@@ -334,12 +334,12 @@ TEST_CASE("a sentence that is evidence of many worlds is said once") {
   for (int number = 0; number < 4; ++number) {
     WorldResult& world = report.worlds.emplace_back();
     world.number = number;
-    world.defects = {number == 0 ? "one of a kind" : "none of its ranks was started: it was interrupted"};
+    world.defects = {number == 0 ? "one of a kind" : "no rank was started: it was interrupted"};
     if (number > 1) world.defects.emplace_back("of two");
   }
   CHECK_THAT(summary(report, {}),
              ContainsSubstring("EVIDENCE world 0: one of a kind\n"
-                               "EVIDENCE world 1 and 2 others: none of its ranks was started: it was interrupted\n"
+                               "EVIDENCE world 1 and 2 others: no rank was started: it was interrupted\n"
                                "EVIDENCE world 2 and 1 other: of two\n"));
 }
 

@@ -323,7 +323,7 @@ void CudaDevice::submit(Stream stream, Work work) {
                     .group = nullptr,
                     .piece = piece,
                     .launches = launches() - launched_before});
-  shardproof::device::note(trace_, work, on, 0, 0);
+  device::note(trace_, work, on, 0, 0);
 }
 
 Event CudaDevice::record(Stream stream) {

@@ -18,6 +18,7 @@
 namespace shardproof::device::cuda {
 
 using bodies::IndexKind;
+
 namespace {
 
 using bodies::IndexKind;

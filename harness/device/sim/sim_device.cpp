@@ -162,13 +162,13 @@ void SimDevice::submit(Stream stream, Work work) {
   clock_.advance_host(costs_.host_call);
   if (!work.imagined_call) {
     const auto [start, end] = clock_.work(on, cost);
-    shardproof::device::note(ledger_->trace, work, on, start, end);
+    device::note(ledger_->trace, work, on, start, end);
     return;
   }
   Nanoseconds& resource_free = imagined_.free_of(options_, work.imagined_call->collectives.front().kind);
   const auto [start, end] = clock_.collective(on, clock_.ready(on, resource_free), cost);
   resource_free = end;
-  shardproof::device::note(ledger_->trace, work, on, start, end);
+  device::note(ledger_->trace, work, on, start, end);
 }
 
 Event SimDevice::record(Stream stream) {

@@ -98,7 +98,7 @@ class PlayExtension final : public ProgramExtension {
   }
 
   std::vector<cases::BoundCase> play_cases(const protocol::WorldPlan& plan) const override {
-    return shardproof::runner::play_cases(plan);
+    return runner::play_cases(plan);
   }
 
   ServiceMaker services(const protocol::WorldPlan& plan) const override {
@@ -107,8 +107,8 @@ class PlayExtension final : public ProgramExtension {
   }
 
   std::optional<int> stay_warm(const CommandLine& line) const override {
-    return shardproof::runner::stay_warm(*runner::subject_named(
-        runner::subjects_of(program_.subjects, line.subject_library), line.subject, line.subject_library));
+    return runner::stay_warm(*runner::subject_named(runner::subjects_of(program_.subjects, line.subject_library),
+                                                    line.subject, line.subject_library));
   }
 
  private:

@@ -121,7 +121,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
       if (!ground_->is_aborted()) call(*group_);
     } catch (const Mismatch&) {
       std::unique_lock lock(mutex_);
-      turn_.wait(lock, [&] { return ground_->is_aborted(); });  // for ever, as far as NCCL is concerned
+      turn_.wait(lock, [&] { return ground_->is_aborted(); });  // forever, as far as NCCL is concerned
     } catch (const std::exception&) {
       fail();
     }
