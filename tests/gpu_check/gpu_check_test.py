@@ -7,6 +7,7 @@ and reports its results.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -133,6 +134,17 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("3 failed", ended.stderr)
         self.assertTrue(pathlib.Path(f"{self.out}.tar.gz").exists())
 
+    def test_chosen_steps_run_alone_and_in_their_order(self):
+        ended = self.gpu_check("--dry-run", "--steps", "limits,doctor")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(list(self.results().items()), [("limits", "passed"), ("doctor", "passed")])
+
+    def test_an_unknown_step_is_refused_with_all_names(self):
+        for steps in ("limits,doktor", ""):
+            ended = self.gpu_check("--dry-run", "--steps", steps)
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(" ".join(STEPS), ended.stderr)
+
     def test_ranks_that_share_a_gpu_are_separate_hosts_to_nccl(self):
         hosts = self.scratch / "hosts"
         self.script(self.prebuilt / "bin/device_contract", f"""
@@ -239,6 +251,20 @@ echo "rank $SHARDPROOF_RANK" >"$6"
         self.prebuilt = package
         ended = self.gpu_check("--dry-run")
         self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_a_package_has_every_library_that_a_bare_machine_lacks(self):
+        package = self.scratch / "package.tar.gz"
+        subprocess.run([ROOT / "gpu-check", "--prebuilt", BUILD, "--pack", package], check=True, capture_output=True)
+        subprocess.run(["tar", "-C", self.scratch, "-xzf", package], check=True)
+        unpacked = self.scratch / "shardproof-gpu-check"
+        for program in PROGRAMS:
+            loaded = subprocess.run(
+                ["ldd", unpacked / "bin" / program], capture_output=True, text=True, check=True
+            ).stdout
+            needed = dict(re.findall(r"(\S+)\.so\S* => (\S+)", loaded))
+            self.assertIn("libc", needed)
+            for name in needed.keys() - {"libc", "libm", "libgcc_s"}:
+                self.assertIn(unpacked, pathlib.Path(needed[name]).resolve().parents, name)
 
     def test_wrong_usage_ends_with_2(self):
         self.assertEqual(self.gpu_check("--quickly").returncode, 2)
