@@ -266,6 +266,40 @@ echo "rank $SHARDPROOF_RANK" >"$6"
             for name in needed.keys() - {"libc", "libm", "libgcc_s"}:
                 self.assertIn(unpacked, pathlib.Path(needed[name]).resolve().parents, name)
 
+    def test_archives_become_a_page_that_names_each_step_and_each_failed_case(self):
+        self.assertEqual(self.gpu_check("--dry-run", "--steps", "contract_1_rank,limits").returncode, 0)
+        self.script(self.prebuilt / "bin/device_contract", f"""
+"{BUILD}/bin/device_contract" "$@" || exit
+[[ ! ${{SHARDPROOF_RANK:-}} ]] || kill -KILL $$
+""")
+        first, self.out = self.out, self.scratch / "second"
+        self.assertEqual(self.gpu_check("--dry-run", "--steps", "contract_1_rank").returncode, 1)
+        read = subprocess.run(
+            [ROOT / "gpu-check", "--read", f"{first}.tar.gz", f"{self.out}.tar.gz"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertRegex(read.stdout, r"\| contract_1_rank \| 1 \| passed \| \d+ \| \d+ cases in 1 world: ")
+        self.assertRegex(read.stdout, r"\| limits \| 1 \| passed ")
+        self.assertRegex(read.stdout, r"\| contract_1_rank \| 2 \| failed ")
+        self.assertRegex(read.stdout, r"\| `contract/\w+\[.*\]` \| contract_1_rank \| 2 \| crashed \|")
+        self.assertRegex(read.stdout, r"\| launch / call \| \d+ ns ")
+        self.assertRegex(read.stdout, r"\| .*timeline.* \| \d+ \|", "the reason of skipped cases")
+
+    def test_a_file_without_results_is_refused(self):
+        damaged = self.scratch / "damaged.tar.gz"
+        damaged.write_text("no archive")
+        with tarfile.open(self.scratch / "other.tar.gz", "w:gz") as archive:
+            archive.add(damaged, "folder/other")
+        for file in (damaged, self.scratch / "other.tar.gz", self.scratch / "nowhere.tar.gz"):
+            read = subprocess.run(
+                [ROOT / "gpu-check", "--read", file], capture_output=True, text=True, check=False
+            )
+            self.assertEqual((read.returncode, read.stdout), (2, ""))
+            self.assertIn(f"{file}: ", read.stderr)
+            self.assertIn("an archive that ./gpu-check wrote", read.stderr)
+
     def test_wrong_usage_ends_with_2(self):
         self.assertEqual(self.gpu_check("--quickly").returncode, 2)
         self.out.mkdir()
