@@ -181,15 +181,13 @@ std::string describe(const Race& race) {
                      words.second, protocol::missing_wait, words.missing);
 }
 
-std::string describe(const Race& race, int rank) { return fmt::format("  rank {}: {}", rank, describe(race)); }
-
 std::string missing(const Race& race) { return sentence(race).missing; }
 
-std::vector<std::string> describe(const std::vector<Race>& races, int rank) {
+std::vector<std::string> describe(const std::vector<Race>& races) {
   constexpr std::size_t shown = 3;
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) texts.push_back(describe(races[i], rank));
-  if (races.size() > shown) texts.push_back(fmt::format("  rank {}: {} more races", rank, races.size() - shown));
+  for (std::size_t i = 0; i < std::min(shown, races.size()); ++i) texts.push_back(describe(races[i]));
+  if (races.size() > shown) texts.push_back(fmt::format("{} more races", races.size() - shown));
   return texts;
 }
 

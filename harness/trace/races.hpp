@@ -42,14 +42,12 @@ std::vector<Race> find_races(const Trace& trace, std::size_t limit = 16);
 
 /// The two accesses and the missing edge, a line each; no newline at the end.
 std::string describe(const Race& race);
-/// The same, indented, with the trace's rank.
-std::string describe(const Race& race, int rank);
 
 /// The edge that would order the two: `stream compute waits for an event recorded on stream all_gather after the
 /// first`. Races that lack the same edge have one cause.
 std::string missing(const Race& race);
 
 /// The first three races, and how many more there are: the rest mostly follow from the same edge.
-std::vector<std::string> describe(const std::vector<Race>& races, int rank);
+std::vector<std::string> describe(const std::vector<Race>& races);
 
 }  // namespace shardproof::trace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "harness/base/rank_list.hpp"
@@ -78,7 +79,9 @@ void CaseFailures::fold(const std::vector<Shown>& shared) {
     if (is_new && shown_.size() < limit) {
       shown_.push_back(one);
     } else if (place->second < shown_.size()) {
-      shown_[place->second].alike += one.ranks.size();
+      Shown& first = shown_[place->second];
+      first.alike += one.ranks.size();
+      std::ranges::set_difference(one.ranks, first.ranks, std::inserter(first.others, first.others.end()));
     } else {
       left_out_ += one.ranks.size();
       continue;
@@ -94,7 +97,11 @@ std::string CaseFailures::text(const TextStyle& style, std::set<std::string>* se
     const Shown& one = shown_[i];
     if (!is_alone_) text += fmt::format("  {}\n", paint(Hue::faint, base::rank_list(one.ranks)));
     text += text_of(*one.failure);
-    if (one.alike > 0) text += fmt::format("    and {} more like it\n", one.alike);
+    if (one.alike > 0) {
+      const std::vector<int> others(one.others.begin(), one.others.end());
+      text += fmt::format("    and {} more like it{}\n", one.alike,
+                          others.empty() ? "" : ", on " + base::rank_list(others));
+    }
     const bool goes_on = i + 1 < shown_.size() && shown_[i + 1].failure->clauses == one.failure->clauses;
     if (seen_clauses != nullptr && !goes_on) text += clauses_text(one.failure->clauses, style, *seen_clauses);
   }

@@ -28,6 +28,7 @@ class CaseFailures {
     std::vector<int> ranks;  ///< ascending
     const protocol::event::AssertionFailed* failure;
     std::uint64_t alike = 0;  ///< other failures of the same cause
+    std::set<int> others;  ///< ranks that have these, and not this one
   };
   void fold(const std::vector<Shown>& shared);
 

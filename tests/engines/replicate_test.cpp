@@ -18,6 +18,7 @@
 #include "harness/scenario/generator/generator.hpp"
 #include "suites/checks/replicate.hpp"
 #include "tests/engines/flat_scenarios.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 #include "tests/oracles/replicate_golden.hpp"
 #include "tests/rounds.hpp"
 
@@ -35,8 +36,8 @@ namespace {
 Scenario replicated(std::vector<Module> children) {
   Scenario scenario = flat_scenario(std::move(children), {});
   scenario.plan.engine = {};
-  replicate(scenario.plan).first_bucket_bytes = 16;
-  replicate(scenario.plan).bucket_bytes = 64;
+  replicate_plan(scenario.plan).first_bucket_bytes = 16;
+  replicate_plan(scenario.plan).bucket_bytes = 64;
   return scenario;
 }
 
@@ -78,7 +79,7 @@ Scenario with_ways() {
   Scenario scenario = replicated({layer("a", 3, 4),
                                   holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4, false)}),
                                   layer("b", 4, 2)});
-  replicate(scenario.plan).unused_parameters = true;
+  replicate_plan(scenario.plan).unused_parameters = true;
   return scenario;
 }
 
@@ -86,7 +87,7 @@ Scenario with_unused() {
   Scenario scenario =
       replicated({layer("a", 3, 4), holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}),
                   holder(ModuleKind::residual, "b", {layer("in", 4, 3), layer("out", 3, 4)}), layer("c", 4, 2)});
-  replicate(scenario.plan).unused_parameters = true;
+  replicate_plan(scenario.plan).unused_parameters = true;
   return scenario;
 }
 
@@ -241,11 +242,11 @@ std::size_t check_replicated_run(const Scenario& scenario, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const Run& run = runs[static_cast<std::size_t>(rank)];
     CAPTURE(rank);
-    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
+    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
     CHECK(run.left_alive() == 0);
     suites::replicate_checks().check_nothing_gathered_twice(run);
     suites::replicate_checks().check_memory(run, ranks, suites::MemoryCheck::nothing_left);
-    if (ranks > 1 && !replicate(scenario.plan).compile &&
+    if (ranks > 1 && !replicate_plan(scenario.plan).compile &&
         suites::replicate_checks().plans(scenario, ranks) == suites::Plans::exactly)
       CHECK(started_buckets(run) == planned_buckets(scenario));
   }
@@ -273,7 +274,7 @@ void check_replicated_product(std::size_t stride) {
             Scenario scenario = model.make();
             scenario.script.segments = script.make(scenario.model, world);
             if (hook) add_hook(scenario, *hook);
-            ReplicatePlan& section = replicate(scenario.plan);
+            ReplicatePlan& section = replicate_plan(scenario.plan);
             if (number / stride % 3 == 0) section.parameter_dtypes = low_modules(scenario.model);
             section.gradients = gradients;
             section.first_bucket_bytes = limits[number / 3 % limits.size()];
@@ -340,9 +341,9 @@ TEST_CASE("replicated engines start the buckets that PyTorch starts, at each wid
     Scenario scenario = replicated({});
     for (const char* name : {"fc1", "fc2", "fc3", "fc4"})
       scenario.model.root.children.push_back(layer(name, recorded.width, recorded.width));
-    replicate(scenario.plan).first_bucket_bytes =
+    replicate_plan(scenario.plan).first_bucket_bytes =
         recorded.has_default_cap ? ReplicatePlan().first_bucket_bytes : recorded.cap_bytes;
-    replicate(scenario.plan).bucket_bytes = recorded.cap_bytes;
+    replicate_plan(scenario.plan).bucket_bytes = recorded.cap_bytes;
     scenario.script.input = {1, recorded.width};
     scenario.script.segments = {{3, {forward, backward, zero_grad}}};
     std::vector<Started> expected;
@@ -364,7 +365,7 @@ TEST_CASE("a backward ends when the closed form says, and buckets start when the
         if (module.kind == ModuleKind::linear)
           const_cast<Module*>(find(scenario.model, path))->backward_sleep = sleep += 30;
       });
-      replicate(scenario.plan).bucket_bytes = bytes;
+      replicate_plan(scenario.plan).bucket_bytes = bytes;
       scenario.costs.collectives[CollectiveKind::all_reduce].fixed = cost;
       scenario.script.segments = {{4, {forward, backward, step, zero_grad}}};
       const auto buckets = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
@@ -399,8 +400,8 @@ TEST_CASE("a backward that gives a parameter no gradient is an error that names 
   for (const bool compiles : {false, true}) {
     CAPTURE(compiles);
     Scenario scenario = with_ways();
-    replicate(scenario.plan).unused_parameters = false;
-    if (compiles) replicate(scenario.plan).compile.emplace();
+    replicate_plan(scenario.plan).unused_parameters = false;
+    if (compiles) replicate_plan(scenario.plan).compile.emplace();
     scenario.script.segments = {{1, {forward, backward, capture}}};
     CHECK_THROWS_MATCHES(played(scenario, 2), std::exception,
                          MessageMatches(ContainsSubstring("no gradient to \"way.right.weight\"")));

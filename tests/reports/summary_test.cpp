@@ -90,6 +90,19 @@ TEST_CASE("a cause that many cases show is one paragraph, with the clause of eac
         "5 cases in 1 world: 5 failed\n");
 }
 
+TEST_CASE("ranks whose failure differs only in numbers are named where it is counted") {
+  WorldOnPaper world(3, {"a/one"});
+  for (int rank = 0; rank < 3; ++rank) world.begin(rank);
+  for (int rank = 0; rank < 3; ++rank) {
+    world.start(rank, 0);
+    world.of(rank).add(check_failed("rank.index() == 7", std::to_string(rank) + " == 7", 500));
+    world.end(rank, 0, protocol::Outcome::failed);
+    world.finish(rank);
+  }
+  CHECK_THAT(summary(world.merged(), {}),
+             ContainsSubstring("  rank 0\n") && ContainsSubstring("    and 2 more like it, on ranks 1, 2\n"));
+}
+
 TEST_CASE("what the other cases of a cause break besides is said too") {
   Report report = one_missing_wait();
   std::erase_if(report.cases, [](const CaseResult& result) { return result.info.id.starts_with("a/four"); });

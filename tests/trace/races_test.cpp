@@ -164,7 +164,7 @@ TEST_CASE("what is released to a cache may be used until the next adoption on it
   REQUIRE(races.size() == 1);
   CHECK(races[0].second.takes);
   CHECK(races[0].bytes == all);
-  CHECK_THAT(trace::describe(races[0], 0),
+  CHECK_THAT(trace::describe(races[0]),
              ContainsSubstring("may be given them, which were released, without waiting for it"));
   CHECK(find_races(cached().adopt(0, 9, 8).adopt(0, 10, 8)).size() == 1);  // the first has taken it
   CHECK(
@@ -228,33 +228,33 @@ TEST_CASE("collectives on two streams are not ordered by the resource they share
 TEST_CASE("a race reads like a sentence") {
   auto trace = two_streams();
   trace.gather(1, "layers.1", 10 * ms, 20 * ms, {}, {all}).work(0, "layers.1", {all}, {});
-  CHECK(trace::describe(find_races(trace).at(0), 1) ==
-        "  rank 1: all_gather \"layers.1\" on stream all_gather (10 ms..20 ms) writes bytes 0..16 of buffer 1 "
+  CHECK(trace::describe(find_races(trace).at(0)) ==
+        "all_gather \"layers.1\" on stream all_gather (10 ms..20 ms) writes bytes 0..16 of buffer 1 "
         "\"gathered layers.1\"\n"
         "  then    forward \"layers.1\" on stream compute (0 ms..0 ms) reads them; nothing orders the two\n"
         "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
   auto host = two_streams();
   host.work(1, "sum", {}, {all}).host("loss", {all}, {});
-  CHECK(trace::describe(find_races(host).at(0), 0) ==
-        "  rank 0: forward \"sum\" on stream all_gather (0 ms..0 ms) writes bytes 0..16 of buffer 1 \"gathered "
+  CHECK(trace::describe(find_races(host).at(0)) ==
+        "forward \"sum\" on stream all_gather (0 ms..0 ms) writes bytes 0..16 of buffer 1 \"gathered "
         "layers.1\"\n"
         "  then    the host in \"loss\" reads them; nothing orders the two\n"
         "  missing: the host waits for stream all_gather in between");
 
-  CHECK(trace::describe(find_races(two_streams().work(1, "late", {all}, {}).release(0, 1)).at(0), 0) ==
-        "  rank 0: forward \"late\" on stream all_gather (0 ms..0 ms) reads bytes 0..16 of buffer 1 \"gathered "
+  CHECK(trace::describe(find_races(two_streams().work(1, "late", {all}, {}).release(0, 1)).at(0)) ==
+        "forward \"late\" on stream all_gather (0 ms..0 ms) reads bytes 0..16 of buffer 1 \"gathered "
         "layers.1\"\n"
         "  then    release on stream compute gives them back without waiting for it\n"
         "  missing: stream compute waits for an event recorded on stream all_gather after the first");
 
-  CHECK(trace::describe(find_races(two_streams().release(0, 1).work(0, "use", {all}, {})).at(0), 0) ==
-        "  rank 0: release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
+  CHECK(trace::describe(find_races(two_streams().release(0, 1).work(0, "use", {all}, {})).at(0)) ==
+        "release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    forward \"use\" on stream compute (0 ms..0 ms) reads them afterwards\n"
         "  missing: a release after the last use");
 
-  CHECK(trace::describe(find_races(two_streams().release(0, 1).release(0, 1)).at(0), 0) ==
-        "  rank 0: release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
+  CHECK(trace::describe(find_races(two_streams().release(0, 1).release(0, 1)).at(0)) ==
+        "release on stream compute gives back bytes 0..16 of buffer 1 \"gathered layers.1\"\n"
         "  then    release on stream compute gives them back again\n"
         "  missing: one release only");
 }

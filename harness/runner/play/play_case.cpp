@@ -30,7 +30,7 @@
 
 namespace shardproof::runner {
 
-scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
+Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
   // Every rank reads the document again. The launcher's check whether it can be played reads it, too.
   std::error_code unknown;  // if the path cannot be checked, opening it reports the reason
   if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
@@ -44,7 +44,7 @@ scenario::Scenario read_scenario(const std::filesystem::path& document, std::opt
                                             file ? "it is empty" : std::generic_category().message(errno)));
   }
   try {
-    return scenario::parse_scenario(text.str(), world_size);
+    return parse_scenario(text.str(), world_size);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
   }
@@ -119,18 +119,17 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
 }
 
 // Counts only calls that this rank makes.
-std::vector<protocol::PhaseTimes> phases(const scenario::Script& script, const Trace& trace) {
-  using scenario::ActionKind;
+std::vector<protocol::PhaseTimes> phases(const Script& script, const Trace& trace) {
   std::unordered_map<std::string_view, std::size_t> marks;
   for (std::size_t i = 0; i < trace.facts.size(); ++i) {
     if (const auto* set = std::get_if<fact::Mark>(&trace.facts[i])) marks.emplace(set->text, i);
   }
   std::vector<protocol::PhaseTimes> all;
   int iteration = 0;
-  for (const scenario::Script::Segment& segment : script.segments) {
+  for (const Script::Segment& segment : script.segments) {
     const auto once = [&](ActionKind kind) {
-      const auto is_meant = [&](const scenario::Action& action) {
-        return action.kind == kind && !action.fails_in && scenario::is_for(action, trace.rank);
+      const auto is_meant = [&](const Action& action) {
+        return action.kind == kind && !action.fails_in && is_for(action, trace.rank);
       };
       return std::ranges::count_if(segment.body, is_meant) == 1;
     };
@@ -152,7 +151,7 @@ std::vector<protocol::PhaseTimes> phases(const scenario::Script& script, const T
   return all;
 }
 
-protocol::PlayTimes times(const scenario::Script& script, const Trace& trace) {
+protocol::PlayTimes times(const Script& script, const Trace& trace) {
   return {.total = trace::total(trace), .phases = phases(script, trace), .trace = trace};
 }
 
@@ -168,7 +167,7 @@ void write_result(const protocol::PlayResult& result, const std::filesystem::pat
 }
 
 // The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
-Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
+Run play_or_fail(Rank& rank, const Scenario& scenario) {
   try {
     return play(rank, scenario);
   } catch (const player::SubjectError& error) {
@@ -177,9 +176,9 @@ Run play_or_fail(Rank& rank, const scenario::Scenario& scenario) {
   }
 }
 
-void check_races(const Run& run, int rank) {
+void check_races(const Run& run) {
   const auto races = run.races();
-  for (const std::string& text : trace::describe(races, rank)) FAIL_CHECK(text);
+  for (const std::string& text : trace::describe(races)) FAIL_CHECK(text);
   if (races.empty()) SUCCEED("no race");
 }
 
@@ -194,7 +193,7 @@ cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& i
   const auto body = [id, scenario = read_scenario(document),
                      directory = protocol::WorldDirectory{plan.directory}](Rank& rank) {
     const Run run = play_or_fail(rank, scenario);
-    const scenario::Script& script = run.scenario().script;
+    const Script& script = run.scenario().script;
     protocol::PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
     for (const Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
     for (const Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
@@ -204,7 +203,7 @@ cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& i
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const Capture& capture) { return played(capture); });
     write_result(result, directory.play_result(id, rank.index()));
-    check_races(run, rank.index());
+    check_races(run);
   };
   return {.info = std::move(info), .body = body, .seeds = {}};
 }
