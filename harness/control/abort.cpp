@@ -1,4 +1,5 @@
 #include "harness/control/abort.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -7,17 +8,8 @@
 namespace shardproof::control {
 
 std::string_view to_string(AbortReason reason) {
-  switch (reason) {
-    case AbortReason::failed: return "failed";
-    case AbortReason::error: return "error";
-    case AbortReason::skipped: return "skipped";
-    case AbortReason::died: return "died";
-    case AbortReason::deadline: return "deadline";
-    case AbortReason::deadlock: return "deadlock";
-    case AbortReason::disagreed: return "disagreed";
-    case AbortReason::interrupted: return "interrupted";
-  }
-  return "unknown reason";
+  return base::name_of<AbortReason::interrupted>(
+      reason, {"failed", "error", "skipped", "died", "deadline", "deadlock", "disagreed", "interrupted"});
 }
 
 Released::Released(Abort abort)

@@ -1,5 +1,7 @@
 #include "harness/faults/fault.hpp"
 
+#include <algorithm>
+
 namespace shardproof {
 
 namespace {

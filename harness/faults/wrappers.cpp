@@ -56,11 +56,11 @@ class AlteredSubject final : public Subject {
   Claims claims() const override { return inner_->claims(); }
   Reply take_teardown_failure() override { return inner_->take_teardown_failure(); }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
+  Reply create(const Model& model, const Plan& plan, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
-    scenario::Model altered_model = model;
+    Model altered_model = model;
     if (alteration_.model) alteration_.model(altered_model);
-    scenario::Plan altered_plan = plan;
+    Plan altered_plan = plan;
     if (alteration_.plan) alteration_.plan(altered_plan);
     if (alteration_.plan_of_rank) alteration_.plan_of_rank(altered_plan, engine_context.rank);
     AlteredParts parts = alteration_.parts ? alteration_.parts(engine_context) : AlteredParts{};

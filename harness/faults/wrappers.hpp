@@ -23,7 +23,7 @@ class TrainerWrapper : public Trainer {
  public:
   explicit TrainerWrapper(std::unique_ptr<Trainer> inner) : inner_(std::move(inner)) {}
 
-  Reply perform(const scenario::Action& action, const Batch& batch) override { return inner_->perform(action, batch); }
+  Reply perform(const Action& action, const Batch& batch) override { return inner_->perform(action, batch); }
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
     return inner_->register_all_gather_extension(target, std::move(extension));
   }
@@ -52,9 +52,9 @@ struct AlteredParts {
 
 /// The changes of a fault to a subject. An empty member changes nothing.
 struct Alteration {
-  std::function<void(scenario::Model&)> model;
-  std::function<void(scenario::Plan&)> plan;
-  std::function<void(scenario::Plan&, int rank)> plan_of_rank;  ///< called after `plan`
+  std::function<void(Model&)> model;
+  std::function<void(Plan&)> plan;
+  std::function<void(Plan&, int rank)> plan_of_rank;  ///< called after `plan`
   /// Makes the parts of each trainer, around the device and the world of its context.
   std::function<AlteredParts(const EngineContext&)> parts;
 };
@@ -101,7 +101,7 @@ std::unique_ptr<Subject> with_trainer(std::unique_ptr<Subject> subject, Argument
 /// The subject with the sections of this type changed in its plans. Plans of other kinds stay as they are.
 template <class Section>
 std::unique_ptr<Subject> altered_section(std::unique_ptr<Subject> subject, std::function<void(Section&)> change) {
-  return altered(std::move(subject), {.plan = [change = std::move(change)](scenario::Plan& plan) {
+  return altered(std::move(subject), {.plan = [change = std::move(change)](Plan& plan) {
                    if (auto* const section = plan.engine.as<Section>()) change(*section);
                  }});
 }

@@ -1,4 +1,5 @@
 #include "harness/player/callback.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,12 +24,7 @@ static_assert(std::variant_size_v<decltype(Callback::detail)> ==
 }  // namespace
 
 std::string_view to_string(CallbackKind kind) {
-  switch (kind) {
-    case CallbackKind::pre_all_gather: return "pre_all_gather";
-    case CallbackKind::post_all_gather: return "post_all_gather";
-    case CallbackKind::gradient_hook: return "gradient_hook";
-  }
-  return {};
+  return base::name_of<CallbackKind::gradient_hook>(kind, {"pre_all_gather", "post_all_gather", "gradient_hook"});
 }
 
 bool CallbackFilter::fits(const Callback& callback) const {

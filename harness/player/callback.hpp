@@ -44,8 +44,8 @@ struct PostAllGather {
 
 /// Only a gradient hook has these.
 struct GradientHookCall {
-  scenario::HookKind hook = scenario::HookKind::plain;
-  scenario::HookPoint point = scenario::HookPoint::reduction;
+  HookKind hook = HookKind::plain;
+  HookPoint point = HookPoint::reduction;
   std::uint64_t state = 0;  ///< The state that the engine passed to it.
   /// The collective that the hook issued: its number among this rank's collectives, from 0.
   std::optional<std::size_t> collective;

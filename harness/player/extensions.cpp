@@ -13,8 +13,6 @@
 
 namespace shardproof::player {
 
-using scenario::ExtensionKind;
-
 namespace {
 
 constexpr double int8_scale = 16;
@@ -29,11 +27,11 @@ std::string described(const Tensor& tensor) {
                           : "an undefined tensor";
 }
 
-bool is_pair(const scenario::Model& model, const scenario::Extension& extension) {
-  if (extension.parameter.empty()) return extension.tensor == scenario::TensorKind::two_tensor;
-  const std::vector<scenario::ParameterShape> all = scenario::parameters(model);
-  const auto found = std::ranges::find(all, extension.parameter, &scenario::ParameterShape::name);
-  return found != all.end() && found->tensor == scenario::TensorKind::two_tensor;
+bool is_pair(const Model& model, const Extension& extension) {
+  if (extension.parameter.empty()) return extension.tensor == TensorKind::two_tensor;
+  const std::vector<ParameterShape> all = parameters(model);
+  const auto found = std::ranges::find(all, extension.parameter, &ParameterShape::name);
+  return found != all.end() && found->tensor == TensorKind::two_tensor;
 }
 
 std::vector<Tensor> rows_of(const std::vector<Tensor>& components, std::int64_t rows) {
@@ -121,8 +119,7 @@ class Extensions::Tickets {
 // The hooks of one `extend` in a script.
 class Extensions::Named {
  public:
-  Named(const scenario::Extension& extension, bool is_pair, std::shared_ptr<Notebook> notebook,
-        std::shared_ptr<Tickets> tickets)
+  Named(const Extension& extension, bool is_pair, std::shared_ptr<Notebook> notebook, std::shared_ptr<Tickets> tickets)
       : kind_(extension.kind),
         form_(extension.form),
         is_pair_(is_pair),
@@ -200,9 +197,8 @@ class Extensions::Named {
   }
 
   void require_context(const ShardContext* context) const {
-    if (form_ == scenario::ExtensionForm::full && context == nullptr)
-      refuse("it has the full form, but received no context");
-    if (form_ == scenario::ExtensionForm::minimal && context != nullptr)
+    if (form_ == ExtensionForm::full && context == nullptr) refuse("it has the full form, but received no context");
+    if (form_ == ExtensionForm::minimal && context != nullptr)
       refuse("it has the minimal form, but received a context");
   }
 
@@ -300,17 +296,17 @@ class Extensions::Named {
   }
 
   ExtensionKind kind_;
-  scenario::ExtensionForm form_;
+  ExtensionForm form_;
   bool is_pair_;
   std::shared_ptr<Notebook> notebook_;
   std::shared_ptr<Tickets> tickets_;
   std::map<std::string, std::vector<Shape>> contributed_;  // the last shapes, by parameter
 };
 
-Extensions::Extensions(const scenario::Model& model, std::shared_ptr<Notebook> notebook)
+Extensions::Extensions(const Model& model, std::shared_ptr<Notebook> notebook)
     : model_(model), notebook_(std::move(notebook)), tickets_(std::make_shared<Tickets>()) {}
 
-AllGatherExtension Extensions::make(const scenario::Extension& extension) const {
+AllGatherExtension Extensions::make(const Extension& extension) const {
   const auto named = std::make_shared<Named>(extension, is_pair(model_, extension), notebook_, tickets_);
   AllGatherExtension made{.form = extension.form, .pre = {}, .post = {}};
   if (extension.pre) {

@@ -14,16 +14,16 @@ namespace shardproof::player {
 class Extensions {
  public:
   /// `model` must outlive this object, but not the hooks.
-  Extensions(const scenario::Model& model, std::shared_ptr<Notebook> notebook);
+  Extensions(const Model& model, std::shared_ptr<Notebook> notebook);
 
   /// A hook is empty if the script says that the extension lacks it.
-  AllGatherExtension make(const scenario::Extension& extension) const;
+  AllGatherExtension make(const Extension& extension) const;
 
  private:
   class Tickets;
   class Named;
 
-  const scenario::Model& model_;
+  const Model& model_;
   std::shared_ptr<Notebook> notebook_;
   std::shared_ptr<Tickets> tickets_;
 };

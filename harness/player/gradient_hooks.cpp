@@ -14,7 +14,7 @@ namespace {
 // The hook of one `register_hook` in a script.
 class NamedHook {
  public:
-  NamedHook(scenario::Hook hook, Communicator& world, int rank, std::shared_ptr<Notebook> notebook)
+  NamedHook(Hook hook, Communicator& world, int rank, std::shared_ptr<Notebook> notebook)
       : hook_(std::move(hook)), world_(world), rank_(rank), notebook_(std::move(notebook)) {}
 
   Reply call(std::uint64_t state, const HookedGradient& operands, Stream stream) const {
@@ -23,8 +23,8 @@ class NamedHook {
       const std::size_t callback = note(state, operands, stream);
       if (std::ranges::find(hook_.fails_on, rank_) != hook_.fails_on.end())
         throw std::runtime_error(fmt::format("the gradient hook fails on rank {}, as planned by the script", rank_));
-      if (hook_.point == scenario::HookPoint::reduction) reduce(callback, operands, stream);
-      if (hook_.kind == scenario::HookKind::doubled) scale(result(operands), 2, operands.label, stream);
+      if (hook_.point == HookPoint::reduction) reduce(callback, operands, stream);
+      if (hook_.kind == HookKind::doubled) scale(result(operands), 2, operands.label, stream);
       notebook_->note_result(callback, stream, result(operands));
       return {};
     } catch (const std::exception& error) {
@@ -69,7 +69,7 @@ class NamedHook {
                           .tag = operands.label});
       notebook_->note_collective(callback);
     }
-    if (hook_.kind != scenario::HookKind::sum) divide(result(operands), world_.size(), operands.label, stream);
+    if (hook_.kind != HookKind::sum) divide(result(operands), world_.size(), operands.label, stream);
   }
 
   void copy(const Tensor& out, const Tensor& in, const std::string& label, Stream stream) const {
@@ -96,7 +96,7 @@ class NamedHook {
         {.kind = WorkKind::other, .label = label, .reads = {values}, .writes = {values}, .run = std::move(run)});
   }
 
-  scenario::Hook hook_;
+  Hook hook_;
   Communicator& world_;
   int rank_;
   std::shared_ptr<Notebook> notebook_;
@@ -107,9 +107,9 @@ class NamedHook {
 GradientHooks::GradientHooks(Communicator& world, int rank, std::shared_ptr<Notebook> notebook)
     : world_(world), rank_(rank), notebook_(std::move(notebook)) {}
 
-GradientHook GradientHooks::make(const scenario::Hook& hook) const {
+GradientHook GradientHooks::make(const Hook& hook) const {
   GradientHook made{.state = static_cast<std::uint64_t>(hook.state)};
-  if (hook.kind == scenario::HookKind::not_callable) return made;
+  if (hook.kind == HookKind::not_callable) return made;
   made.call = [named = NamedHook(hook, world_, rank_, notebook_)](std::uint64_t state, const HookedGradient& operands,
                                                                   Stream stream) {
     return named.call(state, operands, stream);

@@ -17,7 +17,7 @@ class GradientHooks {
   GradientHooks(Communicator& world, int rank, std::shared_ptr<Notebook> notebook);
 
   /// Makes an empty hook for a hook that the script declares not callable.
-  GradientHook make(const scenario::Hook& hook) const;
+  GradientHook make(const Hook& hook) const;
 
  private:
   Communicator& world_;

@@ -13,8 +13,6 @@
 
 namespace shardproof {
 
-using scenario::ActionKind;
-
 namespace {
 
 constexpr std::string_view prefix = "iter ";
@@ -42,7 +40,7 @@ std::string mark(int iteration, std::string_view call, bool end, int occurrence)
 }
 
 std::string mark(int iteration, ActionKind action, bool end, int occurrence) {
-  return mark(iteration, scenario::to_string(action), end, occurrence);
+  return mark(iteration, to_string(action), end, occurrence);
 }
 
 std::string_view Iteration::first_mark() const {
@@ -94,12 +92,12 @@ trace::Live Iteration::peak(MemoryClass memory) const {
   return trace::peak(*trace_, memory, first_mark(), last_mark());
 }
 
-std::vector<Iteration> iterations(const Trace& trace, const scenario::Script& script) {
+std::vector<Iteration> iterations(const Trace& trace, const Script& script) {
   struct Range {
     std::size_t begin = 0, end = 0;  // of facts
   };
   std::size_t count = 0;
-  for (const scenario::Script::Segment& segment : script.segments)
+  for (const Script::Segment& segment : script.segments)
     count += static_cast<std::size_t>(std::max(0, segment.iterations));
   std::vector<Range> ranges(count);
   for (std::size_t i = 0; i < trace.facts.size(); ++i) {

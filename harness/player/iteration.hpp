@@ -18,7 +18,7 @@ namespace shardproof {
 /// the iteration makes the call a second time. Forwards that the script makes fail have their own count: `iter 0
 /// failing forward`.
 std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
-std::string mark(int iteration, scenario::ActionKind action, bool end = false, int occurrence = 1);
+std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 
 /// A view of the facts of one iteration. Times are nanoseconds of the compute stream. A question about a call that the
 /// iteration does not make throws std::out_of_range with the missing mark.
@@ -43,12 +43,12 @@ class Iteration {
 
   /// In the order in which the host issued them.
   std::vector<fact::Collective> collectives() const;
-  std::vector<fact::Collective> collectives(scenario::ActionKind call) const;  ///< of its first such call
+  std::vector<fact::Collective> collectives(ActionKind call) const;  ///< of its first such call
   std::size_t count(CollectiveKind kind) const;
-  std::size_t count(CollectiveKind kind, scenario::ActionKind call) const;
+  std::size_t count(CollectiveKind kind, ActionKind call) const;
 
-  trace::Live live_before(MemoryClass memory, scenario::ActionKind call) const;
-  trace::Live live_after(MemoryClass memory, scenario::ActionKind call) const;
+  trace::Live live_before(MemoryClass memory, ActionKind call) const;
+  trace::Live live_after(MemoryClass memory, ActionKind call) const;
   /// Includes memory that is alive when the iteration begins.
   trace::Live peak(MemoryClass memory) const;
 
@@ -62,6 +62,6 @@ class Iteration {
 };
 
 /// All iterations of a script that was played. An iteration whose calls left no mark has no facts.
-std::vector<Iteration> iterations(const Trace& trace, const scenario::Script& script);
+std::vector<Iteration> iterations(const Trace& trace, const Script& script);
 
 }  // namespace shardproof

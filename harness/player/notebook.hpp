@@ -24,7 +24,7 @@ void bring_home(Device& device, const std::vector<Tensor*>& snapshots);
 class Notebook {
  public:
   /// Notes operands and copies tensors only if the script asks for it.
-  Notebook(Device& device, const scenario::Script& script) : device_(&device), keeps_tensors_(script.keep_tensors) {}
+  Notebook(Device& device, const Script& script) : device_(&device), keeps_tensors_(script.keep_tensors) {}
 
   /// All later notes belong to this call of the script. Notes before the first call belong to `create`.
   void turn_to(int iteration, std::string call);

@@ -20,10 +20,10 @@ namespace shardproof {
 // All throw std::logic_error if the program plays no scenarios.
 
 /// Plays the scenario on the subject under test. If the subject leaves memory allocated, the case fails at its end.
-Run play(Rank& rank, const scenario::Scenario& scenario);
+Run play(Rank& rank, const Scenario& scenario);
 /// Plays it, and once more for each hold. In each of these plays, one piece is held back, to see whether another piece
 /// passes it. Throws std::out_of_range with the name of a piece that is not in the scenario.
-player::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<player::Hold>& holds);
+player::HeldRun play(Rank& rank, const Scenario& scenario, const std::vector<player::Hold>& holds);
 
 /// A fresh device with the world's collectives, of the kind that this run asked for: simulated, or this rank's GPU.
 /// Collective over the world. Skips the case if the device cannot run scenarios with these costs and options.

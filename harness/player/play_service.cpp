@@ -48,7 +48,7 @@ void write_document(const nlohmann::ordered_json& json, const std::filesystem::p
 // Without this check, the case would pass on another engine than its id says. An unknown kind passes here, because the
 // engine itself must refuse it.
 void require_kind_of_case(const protocol::CaseInfo& info, std::string_view kind) {
-  if (info.engine.empty() || kind == info.engine || scenario::find_engine_kind(kind) == nullptr) return;
+  if (info.engine.empty() || kind == info.engine || find_engine_kind(kind) == nullptr) return;
   throw std::logic_error(
       fmt::format("play: case {0} is for the engine kind {1}, but its plan has a section for {2}: write the plan's "
                   "section for {1}, or name the kind {2} in the case (on_engines, SUITE_ENGINE)",
@@ -152,7 +152,7 @@ std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel
   return platforms_->make(costs, options);
 }
 
-Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario) {
+Run PlayService::play_on(Platform& platform, const Scenario& scenario) {
   Run run = player::play(scenario, *subject_, platform, world_->rank());
   live_bytes_ += run.left_alive();
   if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));
@@ -160,18 +160,16 @@ Run PlayService::play_on(Platform& platform, const scenario::Scenario& scenario)
   return run;
 }
 
-std::unique_ptr<Platform> PlayService::stage(Rank& rank, const scenario::Scenario& scenario) {
+std::unique_ptr<Platform> PlayService::stage(Rank& rank, const Scenario& scenario) {
   if (!subject_) throw std::logic_error("play: this program has no subject to play the scenario on");
   require_kind_of_case(*world_->notes().info, scenario.plan.engine.kind());
   played_.push_back(scenario);
   return make_platform(rank, scenario.costs, scenario.device);
 }
 
-Run PlayService::play(Rank& rank, const scenario::Scenario& scenario) {
-  return play_on(*stage(rank, scenario), scenario);
-}
+Run PlayService::play(Rank& rank, const Scenario& scenario) { return play_on(*stage(rank, scenario), scenario); }
 
-HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds) {
+HeldRun PlayService::play(Rank& rank, const Scenario& scenario, const std::vector<Hold>& holds) {
   // First play once without a gate. Work that is loaded or set up at its first use would otherwise wait for the held
   // piece, and block the piece that should pass.
   HeldRun played{.run = play(rank, scenario), .passages = {}};
@@ -200,9 +198,9 @@ HeldRun PlayService::play(Rank& rank, const scenario::Scenario& scenario, const 
 
 namespace shardproof {
 
-Run play(Rank& rank, const scenario::Scenario& scenario) { return player::PlayService::of(rank).play(rank, scenario); }
+Run play(Rank& rank, const Scenario& scenario) { return player::PlayService::of(rank).play(rank, scenario); }
 
-player::HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<player::Hold>& holds) {
+player::HeldRun play(Rank& rank, const Scenario& scenario, const std::vector<player::Hold>& holds) {
   return player::PlayService::of(rank).play(rank, scenario, holds);
 }
 

@@ -37,19 +37,19 @@ class PlayService final : public world::CaseService {
   void keep_evidence() override;
 
   std::unique_ptr<Platform> make_platform(Rank& rank, const CostModel& costs, const DeviceOptions& options);
-  Run play(Rank& rank, const scenario::Scenario& scenario);
-  HeldRun play(Rank& rank, const scenario::Scenario& scenario, const std::vector<Hold>& holds);
+  Run play(Rank& rank, const Scenario& scenario);
+  HeldRun play(Rank& rank, const Scenario& scenario, const std::vector<Hold>& holds);
 
  private:
-  std::unique_ptr<Platform> stage(Rank& rank, const scenario::Scenario& scenario);
-  Run play_on(Platform& platform, const scenario::Scenario& scenario);
+  std::unique_ptr<Platform> stage(Rank& rank, const Scenario& scenario);
+  Run play_on(Platform& platform, const Scenario& scenario);
   void write_trace(const Trace& trace) const;
 
   std::unique_ptr<Subject> subject_;
   world::World* world_ = nullptr;
   std::unique_ptr<Platforms> platforms_;
   // Of the current case:
-  std::vector<scenario::Scenario> played_;
+  std::vector<Scenario> played_;
   std::size_t live_bytes_ = 0;                   ///< Bytes that played scenarios left allocated.
   std::vector<fact::Allocated> live_buffers_;  ///< The buffers of those bytes.
 };

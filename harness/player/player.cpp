@@ -19,10 +19,6 @@
 
 namespace shardproof::player {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Script;
-
 namespace {
 
 // Copies that the compute stream makes while the script runs. The host reads them when all work has ended.
@@ -50,7 +46,7 @@ class OpenNotebook {
 
 class ScenarioPlayer {
  public:
-  ScenarioPlayer(const scenario::Scenario& scenario, Subject& subject, Platform& platform, int rank)
+  ScenarioPlayer(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
       : scenario_(scenario),
         platform_(platform),
         device_(platform.device()),
@@ -59,8 +55,8 @@ class ScenarioPlayer {
         extensions_(scenario.model, notebook_.shared()),
         hooks_(communicator_, rank, notebook_.shared()),
         rank_(rank) {
-    for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-      if (parameter.tensor == scenario::TensorKind::two_tensor) pairs_.insert(parameter.name);
+    for (const ParameterShape& parameter : parameters(scenario.model)) {
+      if (parameter.tensor == TensorKind::two_tensor) pairs_.insert(parameter.name);
     }
     check(subject.create(scenario.model, scenario.plan, {device_, communicator_, rank}, trainer_), "create");
   }
@@ -70,7 +66,7 @@ class ScenarioPlayer {
       for (int i = 0; i < segment.iterations; ++i, ++iteration_) {
         occurrences_.clear();
         for (const Action& action : segment.body) {
-          if (scenario::is_for(action, rank_)) act(action);
+          if (is_for(action, rank_)) act(action);
         }
       }
     }
@@ -89,7 +85,7 @@ class ScenarioPlayer {
   void act(const Action& action) {
     const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
     if (runs) batch_ = batch();
-    const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", scenario::to_string(action.kind));
+    const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", to_string(action.kind));
     const int occurrence = ++occurrences_[call];
     notebook_->turn_to(iteration_, call);
     device_.mark(mark(iteration_, call, false, occurrence));
@@ -150,15 +146,15 @@ class ScenarioPlayer {
     refuse(call, fmt::format("module \"{}\" must fail in this call, but {}", module, found), reply.status());
   }
 
-  void extend(const scenario::Extension& extension) {
+  void extend(const Extension& extension) {
     check(trainer_->register_all_gather_extension({extension.parameter, extension.tensor}, extensions_.make(extension)),
           "extend");
   }
 
   // The engine's own hook comes with the call. After a planned refusal, the script goes on.
   void register_hook(const Action& action, const std::string& call) {
-    const scenario::Hook& hook = *action.hook;
-    const bool is_own = scenario::registers_compression(action);
+    const Hook& hook = *action.hook;
+    const bool is_own = registers_compression(action);
     const HookTarget target{.point = hook.point, .module = action.module, .direct = hook.direct};
     const Reply reply = is_own ? trainer_->perform(for_this_rank(action), {})
                                : trainer_->register_gradient_hook(target, hooks_.make(hook));
@@ -167,16 +163,16 @@ class ScenarioPlayer {
     if (reply.status() == CallStatus::unsupported) refuse(call, reply.error(), reply.status());
     if (reply.ok())
       refuse(call, fmt::format("the engine must refuse the hook \"{}\" at \"{}\", but it accepted it",
-                               scenario::to_string(hook.kind), action.module));
+                               to_string(hook.kind), action.module));
     notes_.refusals.push_back({iteration_, call, reply.error()});
   }
 
   Batch batch() {
     const auto seed = [this](int base) {
-      return static_cast<std::uint32_t>(base + 100 * iteration_ + scenario::batch_of(scenario_, rank_));
+      return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_));
     };
     const Script& script = scenario_.script;
-    const std::int64_t tokens = scenario::vocabulary(scenario_.model);
+    const std::int64_t tokens = vocabulary(scenario_.model);
     Batch made;
     if (!script.given.empty()) {
       made.input = filled("input", given());
@@ -184,9 +180,9 @@ class ScenarioPlayer {
       made.input = filled("input", tokens > 0 ? formula::tokens(seed(5000), script.input, tokens)
                                               : formula::tensor(seed(1000), script.input, script.input_divisor));
     }
-    if (scenario_.model.loss.kind == scenario::LossKind::cross_entropy) {
+    if (scenario_.model.loss.kind == LossKind::cross_entropy) {
       const std::int64_t rows = tokens > 0 ? script.input[0] * script.input[1] : script.input[0];
-      made.targets = filled("targets", formula::tokens(seed(6000), {rows}, scenario::output_features(scenario_)));
+      made.targets = filled("targets", formula::tokens(seed(6000), {rows}, output_features(scenario_)));
     }
     return made;
   }
@@ -194,8 +190,7 @@ class ScenarioPlayer {
   Tensor given() const {
     const Script& script = scenario_.script;
     const auto& ranks = script.given[static_cast<std::size_t>(iteration_) % script.given.size()];
-    const std::vector<double>& values =
-        ranks[static_cast<std::size_t>(scenario::batch_of(scenario_, rank_)) % ranks.size()];
+    const std::vector<double>& values = ranks[static_cast<std::size_t>(batch_of(scenario_, rank_)) % ranks.size()];
     const std::vector<float> narrowed(values.begin(), values.end());
     return Tensor::of<float>(script.input, narrowed);
   }
@@ -237,7 +232,7 @@ class ScenarioPlayer {
 
   void require_values(const ParameterView& view) const {
     if (!view.shard.defined()) {
-      const bool may_be_meta = scenario_.plan.initialisation == scenario::Initialisation::meta;
+      const bool may_be_meta = scenario_.plan.initialisation == Initialisation::meta;
       refuse("parameters",
              fmt::format("\"{}\" has no shard{}", view.name, may_be_meta ? ": it is meta until materialize" : ""));
     }
@@ -283,7 +278,7 @@ class ScenarioPlayer {
       notes_.warnings.push_back({iteration_, std::string(call), warning});
   }
 
-  const scenario::Scenario& scenario_;
+  const Scenario& scenario_;
   Platform& platform_;
   Device& device_;
   OpenNotebook notebook_;
@@ -319,8 +314,8 @@ std::string SubjectError::on_any_rank() const {
   return fmt::format("{}: {}", failed_call(call_, iteration_, status_), reason_);
 }
 
-Run play(const scenario::Scenario& scenario, Subject& subject, Platform& platform, int rank) {
-  scenario::validate(scenario);
+Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
+  validate(scenario);
   scenario::validate_script_in_world(scenario, platform.world().size());
   return ScenarioPlayer(scenario, subject, platform, rank).take();
 }

@@ -35,6 +35,6 @@ class SubjectError : public std::runtime_error {
 /// Plays the scenario on this rank. All ranks play the same scenario, each on a fresh platform. Throws SubjectError,
 /// and the exceptions of the group. If a subject's error results from a released wait or a mismatch, it throws the
 /// group's exception.
-Run play(const scenario::Scenario& scenario, Subject& subject, Platform& platform, int rank);
+Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank);
 
 }  // namespace shardproof::player

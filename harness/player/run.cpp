@@ -12,7 +12,7 @@ std::string to_string(const Warning& warning) {
   return fmt::format("iter {} {}: {}", warning.iteration, warning.call, warning.text);
 }
 
-Run::Run(scenario::Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
+Run::Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive)
     : scenario_(std::move(scenario)),
       recording_(std::move(recording)),
       notes_(std::move(notes)),

@@ -74,9 +74,9 @@ class Run {
     std::vector<CompiledStep> compiled_steps;
   };
 
-  Run(scenario::Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
+  Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
 
-  const scenario::Scenario& scenario() const { return scenario_; }
+  const Scenario& scenario() const { return scenario_; }
   /// The facts at virtual times. All queries below use them.
   const Trace& trace() const { return recording_.trace; }
   /// The whole recording, with the times that a clock measured.
@@ -111,7 +111,7 @@ class Run {
   std::size_t left_alive() const { return left_alive_; }
 
  private:
-  scenario::Scenario scenario_;
+  Scenario scenario_;
   Recording recording_;
   Notes notes_;
   std::size_t left_alive_;

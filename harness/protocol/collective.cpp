@@ -1,4 +1,5 @@
 #include "harness/protocol/collective.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,44 +14,16 @@ namespace shardproof {
 static_assert(std::is_trivially_copyable_v<Descriptor>, "descriptors travel through shared memory");
 
 std::string_view to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return "f64";
-    case DType::f32: return "f32";
-    case DType::bf16: return "bf16";
-    case DType::f16: return "f16";
-    case DType::i64: return "i64";
-    case DType::i32: return "i32";
-    case DType::i16: return "i16";
-    case DType::i8: return "i8";
-    case DType::u8: return "u8";
-  }
-  return "unknown dtype";
+  return base::name_of<DType::u8>(dtype, {"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8"});
 }
 
 std::string_view to_string(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::reduce_scatter: return "reduce_scatter";
-    case CollectiveKind::all_reduce: return "all_reduce";
-    case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::all_to_all: return "all_to_all";
-    case CollectiveKind::send_recv: return "send_recv";
-    case CollectiveKind::barrier: return "barrier";
-    case CollectiveKind::coalesced: return "coalesced";
-  }
-  return "unknown collective";
+  return base::name_of<CollectiveKind::coalesced>(kind, {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
+                                                         "all_to_all", "send_recv", "barrier", "coalesced"});
 }
 
 std::string_view to_string(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::none: return "none";
-    case ReduceOp::sum: return "sum";
-    case ReduceOp::avg: return "avg";
-    case ReduceOp::premul_sum: return "premul_sum";
-    case ReduceOp::max: return "max";
-    case ReduceOp::min: return "min";
-  }
-  return "unknown operation";
+  return base::name_of<ReduceOp::min>(op, {"none", "sum", "avg", "premul_sum", "max", "min"});
 }
 
 void Descriptor::set_tag(std::string_view text) {

@@ -1,4 +1,5 @@
 #include "harness/protocol/flight_record.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -112,25 +113,11 @@ bool is_held_up(const std::vector<PeerWait>& waits, int rank) {
 // -- JSON -------------------------------------------------------------------------------------------------------------
 
 std::string_view to_string(What what) {
-  switch (what) {
-    case What::case_begun: return "case_begun";
-    case What::body_ended: return "body_ended";
-    case What::agreement: return "agreement";
-    case What::call: return "call";
-    case What::left: return "left";
-  }
-  return "unknown";
+  return base::name_of<What::left>(what, {"case_begun", "body_ended", "agreement", "call", "left"});
 }
 
 std::string_view to_string(State state) {
-  switch (state) {
-    case State::open: return "open";
-    case State::left: return "left";
-    case State::released: return "released";
-    case State::given_up: return "given_up";
-    case State::refused: return "refused";
-  }
-  return "unknown";
+  return base::name_of<State::refused>(state, {"open", "left", "released", "given_up", "refused"});
 }
 
 namespace {

@@ -1,4 +1,5 @@
 #include "harness/protocol/nccl_calls.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -113,14 +114,7 @@ std::optional<Result> result_of_name(std::string_view name) {
 }
 
 std::string_view to_string(Fate fate) {
-  switch (fate) {
-    case Fate::untouched: return "untouched";
-    case Fate::dropped: return "dropped";
-    case Fate::failed: return "failed";
-    case Fate::held: return "held back";
-    case Fate::swapped: return "swapped";
-  }
-  return "unknown fate";
+  return base::name_of<Fate::swapped>(fate, {"untouched", "dropped", "failed", "held back", "swapped"});
 }
 
 namespace {

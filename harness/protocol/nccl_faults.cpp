@@ -13,7 +13,6 @@ namespace shardproof::protocol {
 namespace {
 
 using Action = CallFault::Action;
-using std::chrono::nanoseconds;
 
 constexpr std::array<std::pair<std::string_view, Action>, 5> actions = {{{"delay", Action::delay},
                                                                          {"stall", Action::stall},
@@ -114,7 +113,7 @@ class FaultParser {
       refuse(fmt::format("`{}` is not a duration; write a whole number and ns, us, ms or s, like 20ms, a day at most",
                          word));
     }
-    fault.duration = nanoseconds(*number * unit->second);
+    fault.duration = std::chrono::nanoseconds(*number * unit->second);
   }
 
   void parse_status(CallFault& fault) {

@@ -1,4 +1,5 @@
 #include "harness/protocol/nccl_record.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -102,13 +103,7 @@ std::size_t slot_of_communicator(std::uint64_t id, std::uint32_t slots) {
 }  // namespace
 
 std::string_view to_string(Communicator::State state) {
-  switch (state) {
-    case Communicator::State::coming: return "coming";
-    case Communicator::State::alive: return "alive";
-    case Communicator::State::failed: return "failed";
-    case Communicator::State::ended: return "ended";
-  }
-  return "unknown state";
+  return base::name_of<Communicator::State::ended>(state, {"coming", "alive", "failed", "ended"});
 }
 
 const Communicator* TapRecord::find(int id) const {

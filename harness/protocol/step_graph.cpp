@@ -1,4 +1,5 @@
 #include "harness/protocol/step_graph.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -126,23 +127,11 @@ class StepGraphCheck {
 std::string_view to_string(StepPass pass) { return pass == StepPass::forward ? "forward" : "backward"; }
 
 std::string_view to_string(StepNodeKind kind) {
-  switch (kind) {
-    case StepNodeKind::compute: return "compute";
-    case StepNodeKind::all_reduce: return "all_reduce";
-    case StepNodeKind::wait: return "wait";
-    case StepNodeKind::copy: return "copy";
-  }
-  return {};
+  return base::name_of<StepNodeKind::copy>(kind, {"compute", "all_reduce", "wait", "copy"});
 }
 
 std::string_view to_string(StepValueKind kind) {
-  switch (kind) {
-    case StepValueKind::input: return "input";
-    case StepValueKind::parameter: return "parameter";
-    case StepValueKind::gradient: return "gradient";
-    case StepValueKind::computed: return "computed";
-  }
-  return {};
+  return base::name_of<StepValueKind::computed>(kind, {"input", "parameter", "gradient", "computed"});
 }
 
 std::string objection_to(const StepGraph& graph) { return StepGraphCheck(graph).take(); }

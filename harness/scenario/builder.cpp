@@ -5,7 +5,7 @@
 
 #include "harness/scenario/plan/fully_shard.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 namespace {
 
@@ -21,9 +21,9 @@ SleepingStack::SleepingStack(int layers, int width) {
         .name = "linear", .kind = ModuleKind::linear, .in_features = width, .out_features = width, .bias = false};
     Module relu{.name = "relu", .kind = ModuleKind::relu};
     model.root.children.push_back({.name = std::to_string(index), .children = {std::move(linear), std::move(relu)}});
-    fully_shard(scenario_.plan).wrap.push_back({.modules = {std::to_string(index)}});
+    fully_shard_plan(scenario_.plan).wrap.push_back({.modules = {std::to_string(index)}});
   }
-  fully_shard(scenario_.plan).wrap.push_back({.modules = {""}});
+  fully_shard_plan(scenario_.plan).wrap.push_back({.modules = {""}});
   scenario_.script.segments = {{.iterations = 1, .body = {{ActionKind::forward}, {ActionKind::backward}}}};
   scenario_.script.input = {2, width};
 }
@@ -75,16 +75,16 @@ SleepingStack& SleepingStack::copy_in(std::chrono::nanoseconds each) {
 
 SleepingStack& SleepingStack::reshard_after_forward(bool reshard) {
   using Kind = ReshardAfterForward::Kind;
-  for (WrapGroup& group : fully_shard(scenario_.plan).wrap)
+  for (WrapGroup& group : fully_shard_plan(scenario_.plan).wrap)
     group.reshard_after_forward = {reshard ? Kind::yes : Kind::no};
   return *this;
 }
 
 SleepingStack& SleepingStack::prefetch(int forward, int backward) {
-  std::vector<WrapGroup>& wrap = fully_shard(scenario_.plan).wrap;
+  std::vector<WrapGroup>& wrap = fully_shard_plan(scenario_.plan).wrap;
   const auto layers = static_cast<int>(wrap.size()) - 1;  // the last is the root
   const auto name = [&wrap](int layer) { return wrap[static_cast<std::size_t>(layer)].modules.front(); };
-  fully_shard(scenario_.plan).backward_prefetch = BackwardPrefetch::none;
+  fully_shard_plan(scenario_.plan).backward_prefetch = BackwardPrefetch::none;
   for (int layer = 0; layer < layers; ++layer) {
     WrapGroup& group = wrap[static_cast<std::size_t>(layer)];
     group.forward_prefetch.clear();
@@ -125,4 +125,4 @@ SleepingStack& SleepingStack::train(int iterations, Optimizer optimizer) {
 
 SleepingStack sleeping_stack(int layers) { return SleepingStack(layers); }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

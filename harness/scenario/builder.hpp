@@ -6,7 +6,7 @@
 
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// A stack of square linear layers without bias. Each is followed by a ReLU in its own block ("0", "1", …). Every block
 /// and the root are wrapped. The default script is one iteration of forward and backward of a [2, 4] input, with the
@@ -38,4 +38,4 @@ class SleepingStack {
 
 SleepingStack sleeping_stack(int layers);
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

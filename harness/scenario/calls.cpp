@@ -48,6 +48,6 @@ std::span<const CallInfo> calls() { return table; }
 
 const CallInfo& call_of(ActionKind kind) { return table.at(static_cast<std::size_t>(kind)); }
 
-std::string_view to_string(ActionKind kind) { return call_of(kind).name; }
-
 }  // namespace shardproof::scenario
+
+std::string_view shardproof::to_string(ActionKind kind) { return scenario::call_of(kind).name; }

@@ -85,9 +85,9 @@ Flow FlowCheck::used(const Module& module, const std::string& path, Flow in) {
   return out;
 }
 
-std::int64_t output_features(const Scenario& scenario) {
-  FlowCheck flow(scenario.model, scenario.script.input);
+}  // namespace shardproof::scenario
+
+std::int64_t shardproof::output_features(const Scenario& scenario) {
+  scenario::FlowCheck flow(scenario.model, scenario.script.input);
   return flow.through(scenario.model.root, "", flow.input()).features;
 }
-
-}  // namespace shardproof::scenario

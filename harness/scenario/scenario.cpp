@@ -1,4 +1,5 @@
 #include "harness/scenario/scenario.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 #include "harness/base/closest.hpp"
 #include "harness/scenario/formula.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 namespace {
 
@@ -73,32 +74,13 @@ void visit(const Module& module, const std::string& path,
 }
 
 std::string_view to_string(ModuleKind kind) {
-  switch (kind) {
-    case ModuleKind::sequential: return "sequential";
-    case ModuleKind::linear: return "linear";
-    case ModuleKind::convolution: return "convolution";
-    case ModuleKind::relu: return "relu";
-    case ModuleKind::scale: return "scale";
-    case ModuleKind::embedding: return "embedding";
-    case ModuleKind::layer_norm: return "layer_norm";
-    case ModuleKind::attention: return "attention";
-    case ModuleKind::residual: return "residual";
-    case ModuleKind::discard: return "discard";
-    case ModuleKind::list: return "list";
-    case ModuleKind::choice: return "choice";
-    case ModuleKind::use: return "use";
-  }
-  return "unknown";
+  return base::name_of<ModuleKind::use>(
+      kind, {"sequential", "linear", "convolution", "relu", "scale", "embedding", "layer_norm", "attention", "residual",
+             "discard", "list", "choice", "use"});
 }
 
 std::string_view to_string(LossKind kind) {
-  switch (kind) {
-    case LossKind::sum: return "sum";
-    case LossKind::sum_of_squares: return "sum_of_squares";
-    case LossKind::dot: return "dot";
-    case LossKind::cross_entropy: return "cross_entropy";
-  }
-  return "unknown";
+  return base::name_of<LossKind::cross_entropy>(kind, {"sum", "sum_of_squares", "dot", "cross_entropy"});
 }
 
 std::string_view to_string(Distribution distribution) {
@@ -106,44 +88,20 @@ std::string_view to_string(Distribution distribution) {
 }
 
 std::string_view to_string(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::plain: return "plain";
-    case TensorKind::two_tensor: return "two_tensor";
-    case TensorKind::low_precision: return "low_precision";
-  }
-  return "unknown";
+  return base::name_of<TensorKind::low_precision>(kind, {"plain", "two_tensor", "low_precision"});
 }
 
 std::string_view to_string(ExtensionKind kind) {
-  switch (kind) {
-    case ExtensionKind::components: return "components";
-    case ExtensionKind::bf16: return "bf16";
-    case ExtensionKind::int8: return "int8";
-    case ExtensionKind::unpadded: return "unpadded";
-    case ExtensionKind::truncated: return "truncated";
-  }
-  return "unknown";
+  return base::name_of<ExtensionKind::truncated>(kind, {"components", "bf16", "int8", "unpadded", "truncated"});
 }
 
 std::string_view to_string(HookPoint point) {
-  switch (point) {
-    case HookPoint::reduction: return "reduction";
-    case HookPoint::after_reduction: return "after_reduction";
-    case HookPoint::after_accumulation: return "after_accumulation";
-  }
-  return {};
+  return base::name_of<HookPoint::after_accumulation>(point, {"reduction", "after_reduction", "after_accumulation"});
 }
 
 std::string_view to_string(HookKind kind) {
-  switch (kind) {
-    case HookKind::plain: return "plain";
-    case HookKind::doubled: return "doubled";
-    case HookKind::sum: return "sum";
-    case HookKind::fp16_compress: return "fp16_compress";
-    case HookKind::bf16_compress: return "bf16_compress";
-    case HookKind::not_callable: return "not_callable";
-  }
-  return {};
+  return base::name_of<HookKind::not_callable>(
+      kind, {"plain", "doubled", "sum", "fp16_compress", "bf16_compress", "not_callable"});
 }
 
 std::string_view to_string(ExtensionForm form) { return form == ExtensionForm::minimal ? "minimal" : "full"; }
@@ -304,4 +262,4 @@ Tensor dot_row(const Loss& loss, std::int64_t features) {
   return formula::tensor(loss.dot_seed, {features}, static_cast<int>(loss.divisor));
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

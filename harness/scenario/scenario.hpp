@@ -20,7 +20,7 @@
 #include "harness/scenario/plan/plan.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 enum class ModuleKind : std::uint8_t {
   sequential,  ///< Runs its children, one after the other.
@@ -323,4 +323,4 @@ Tensor dot_row(const Loss& loss, std::int64_t features);
 /// same document in version 2.
 void validate(const Scenario& scenario);
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

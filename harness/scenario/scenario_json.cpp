@@ -11,19 +11,21 @@
 #include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/validate_script.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
+
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 /// Reads the parts without a validation of the whole.
 Scenario read_parts(const Json& json) {
-  const Node node(json, "");
+  const scenario::Node node(json, "");
   node.expect_keys({"version", "model", "plan", "script", "costs"});
   const auto version = node.find("version");
-  const bool is_old = !version || version->integer(1, scenario_version) == 1;
+  const bool is_old = !version || version->integer(1, scenario::scenario_version) == 1;
   Scenario read{.model = read_model(node.at("model")),
-                .plan = is_old ? read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
+                .plan = is_old ? scenario::read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
                 .script = read_script(node.at("script"))};
   if (const auto costs = node.find("costs")) read_costs(*costs, read.costs, read.device);
   return read;
@@ -32,11 +34,12 @@ Scenario read_parts(const Json& json) {
 }  // namespace
 
 void to_json(Json& json, const Scenario& scenario) {
-  json = Json{{"version", scenario_version},
-              {"model", write_model(scenario.model)},
-              {"plan", write_plan(scenario.plan)},
-              {"script", write_script(scenario.script)}};
-  if (Json costs = write_costs(scenario.costs, scenario.device); !costs.empty()) json["costs"] = std::move(costs);
+  json = Json{{"version", scenario::scenario_version},
+              {"model", scenario::write_model(scenario.model)},
+              {"plan", scenario::write_plan(scenario.plan)},
+              {"script", scenario::write_script(scenario.script)}};
+  if (Json costs = scenario::write_costs(scenario.costs, scenario.device); !costs.empty())
+    json["costs"] = std::move(costs);
 }
 
 void from_json(const Json& json, Scenario& scenario) {
@@ -48,7 +51,7 @@ void from_json(const Json& json, Scenario& scenario) {
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
     Scenario read = read_parts(base::parse_json(text, base::UniqueKeys("scenario: ")));
-    if (world_size) require_ranks_in_world(read.script, *world_size);
+    if (world_size) scenario::require_ranks_in_world(read.script, *world_size);
     validate(read);
     return read;
   } catch (const Json::exception& error) {  // also for a number that no double can hold
@@ -60,4 +63,4 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   }
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

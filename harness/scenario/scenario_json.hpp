@@ -8,7 +8,7 @@
 
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// Leaves out values that are the default. from_json gives the same scenario back.
 void to_json(nlohmann::ordered_json& json, const Scenario& scenario);
@@ -21,4 +21,4 @@ void from_json(const nlohmann::ordered_json& json, Scenario& scenario);
 /// a rank that the world does not have: other ranks may lack a call only because of it.
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size = std::nullopt);
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

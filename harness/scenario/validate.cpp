@@ -15,7 +15,11 @@
 #include "harness/scenario/scenario.hpp"
 #include "harness/scenario/validate_script.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
+
+using scenario::fail;
+using scenario::member_place;
+using scenario::place_of;
 
 namespace {
 
@@ -137,7 +141,8 @@ void validate_optimizer(const Optimizer& optimizer) {
 void validate_plan(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
   for (const int size : plan.mesh.shape) {
-    if (size < 1) fail("plan.mesh.shape", fmt::format("expected integers from 1 to {}, found {}", most_ranks, size));
+    if (size < 1)
+      fail("plan.mesh.shape", fmt::format("expected integers from 1 to {}, found {}", scenario::most_ranks, size));
   }
   if (!plan.mesh.names.empty() && plan.mesh.names.size() != plan.mesh.shape.size())
     fail("plan.mesh.names", fmt::format("{} names for {} dimensions", plan.mesh.names.size(), plan.mesh.shape.size()));
@@ -164,7 +169,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
   switch (kind) {
     case WorkKind::forward:
     case WorkKind::backward: {
-      require_module(scenario.model, label, place);
+      scenario::require_module(scenario.model, label, place);
       const ModuleKind module = find(scenario.model, label)->kind;
       const bool adds = kind == WorkKind::forward && module == ModuleKind::residual;
       if (!adds && (is_container(module) || module == ModuleKind::use))
@@ -172,7 +177,7 @@ void validate_label(const Scenario& scenario, WorkKind kind, const std::string& 
                                 to_string(module)));
       return;
     }
-    case WorkKind::optimizer: return require_parameter(parameters(scenario.model), label, place);
+    case WorkKind::optimizer: return scenario::require_parameter(parameters(scenario.model), label, place);
     case WorkKind::copy_in:
     case WorkKind::copy_out:
     case WorkKind::reduce_copy_in:
@@ -204,7 +209,7 @@ void validate_imagined(const Scenario& scenario) {
     fail("costs.imagined_ranks",
          fmt::format("expected an integer from 2 to {}, found {}", DeviceOptions::most_imagined_ranks, ranks));
   // Split-off groups would have members that no rank can name.
-  if (scenario.plan.mesh.shape.size() > 1) refuse_imagined("the plan has a mesh of two dimensions");
+  if (scenario.plan.mesh.shape.size() > 1) scenario::refuse_imagined("the plan has a mesh of two dimensions");
 }
 
 void validate_costs(const CostModel& costs) {
@@ -234,8 +239,8 @@ void validate(const Scenario& scenario) {
         [&](const Module& module, const std::string& path) { validate_module(scenario.model, module, path); });
   validate_ties(scenario.model);
   validate_tensors(scenario.model);
-  FlowCheck flow(scenario.model, input);
-  const Flow output = flow.through(scenario.model.root, "", flow.input());
+  scenario::FlowCheck flow(scenario.model, input);
+  const scenario::Flow output = flow.through(scenario.model.root, "", flow.input());
   if (output.tokens) fail("model", "the output is tokens: add an embedding to make features of them");
   validate_divisor(scenario.model.init_divisor, "model.init_divisor");
   validate_divisor(scenario.script.input_divisor, "script.input_divisor");
@@ -244,7 +249,7 @@ void validate(const Scenario& scenario) {
   validate_costs(scenario.costs);
   validate_imagined(scenario);
   validate_cost_names(scenario);
-  validate_script(scenario);
+  scenario::validate_script(scenario);
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -30,7 +30,7 @@ struct ShardContext {
   std::vector<int> mesh;  ///< global ranks that the parameter is sharded over, in order
   Shape shape, stride;  ///< of the whole parameter; strides count elements
   std::string module;  ///< path of the module that holds it
-  scenario::MixedPrecision policy;
+  MixedPrecision policy;
 };
 
 /// The contribution of a rank to one gather.
@@ -59,7 +59,7 @@ struct Unsharded {
 };
 
 struct AllGatherExtension {
-  scenario::ExtensionForm form = scenario::ExtensionForm::full;
+  ExtensionForm form = ExtensionForm::full;
 
   /// `context` is nullptr in the minimal form.
   std::function<Reply(const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out)> pre;
@@ -75,7 +75,7 @@ struct AllGatherExtension {
 /// over one for its kind.
 struct ExtensionTarget {
   std::string parameter;  ///< empty: all of the kind
-  scenario::TensorKind kind = scenario::TensorKind::plain;
+  TensorKind kind = TensorKind::plain;
 };
 
 }  // namespace shardproof

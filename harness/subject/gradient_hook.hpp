@@ -34,7 +34,7 @@ struct GradientHook {
 
 /// The target of a hook: the groups of modules at or under this path, or the parameters.
 struct HookTarget {
-  scenario::HookPoint point = scenario::HookPoint::reduction;
+  HookPoint point = HookPoint::reduction;
   std::string module;  ///< empty: the root, and so all
   /// Puts the hook on this group alone, without the checks of a registration. Code around an engine may do this.
   bool direct = false;

@@ -1,15 +1,10 @@
 #include "harness/subject/reply.hpp"
+#include "harness/base/enum_names.hpp"
 
 namespace shardproof {
 
 std::string_view to_string(CallStatus status) {
-  switch (status) {
-    case CallStatus::ok: return "ok";
-    case CallStatus::failed: return "failed";
-    case CallStatus::planned_failure: return "planned_failure";
-    case CallStatus::unsupported: return "unsupported";
-  }
-  return "";
+  return base::name_of<CallStatus::unsupported>(status, {"ok", "failed", "planned_failure", "unsupported"});
 }
 
 }  // namespace shardproof

@@ -67,7 +67,7 @@ class Trainer {
   /// not know is `unsupported`. A forward in which the module in `fails_in` has thrown is a `planned_failure`. The next
   /// forward then begins as if the failed forward had never run, and the forward before it keeps its backward. After
   /// any other failure the player only destroys the trainer, which then releases all that it holds.
-  virtual Reply perform(const scenario::Action& action, const Batch& batch) = 0;
+  virtual Reply perform(const Action& action, const Batch& batch) = 0;
   /// Sets how parameters are gathered. The engine reads the extensions when training starts, at the first forward. A
   /// later call is an error, and so is an extension that lacks a hook. An `extend` of a script always calls this
   /// function, never `perform`.
@@ -96,7 +96,7 @@ class Subject {
   virtual std::string_view name() const = 0;
   virtual std::string_view version() const = 0;
   virtual Claims claims() const = 0;
-  virtual Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
+  virtual Reply create(const Model& model, const Plan& plan, const EngineContext& engine_context,
                        std::unique_ptr<Trainer>& out) = 0;
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }

@@ -4,22 +4,15 @@
 
 #include <string_view>
 
+#include "harness/base/enum_names.hpp"
+
 namespace shardproof::reports {
 
 namespace {
 
 std::string_view verdict_word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::passed: return "PASS";
-    case Verdict::skipped: return "SKIP";
-    case Verdict::not_run: return "NOT RUN";
-    case Verdict::error: return "ERROR";
-    case Verdict::failed: return "FAIL";
-    case Verdict::disagreed: return "DISAGREE";
-    case Verdict::hung: return "HANG";
-    case Verdict::crashed: return "CRASH";
-  }
-  return "UNKNOWN";
+  return base::name_of<Verdict::crashed>(verdict,
+                                         {"PASS", "SKIP", "NOT RUN", "ERROR", "FAIL", "DISAGREE", "HANG", "CRASH"});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/base/enum_names.hpp"
 #include "harness/trace/words.hpp"
 #include "reports/play/compiled_steps.hpp"
 #include "reports/play/play_bits.hpp"
@@ -85,15 +86,7 @@ std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const Pla
 }  // namespace
 
 std::string_view to_string(Aspect aspect) {
-  switch (aspect) {
-    case Aspect::verdict: return "verdict";
-    case Aspect::totals: return "totals";
-    case Aspect::order: return "order";
-    case Aspect::counts: return "counts";
-    case Aspect::plan: return "plan";
-    case Aspect::bits: return "bits";
-  }
-  return "unknown";
+  return base::name_of<Aspect::bits>(aspect, {"verdict", "totals", "order", "counts", "plan", "bits"});
 }
 
 const PlayDifference* PlayComparison::find(Aspect aspect) const {

@@ -39,8 +39,8 @@ void check_alive(const Trace& trace, MemoryClass memory, std::string_view mark, 
                                 to_string(memory), how == Alive::at_most ? "at most " : "", expected));
 }
 
-std::uint64_t unsharded_parameters(const scenario::Scenario& scenario) {
-  const auto all = scenario::parameters(scenario.model);
+std::uint64_t unsharded_parameters(const Scenario& scenario) {
+  const auto all = parameters(scenario.model);
   return static_cast<std::uint64_t>(std::ranges::count_if(
       all, [&](const auto& parameter) { return !scenario.plan.engine.get()->reduces(parameter.name); }));
 }

@@ -15,6 +15,6 @@ enum class Alive : std::uint8_t { exactly, at_most };
 void check_alive(const Trace& trace, MemoryClass memory, std::string_view mark, Alive how, std::uint64_t expected);
 
 /// The number of parameters that are in no group and no unit. They are whole all the time, and so are their gradients.
-std::uint64_t unsharded_parameters(const scenario::Scenario& scenario);
+std::uint64_t unsharded_parameters(const Scenario& scenario);
 
 }  // namespace shardproof::suites

@@ -42,7 +42,7 @@ Tensor in_dtype(DType dtype, const Tensor& values) {
 
 namespace {
 
-DType kept_dtype(const scenario::Scenario& scenario, const std::string& parameter) {
+DType kept_dtype(const Scenario& scenario, const std::string& parameter) {
   return scenario.plan.engine.get()->dtype_of(parameter);
 }
 
@@ -69,7 +69,7 @@ void require_part_of(const oracles::NamedValues& expected, const CapturedParamet
   REQUIRE(rest == held.shape);
 }
 
-int holders_of(int world, const scenario::Scenario& scenario, const std::string& parameter) {
+int holders_of(int world, const Scenario& scenario, const std::string& parameter) {
   return scenario.plan.engine.get()->reduces(parameter)
              ? kind_of(scenario.plan).holders(scenario.plan, parameter, world)
              : world;
@@ -87,7 +87,7 @@ bool holds(const CapturedParameter& held, std::int64_t element) {
 
 // Checks that each element of every parameter is held by the number of ranks that the plan says. One call checks all
 // parameters, so that the ranks communicate once.
-void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vector<CapturedParameter>& parameters) {
+void check_dealt(Rank& rank, const Scenario& scenario, const std::vector<CapturedParameter>& parameters) {
   std::vector<std::int64_t> mine;
   for (const CapturedParameter& held : parameters) {
     for (std::int64_t i = 0; i < numel(held.shape); ++i) mine.push_back(holds(held, i) ? 1 : 0);
@@ -104,7 +104,7 @@ void check_dealt(Rank& rank, const scenario::Scenario& scenario, const std::vect
 }
 
 // The initial values of a held parameter, before any step.
-CapturedParameter at_first(const scenario::Scenario& scenario, std::size_t parameter, const CapturedParameter& held) {
+CapturedParameter at_first(const Scenario& scenario, std::size_t parameter, const CapturedParameter& held) {
   const auto initial = [&](std::size_t component) {
     const Tensor whole = initial_value(scenario.model, parameter, component, held.shape);
     return part(in_dtype(kept_dtype(scenario, held.name), whole), held);
@@ -215,7 +215,7 @@ double largest_difference(const std::vector<oracles::NamedValues>& all, const st
 // A tolerance allows for a kernel's choices: orders of sums, fused products, roots and exponentials. The serial model
 // measures their effect: its results in single and in double precision differ only by rounding. This difference must be
 // far below the tolerance. `expected` has the results of this arithmetic.
-void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vector<oracles::SerialIteration>& expected,
+void require_room(Rank& rank, const Scenario& scenario, const std::vector<oracles::SerialIteration>& expected,
                   oracles::Arithmetic arithmetic, const Tolerance& tolerance) {
   if (rank.index() != 0) return;  // all ranks would compute the same
   constexpr double room = 8;
@@ -242,7 +242,7 @@ void require_room(Rank& rank, const scenario::Scenario& scenario, const std::vec
 
 }  // namespace
 
-void require_exact_sums(const scenario::Scenario& scenario, int world) {
+void require_exact_sums(const Scenario& scenario, int world) {
   const auto expected = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);
   require_exact_sums(expected, expected.size());
   for (const oracles::SerialIteration& iteration : expected)
@@ -264,7 +264,7 @@ void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic, 
 void check_training(Rank& rank, const Run& run, oracles::Arithmetic arithmetic,
                     const std::vector<oracles::SerialIteration>& expected, const Tolerance& given, Moves moves) {
   const auto judged = judging(rank, Finding::values);
-  const scenario::Scenario& scenario = run.scenario();
+  const Scenario& scenario = run.scenario();
   REQUIRE_FALSE(expected.empty());
   REQUIRE(run.captures().size() == expected.size());
   const bool all_exact = given.loss == 0 || given.gradient == 0 || given.parameter == 0;

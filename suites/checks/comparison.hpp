@@ -37,7 +37,7 @@ inline constexpr Tolerance equal_values{.zeros = Zeros::are_equal};
 /// Fails unless every engine computes the same bits for the scenario, on every processor: its sums must not round, so
 /// that their order does not matter. For cases that compare bits themselves. The functions below call it when they
 /// compare bits.
-void require_exact_sums(const scenario::Scenario& scenario, int world);
+void require_exact_sums(const Scenario& scenario, int world);
 
 /// Whether a mean over all ranks rounds: their number is not a power of two.
 bool mean_rounds(Rank& rank);

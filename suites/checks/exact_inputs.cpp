@@ -6,7 +6,7 @@
 
 namespace shardproof::suites {
 
-void give_one_hot_inputs(scenario::Script& script) {
+void give_one_hot_inputs(Script& script) {
   constexpr int iterations = 4, ranks = 4;
   const std::int64_t rows = script.input[0], features = script.input[1];
   script.given.clear();

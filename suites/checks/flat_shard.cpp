@@ -15,12 +15,6 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-using scenario::ShardStrategy;
-
 ShardStrategy strategy(Rank& rank) {
   const std::string& name = rank.param("strategy");
   for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard,
@@ -30,10 +24,10 @@ ShardStrategy strategy(Rank& rank) {
   throw std::invalid_argument("no strategy is named " + name);
 }
 
-scenario::FlatPrefetch backward_prefetch(Rank& rank) {
-  using enum scenario::FlatPrefetch;
+FlatPrefetch backward_prefetch(Rank& rank) {
+  using enum FlatPrefetch;
   const std::string& name = rank.param("backward_prefetch");
-  for (const scenario::FlatPrefetch prefetch : {before, after, none}) {
+  for (const FlatPrefetch prefetch : {before, after, none}) {
     if (to_string(prefetch) == name) return prefetch;
   }
   throw std::invalid_argument("no prefetch is named " + name);
@@ -42,7 +36,7 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank) {
 // One forward of the script. The caller drops the state that a failing forward has begun.
 class UnitCalls::Forward final : public ForwardWalk {
  public:
-  Forward(UnitCalls& calls, const scenario::Action& action)
+  Forward(UnitCalls& calls, const Action& action)
       : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
 
   const Pending& pending() const { return pending_; }
@@ -57,13 +51,13 @@ class UnitCalls::Forward final : public ForwardWalk {
     if (root == calls_.root_of_.end()) return;
     if (is_reached) pending_.roots.insert(root->second);
     if (!calls_.units_.contains(path)) return;
-    if (frees_after_forward(flat_shard(calls_.scenario_.plan).strategy) && root->second != path)
+    if (frees_after_forward(flat_shard_plan(calls_.scenario_.plan).strategy) && root->second != path)
       calls_.whole_.erase(path);
     if (is_reached) pending_.reached.insert(path);
   }
 
   void gets_gradient(const std::string& parameter) override {
-    if (flat_shard(calls_.scenario_.plan).unit_of(parameter) != nullptr) pending_.parameters.insert(parameter);
+    if (flat_shard_plan(calls_.scenario_.plan).unit_of(parameter) != nullptr) pending_.parameters.insert(parameter);
   }
 
   UnitCalls& calls_;
@@ -72,21 +66,20 @@ class UnitCalls::Forward final : public ForwardWalk {
 
 UnitCalls::UnitCalls(const Scenario& scenario, int world)
     : scenario_(scenario), parameters_of_(parameters_by_module(scenario.model)) {
-  const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+  const FlatShardPlan& section = flat_shard_plan(scenario.plan);
   const std::vector<int>& mesh = scenario.plan.mesh.shape;
   shards_ = mesh.size() == 2 ? mesh[1] : world;
   replicas_ = world / shards_;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
     if (const std::string* const unit = section.unit_of(parameter.name)) units_.insert(*unit);
   }
   for (const std::string& wrapped : section.wrap)
-    root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(), [&](const std::string& path) {
-      return scenario::is_at_or_under(wrapped, path);
-    });
+    root_of_[wrapped] = *std::ranges::find_if(section.wrap.rbegin(), section.wrap.rend(),
+                                              [&](const std::string& path) { return is_at_or_under(wrapped, path); });
 }
 
 bool UnitCalls::keeps_all() const {
-  return flat_shard(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1;
+  return flat_shard_plan(scenario_.plan).strategy == ShardStrategy::no_shard || shards_ == 1;
 }
 
 void UnitCalls::gather(const std::string& unit) {
@@ -97,7 +90,7 @@ void UnitCalls::free(const std::string& root) {
   std::erase_if(whole_, [&](const std::string& unit) { return root_of_.at(unit) == root; });
 }
 
-void UnitCalls::make(const scenario::Action& action) {
+void UnitCalls::make(const Action& action) {
   switch (action.kind) {
     case ActionKind::forward:
     case ActionKind::evaluate: return forward(action);
@@ -109,7 +102,7 @@ void UnitCalls::make(const scenario::Action& action) {
   }
 }
 
-void UnitCalls::forward(const scenario::Action& action) {
+void UnitCalls::forward(const Action& action) {
   Forward forward(*this, action);
   if (!forward.run()) {
     whole_.clear();
@@ -125,15 +118,16 @@ void UnitCalls::backward() {
   for (const std::string& unit : now.reached) gather(unit);
   waiting_.insert(now.parameters.begin(), now.parameters.end());
   for (const std::string& root : now.roots) {
-    if (syncs_ || frees_after_forward(flat_shard(scenario_.plan).strategy)) free(root);
+    if (syncs_ || frees_after_forward(flat_shard_plan(scenario_.plan).strategy)) free(root);
   }
   if (!syncs_) return;
   std::set<std::string> reduced;
-  for (const std::string& parameter : now.parameters) reduced.insert(*flat_shard(scenario_.plan).unit_of(parameter));
+  for (const std::string& parameter : now.parameters)
+    reduced.insert(*flat_shard_plan(scenario_.plan).unit_of(parameter));
   if (shards_ > 1) (keeps_all() ? communication_.all_reduces : communication_.reduce_scatters) += reduced.size();
   if (replicas_ > 1) communication_.all_reduces += reduced.size();
   std::erase_if(waiting_, [&](const std::string& parameter) {
-    return reduced.contains(*flat_shard(scenario_.plan).unit_of(parameter));
+    return reduced.contains(*flat_shard_plan(scenario_.plan).unit_of(parameter));
   });
 }
 
@@ -150,7 +144,7 @@ class FlatShardChecks final : public Kind {
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     UnitCalls calls(scenario, world);
     return communication_by_iteration(
-        scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
+        scenario, [&](const Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
@@ -166,8 +160,8 @@ class FlatShardChecks final : public Kind {
     const bool counts_gathers = !may_gather_in_vain(run.scenario());
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     UnitCalls calls(run.scenario(), world);
-    const auto make = [&](const scenario::Action& action) { calls.make(action); };
-    follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+    const auto make = [&](const Action& action) { calls.make(action); };
+    follow_script(run.scenario(), make, [&](const Action& action, const std::string& end) {
       CAPTURE(end);
       const bool is_backward = action.kind == ActionKind::backward;
       if (is_backward == (check == MemoryCheck::nothing_left)) {
@@ -182,10 +176,10 @@ class FlatShardChecks final : public Kind {
   }
 
   // Ranks agree on the order of forwards.
-  bool is_agreement(const fact::Collective& call) const override { return call.tag == scenario::execution_order_tag; }
+  bool is_agreement(const fact::Collective& call) const override { return call.tag == execution_order_tag; }
 
-  int holders(const scenario::Plan& plan, const std::string& /*parameter*/, int world) const override {
-    if (flat_shard(plan).strategy == ShardStrategy::no_shard) return world;
+  int holders(const Plan& plan, const std::string& /*parameter*/, int world) const override {
+    if (flat_shard_plan(plan).strategy == ShardStrategy::no_shard) return world;
     return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
   }
 
@@ -196,7 +190,7 @@ class FlatShardChecks final : public Kind {
       if (const auto* gone = std::get_if<fact::Released>(&fact)) whole.erase(gone->buffer);
       const auto* const call = std::get_if<fact::Collective>(&fact);
       if (call == nullptr || call->kind != CollectiveKind::all_gather || is_agreement(*call)) continue;
-      check_said(scenario::has_group(run.scenario(), call->tag),
+      check_said(has_group(run.scenario(), call->tag),
                  fmt::format("an all-gather at {} has the tag \"{}\", which no unit of the plan has",
                              in_ms(call->start), call->tag));
       check_said(
@@ -228,15 +222,14 @@ const Kind& flat_shard_checks() {
 }
 
 bool may_gather_in_vain(const Scenario& scenario) {
-  const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+  const FlatShardPlan& section = flat_shard_plan(scenario.plan);
   bool varies = false, discards = false;
-  for (const scenario::Script::Segment& segment : scenario.script.segments) {
-    for (const scenario::Action& action : segment.body) varies = varies || action.fails_in || !action.paths.empty();
+  for (const Script::Segment& segment : scenario.script.segments) {
+    for (const Action& action : segment.body) varies = varies || action.fails_in || !action.paths.empty();
   }
   visit(scenario.model.root, "",
         [&](const Module& module, const std::string&) { discards = discards || module.kind == ModuleKind::discard; });
-  return (section.forward_prefetch && varies) ||
-         (section.backward_prefetch != scenario::FlatPrefetch::none && discards);
+  return (section.forward_prefetch && varies) || (section.backward_prefetch != FlatPrefetch::none && discards);
 }
 
 }  // namespace shardproof::suites

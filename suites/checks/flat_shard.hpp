@@ -13,10 +13,10 @@
 namespace shardproof::suites {
 
 /// The case's parameter `strategy`.
-scenario::ShardStrategy strategy(Rank& rank);
+ShardStrategy strategy(Rank& rank);
 
 /// The case's parameter `backward_prefetch`.
-scenario::FlatPrefetch backward_prefetch(Rank& rank);
+FlatPrefetch backward_prefetch(Rank& rank);
 
 /// Follows a script call by call. It knows which units are whole after a call, and what the calls communicate. For
 /// scripts in which every rank makes every call. It does not count a gather ahead of a unit that then does not run,
@@ -24,9 +24,9 @@ scenario::FlatPrefetch backward_prefetch(Rank& rank);
 class UnitCalls {
  public:
   /// The plan must be for `flat_shard`. The scenario must outlive this object.
-  UnitCalls(const scenario::Scenario& scenario, int world);
+  UnitCalls(const Scenario& scenario, int world);
 
-  void make(const scenario::Action& action);
+  void make(const Action& action);
 
   /// The communication of all calls so far.
   const Communication& communication() const { return communication_; }
@@ -44,14 +44,14 @@ class UnitCalls {
   };
   class Forward;
 
-  void forward(const scenario::Action& action);
+  void forward(const Action& action);
   void backward();
   void gather(const std::string& unit);
   /// Frees all units under a root.
   void free(const std::string& root);
   bool keeps_all() const;
 
-  const scenario::Scenario& scenario_;
+  const Scenario& scenario_;
   int shards_ = 1, replicas_ = 1;
   ParametersByModule parameters_of_;
   std::set<std::string> units_;  // with parameters
@@ -63,6 +63,6 @@ class UnitCalls {
 };
 
 /// Whether a plan that gathers ahead may gather a unit that then does not run.
-bool may_gather_in_vain(const scenario::Scenario& scenario);
+bool may_gather_in_vain(const Scenario& scenario);
 
 }  // namespace shardproof::suites

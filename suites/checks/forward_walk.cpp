@@ -2,12 +2,9 @@
 
 namespace shardproof::suites {
 
-using scenario::Module;
-using scenario::ModuleKind;
-
-ParametersByModule parameters_by_module(const scenario::Model& model) {
+ParametersByModule parameters_by_module(const Model& model) {
   ParametersByModule by_module;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+  for (const ParameterShape& parameter : parameters(model)) {
     std::vector<std::string> names = parameter.aliases;
     names.push_back(parameter.name);
     for (const std::string& name : names) {
@@ -24,7 +21,7 @@ bool ForwardWalk::run() {
 }
 
 bool ForwardWalk::run_at(const std::string& path, bool needs_gradient, bool is_used) {
-  return run(*scenario::find(scenario_.model, path), path, needs_gradient, is_used);
+  return run(*find(scenario_.model, path), path, needs_gradient, is_used);
 }
 
 bool ForwardWalk::run(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
@@ -45,8 +42,8 @@ bool ForwardWalk::computed(const Module& module, const std::string& path, bool n
     case ModuleKind::discard: children(module, path, needs_gradient, false); return needs_gradient;
     case ModuleKind::use: return run_at(module.target, needs_gradient, is_used);
     case ModuleKind::choice: {
-      const Module& child = scenario::chosen_child(module, path, action_.paths);
-      return run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
+      const Module& child = chosen_child(module, path, action_.paths);
+      return run(child, child_path(path, child.name), needs_gradient, is_used);
     }
     default: break;
   }
@@ -62,7 +59,7 @@ bool ForwardWalk::computed(const Module& module, const std::string& path, bool n
 
 bool ForwardWalk::children(const Module& module, const std::string& path, bool needs_gradient, bool is_used) {
   for (const Module& child : module.children)
-    needs_gradient = run(child, scenario::child_path(path, child.name), needs_gradient, is_used);
+    needs_gradient = run(child, child_path(path, child.name), needs_gradient, is_used);
   return needs_gradient;
 }
 

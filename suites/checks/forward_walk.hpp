@@ -19,16 +19,13 @@ struct UsedParameter {
 /// Parameters by the path of the module that computes with them. A shared parameter is in the list of each of its
 /// modules.
 using ParametersByModule = std::map<std::string, std::vector<UsedParameter>>;
-ParametersByModule parameters_by_module(const scenario::Model& model);
+ParametersByModule parameters_by_module(const Model& model);
 
 class ForwardWalk {
  public:
   /// The action must be a forward or an evaluation. The arguments must outlive the walk.
-  ForwardWalk(const scenario::Scenario& scenario, const ParametersByModule& parameters, const scenario::Action& action)
-      : scenario_(scenario),
-        parameters_(parameters),
-        action_(action),
-        trains_(action.kind == scenario::ActionKind::forward) {}
+  ForwardWalk(const Scenario& scenario, const ParametersByModule& parameters, const Action& action)
+      : scenario_(scenario), parameters_(parameters), action_(action), trains_(action.kind == ActionKind::forward) {}
   virtual ~ForwardWalk() = default;
 
   /// Runs the modules. Returns false if the forward fails on its way. Then the modules that run at that moment never
@@ -49,13 +46,13 @@ class ForwardWalk {
   // `needs_gradient`: whether the input needs a gradient. `is_used`: whether the loss depends on the output. Returns
   // whether the output needs a gradient.
   bool run_at(const std::string& path, bool needs_gradient, bool is_used);
-  bool run(const scenario::Module& module, const std::string& path, bool needs_gradient, bool is_used);
-  bool computed(const scenario::Module& module, const std::string& path, bool needs_gradient, bool is_used);
-  bool children(const scenario::Module& module, const std::string& path, bool needs_gradient, bool is_used);
+  bool run(const Module& module, const std::string& path, bool needs_gradient, bool is_used);
+  bool computed(const Module& module, const std::string& path, bool needs_gradient, bool is_used);
+  bool children(const Module& module, const std::string& path, bool needs_gradient, bool is_used);
 
-  const scenario::Scenario& scenario_;
+  const Scenario& scenario_;
   const ParametersByModule& parameters_;
-  const scenario::Action& action_;
+  const Action& action_;
   bool trains_, has_failed_ = false;
 };
 

@@ -17,20 +17,17 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 class FullyShardChecks final : public Kind {
  public:
   // A root that no later backward reaches never finishes its work.
-  bool may_leave_work(const scenario::Scenario& scenario) const override {
-    const bool is_one_root = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const scenario::WrapGroup& group) {
+  bool may_leave_work(const Scenario& scenario) const override {
+    const bool is_one_root = std::ranges::any_of(fully_shard_plan(scenario.plan).wrap, [](const WrapGroup& group) {
       return std::ranges::find(group.modules, "") != group.modules.end();
     });
-    const auto takes_ways = [](const scenario::Action& action) { return !action.paths.empty(); };
-    const auto leaves = [](const scenario::Action& action) {
+    const auto takes_ways = [](const Action& action) { return !action.paths.empty(); };
+    const auto leaves = [](const Action& action) {
       return action.kind == ActionKind::set_requires_gradient_sync || action.kind == ActionKind::set_is_last_backward ||
              action.kind == ActionKind::set_requires_all_reduce;
     };
@@ -46,7 +43,7 @@ class FullyShardChecks final : public Kind {
   Plans plans(const Scenario& scenario, int world) const override {
     if (!can_follow_groups(scenario)) return Plans::nothing;
     GroupCalls calls(scenario, world);
-    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (const Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i)
         std::ranges::for_each(segment.body, [&](const auto& action) { calls.make(action); });
     }
@@ -56,7 +53,7 @@ class FullyShardChecks final : public Kind {
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
     GroupCalls calls(scenario, world);
     return communication_by_iteration(
-        scenario, [&](const scenario::Action& action) { calls.make(action); }, [&] { return calls.communication(); });
+        scenario, [&](const Action& action) { calls.make(action); }, [&] { return calls.communication(); });
   }
 
   void check_memory(const Run& run, int world, MemoryCheck check) const override {
@@ -64,13 +61,11 @@ class FullyShardChecks final : public Kind {
     const std::uint64_t unsharded = unsharded_parameters(run.scenario());
     // A whole parameter that an extension has made may keep the gathered memory.
     const bool is_extended =
-        any_call(run.scenario().script,
-                 [](const scenario::Action& action) { return action.kind == ActionKind::extend; }) ||
-        any_module(run.scenario(),
-                   [](const scenario::Module& module) { return module.tensor != scenario::TensorKind::plain; });
+        any_call(run.scenario().script, [](const Action& action) { return action.kind == ActionKind::extend; }) ||
+        any_module(run.scenario(), [](const Module& module) { return module.tensor != TensorKind::plain; });
     GroupCalls calls(run.scenario(), world);
-    const auto make = [&](const scenario::Action& action) { calls.make(action); };
-    follow_script(run.scenario(), make, [&](const scenario::Action& action, const std::string& end) {
+    const auto make = [&](const Action& action) { calls.make(action); };
+    follow_script(run.scenario(), make, [&](const Action& action, const std::string& end) {
       if ((action.kind == ActionKind::backward) != (check == MemoryCheck::nothing_left)) return;
       if (!calls.may_be_whole_in_vain() && (calls.whole_parameters() == 0 || !is_extended))
         check_alive(run.trace(), MemoryClass::parameter, end, Alive::exactly, unsharded + calls.whole_parameters());
@@ -83,17 +78,17 @@ class FullyShardChecks final : public Kind {
 
   // Ranks agree on sizes before the first gathers by extensions, and on the norm of all gradients.
   bool is_agreement(const fact::Collective& call) const override {
-    return call.tag == extension_sizes_tag || call.tag == scenario::gradient_norm_tag;
+    return call.tag == extension_sizes_tag || call.tag == gradient_norm_tag;
   }
 
-  int holders(const scenario::Plan& plan, const std::string& /*parameter*/, int /*world*/) const override {
+  int holders(const Plan& plan, const std::string& /*parameter*/, int /*world*/) const override {
     return plan.mesh.shape.size() == 2 ? plan.mesh.shape[0] : 1;
   }
 
   void check_nothing_gathered_twice(const Run& run) const override {
     std::map<std::string, std::string> tag_of;  // by parameter: the tag of its group's collectives
-    for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-      if (const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter.name))
+    for (const ParameterShape& parameter : parameters(run.scenario().model)) {
+      if (const WrapGroup* group = fully_shard_plan(run.scenario().plan).group_of(parameter.name))
         tag_of[parameter.name] = group->modules.front();
     }
     std::map<std::uint64_t, std::string> there;  // by buffer: the group whose whole or arriving parameters it holds
@@ -137,9 +132,9 @@ class FullyShardChecks final : public Kind {
 
 }  // namespace
 
-scenario::Plan plan_of_one_rank() {
-  scenario::Plan plan;
-  fully_shard(plan).wrap = {{.modules = {""}}};
+Plan plan_of_one_rank() {
+  Plan plan;
+  fully_shard_plan(plan).wrap = {{.modules = {""}}};
   return plan;
 }
 

@@ -6,16 +6,14 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-
 namespace {
 
 // Whether each backward follows one forward.
-bool alternates(const scenario::Script& script) {
+bool alternates(const Script& script) {
   bool is_between = false;
-  for (const scenario::Script::Segment& segment : script.segments) {
+  for (const Script::Segment& segment : script.segments) {
     for (int i = 0; i < std::min(segment.iterations, 2); ++i) {
-      for (const scenario::Action& action : segment.body) {
+      for (const Action& action : segment.body) {
         if (action.kind == ActionKind::backward) is_between = false;
         if (action.kind != ActionKind::forward || action.fails_in) continue;
         if (std::exchange(is_between, true)) return false;
@@ -26,11 +24,11 @@ bool alternates(const scenario::Script& script) {
 }
 
 // Whether the output is the same tensor as the input.
-bool hands_on(const scenario::Module& module) {
+bool hands_on(const Module& module) {
   switch (module.kind) {
-    case scenario::ModuleKind::discard: return true;
-    case scenario::ModuleKind::sequential: return std::ranges::all_of(module.children, hands_on);
-    case scenario::ModuleKind::choice: return std::ranges::any_of(module.children, hands_on);
+    case ModuleKind::discard: return true;
+    case ModuleKind::sequential: return std::ranges::all_of(module.children, hands_on);
+    case ModuleKind::choice: return std::ranges::any_of(module.children, hands_on);
     default: return false;
   }
 }
@@ -38,38 +36,37 @@ bool hands_on(const scenario::Module& module) {
 // Whether a wrapped module without parameters returns its input, and its output is discarded. A backward that reaches
 // the input then reaches the module, too. A group with parameters gives its modules their own tensor, so this does not
 // happen there.
-bool is_reached_by_its_input(const scenario::Scenario& scenario) {
-  const scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
-  const auto all = scenario::parameters(scenario.model);
+bool is_reached_by_its_input(const Scenario& scenario) {
+  const FullyShardPlan& plan = fully_shard_plan(scenario.plan);
+  const auto all = parameters(scenario.model);
   const auto is_within_discard = [&](const std::string& path) {
     for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
-      if (scenario::find(scenario.model, path.substr(0, dot))->kind == scenario::ModuleKind::discard) return true;
+      if (find(scenario.model, path.substr(0, dot))->kind == ModuleKind::discard) return true;
     }
     return false;
   };
-  return std::ranges::any_of(plan.wrap, [&](const scenario::WrapGroup& group) {
+  return std::ranges::any_of(plan.wrap, [&](const WrapGroup& group) {
     if (std::ranges::any_of(all, [&](const auto& parameter) { return plan.group_of(parameter.name) == &group; }))
       return false;
     return std::ranges::any_of(group.modules, [&](const std::string& path) {
-      return hands_on(*scenario::find(scenario.model, path)) && is_within_discard(path);
+      return hands_on(*find(scenario.model, path)) && is_within_discard(path);
     });
   });
 }
 
-bool gathers_by_lists(const scenario::FullyShardPlan& plan) {
-  return std::ranges::any_of(plan.wrap, [](const scenario::WrapGroup& group) {
+bool gathers_by_lists(const FullyShardPlan& plan) {
+  return std::ranges::any_of(plan.wrap, [](const WrapGroup& group) {
     return !group.forward_prefetch.empty() || !group.backward_prefetch.empty();
   });
 }
 
 }  // namespace
 
-bool can_follow_groups(const scenario::Scenario& scenario) {
-  const bool repeats =
-      any_module(scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::use; });
-  const auto all = scenario::parameters(scenario.model);
+bool can_follow_groups(const Scenario& scenario) {
+  const bool repeats = any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::use; });
+  const auto all = parameters(scenario.model);
   const bool shares =
-      std::ranges::any_of(all, [](const scenario::ParameterShape& parameter) { return !parameter.aliases.empty(); });
+      std::ranges::any_of(all, [](const ParameterShape& parameter) { return !parameter.aliases.empty(); });
   return !repeats && !shares && is_for_all_ranks(scenario.script) && alternates(scenario.script) &&
          !is_reached_by_its_input(scenario);
 }
@@ -77,7 +74,7 @@ bool can_follow_groups(const scenario::Scenario& scenario) {
 // One forward of the script. The caller drops the state that a failing forward has begun.
 class GroupCalls::Forward final : public ForwardWalk {
  public:
-  Forward(GroupCalls& calls, const scenario::Action& action)
+  Forward(GroupCalls& calls, const Action& action)
       : ForwardWalk(calls.scenario_, calls.parameters_of_, action), calls_(calls) {}
 
   const Pending& pending() const { return pending_; }
@@ -132,18 +129,20 @@ class GroupCalls::Forward final : public ForwardWalk {
   Pending pending_;
 };
 
-GroupCalls::GroupCalls(const scenario::Scenario& scenario, int world)
-    : scenario_(scenario), plan_(fully_shard(scenario.plan)), parameters_of_(parameters_by_module(scenario.model)) {
+GroupCalls::GroupCalls(const Scenario& scenario, int world)
+    : scenario_(scenario),
+      plan_(fully_shard_plan(scenario.plan)),
+      parameters_of_(parameters_by_module(scenario.model)) {
   const std::vector<int>& mesh = scenario.plan.mesh.shape;
   shards_ = mesh.size() == 2 ? mesh[1] : world;
   replicas_ = world / shards_;
-  for (const scenario::WrapGroup& plan : plan_.wrap) {
+  for (const WrapGroup& plan : plan_.wrap) {
     Group& group = groups_.emplace_back();
     group.plan = &plan;
     for (const std::string& module : plan.modules) group_of_[module] = &group;
   }
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    if (const scenario::WrapGroup* const plan = plan_.group_of(parameter.name))
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    if (const WrapGroup* const plan = plan_.group_of(parameter.name))
       groups_.at(static_cast<std::size_t>(plan - plan_.wrap.data())).parameters.insert(parameter.name);
   }
   may_gather_in_vain_ = gathers_by_lists(plan_);
@@ -157,7 +156,7 @@ std::size_t GroupCalls::whole_parameters() const {
 
 bool GroupCalls::is_gathering() const { return std::ranges::any_of(groups_, &Group::is_gathering); }
 
-void GroupCalls::make(const scenario::Action& action) {
+void GroupCalls::make(const Action& action) {
   const auto each = [&](auto&& change) {
     for (Group* const group : at_or_under(action.module)) change(*group);
   };
@@ -200,8 +199,8 @@ void GroupCalls::gather(Group& group) {
 }
 
 void GroupCalls::finish(Group& group) {
-  using Reshard = scenario::ReshardAfterForward::Kind;
-  const scenario::ReshardAfterForward& reshard = group.plan->reshard_after_forward;
+  using Reshard = ReshardAfterForward::Kind;
+  const ReshardAfterForward& reshard = group.plan->reshard_after_forward;
   const bool keeps = reshard.kind == Reshard::no || (reshard.kind == Reshard::size && reshard.size == 1) ||
                      (reshard.kind == Reshard::automatic && &group == group.root->groups.front());
   if (!keeps) group.is_whole = false;
@@ -223,13 +222,13 @@ std::vector<GroupCalls::Group*> GroupCalls::at_or_under(const std::string& path)
   std::vector<Group*> found;
   for (Group& group : groups_) {
     if (std::ranges::any_of(group.plan->modules,
-                            [&](const std::string& module) { return scenario::is_at_or_under(module, path); }))
+                            [&](const std::string& module) { return is_at_or_under(module, path); }))
       found.push_back(&group);
   }
   return found;
 }
 
-void GroupCalls::forward(const scenario::Action& action) {
+void GroupCalls::forward(const Action& action) {
   Forward forward(*this, action);
   if (forward.run()) {
     pending_.groups.insert(forward.pending().groups.begin(), forward.pending().groups.end());
@@ -249,7 +248,7 @@ void GroupCalls::forward(const scenario::Action& action) {
 
 void GroupCalls::backward() {
   const Pending now = std::exchange(pending_, {});
-  const bool gathers_ahead = plan_.backward_prefetch == scenario::BackwardPrefetch::previous;
+  const bool gathers_ahead = plan_.backward_prefetch == BackwardPrefetch::previous;
   if (gathers_ahead && !is_last_backward_) may_gather_in_vain_ = true;
   for (Group& group : groups_) {
     const bool is_needless = group.was_forward && !now.groups.contains(&group) && !group.is_whole;

@@ -19,7 +19,7 @@ namespace shardproof::suites {
 /// * Modules run twice before a backward, or share parameters. An engine may reduce their group once or several times.
 /// * The output of a wrapped module without parameters is discarded, and is the input itself. A backward that reaches
 ///   the input then reaches the module, too.
-bool can_follow_groups(const scenario::Scenario& scenario);
+bool can_follow_groups(const Scenario& scenario);
 
 /// Follows a script call by call, for scripts in which every rank makes every call. A group is gathered when its
 /// parameters are needed and are not whole. An engine that gathers ahead makes the same number of gathers, except for
@@ -27,9 +27,9 @@ bool can_follow_groups(const scenario::Scenario& scenario);
 class GroupCalls {
  public:
   /// The plan must be for `fully_shard`. The scenario must outlive this object.
-  GroupCalls(const scenario::Scenario& scenario, int world);
+  GroupCalls(const Scenario& scenario, int world);
 
-  void make(const scenario::Action& action);
+  void make(const Action& action);
 
   /// The collectives of all calls so far.
   const Communication& communication() const { return communication_; }
@@ -56,7 +56,7 @@ class GroupCalls {
     bool is_running = false;
   };
   struct Group {
-    const scenario::WrapGroup* plan = nullptr;
+    const WrapGroup* plan = nullptr;
     std::set<std::string> parameters;
     Root* root = nullptr;
     std::set<std::string> running;  ///< after the first module has run: the modules that have not run yet
@@ -73,7 +73,7 @@ class GroupCalls {
   };
   class Forward;
 
-  void forward(const scenario::Action& action);
+  void forward(const Action& action);
   void backward();
   void reduce(Group& group);
   void gather(Group& group);
@@ -81,8 +81,8 @@ class GroupCalls {
   Root& root_of(Group& group);
   std::vector<Group*> at_or_under(const std::string& path);
 
-  const scenario::Scenario& scenario_;
-  const scenario::FullyShardPlan& plan_;
+  const Scenario& scenario_;
+  const FullyShardPlan& plan_;
   int shards_ = 1, replicas_ = 1;
   ParametersByModule parameters_of_;
   std::deque<Group> groups_;  // in the order of the plan; roots point to them

@@ -33,7 +33,6 @@ namespace {
 using oracles::Arithmetic;
 using oracles::NamedValues;
 using oracles::SerialIteration;
-using scenario::Scenario;
 using scenario::Trait;
 
 constexpr int most_draws = 20'000;
@@ -49,20 +48,18 @@ constexpr Tolerance rounded_low{.loss = 0.5, .gradient = 0.25, .parameter = 0.06
 constexpr double largest_low_value = 16;
 
 bool captures_values(const Scenario& scenario) {
-  return any_call(scenario.script,
-                  [](const scenario::Action& action) { return action.kind == scenario::ActionKind::capture; });
+  return any_call(scenario.script, [](const Action& action) { return action.kind == ActionKind::capture; });
 }
 
 bool is_low(std::optional<DType> dtype) { return dtype && *dtype != DType::f32; }
 
 // In low precision a last bit is large, and may change with the order of a sum.
 bool rounds_to_low_precision(const Scenario& scenario) {
-  const scenario::MixedPrecision& mixed = scenario.plan.mixed_precision;
+  const MixedPrecision& mixed = scenario.plan.mixed_precision;
   if (is_low(mixed.param) || is_low(mixed.reduce) || is_low(mixed.output)) return true;
   if (keeps_low_precision(scenario)) return true;
-  return any_call(scenario.script, [](const scenario::Action& action) {
-    return registers_compression(action) ||
-           (action.extension && action.extension->kind != scenario::ExtensionKind::components);
+  return any_call(scenario.script, [](const Action& action) {
+    return registers_compression(action) || (action.extension && action.extension->kind != ExtensionKind::components);
   });
 }
 
@@ -152,12 +149,12 @@ std::optional<Tolerance> tolerance_of(const Scenario& scenario, int world, const
   if (single.back().order_shows.empty()) return equal_values;
   const bool is_low = rounds_to_low_precision(scenario);
   Tolerance tolerance = is_low ? rounded_low : rounded_somewhere;
-  const bool has_attention = any_module(
-      scenario, [](const scenario::Module& module) { return module.kind == scenario::ModuleKind::attention; });
+  const bool has_attention =
+      any_module(scenario, [](const Module& module) { return module.kind == ModuleKind::attention; });
   // A step of Adam moves each parameter by the rate, even if its gradient consists of roundings that differ between
   // engines.
-  const scenario::Optimizer& optimizer = scenario.plan.optimizer;
-  if (optimizer.kind != scenario::OptimizerKind::sgd) {
+  const Optimizer& optimizer = scenario.plan.optimizer;
+  if (optimizer.kind != OptimizerKind::sgd) {
     tolerance.gradient = std::max(tolerance.gradient, rounded_somewhere_by_adam);
     tolerance.loss = std::max(tolerance.loss, rounded_somewhere_by_adam);
     // Gradients of attention cancel out in part, and leave roundings. Then a step may go either way, so only gradients

@@ -27,12 +27,12 @@ struct Subjects {
   /// For each pair of traits that contains one of these, some scenario has the pair. Empty: for each pair.
   std::vector<scenario::Trait> about;
   /// Empty: each scenario is wanted.
-  std::function<bool(const scenario::Scenario&)> is_wanted;
+  std::function<bool(const Scenario&)> is_wanted;
 };
 
 /// A scenario, with the expected values and their tolerance.
 struct Drawn {
-  scenario::Scenario scenario;
+  Scenario scenario;
   std::vector<oracles::SerialIteration> expected;  ///< the results of the serial model in f32, by capture
   Tolerance tolerance;  ///< the allowed difference from `expected`
 };

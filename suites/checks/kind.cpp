@@ -42,7 +42,7 @@ Communication issued(const Kind& kind, const Run& run) {
   return communication;
 }
 
-const Kind& kind_of(const scenario::Plan& plan) {
+const Kind& kind_of(const Plan& plan) {
   const auto kind = std::ranges::find(kinds, plan.engine.kind(), &Entry::name);
   if (kind == kinds.end())
     throw std::invalid_argument(

@@ -45,24 +45,24 @@ struct SoundnessClauses {
 };
 
 /// A plan by which a single rank can train any model, in f32.
-scenario::Plan plan_of_one_rank();
+Plan plan_of_one_rank();
 
 class Kind {
  public:
   virtual ~Kind() = default;
 
   /// The collectives that a plan requires of every engine, by iteration.
-  virtual std::vector<Communication> planned(const scenario::Scenario& scenario, int world) const = 0;
-  virtual Plans plans(const scenario::Scenario& scenario, int world) const = 0;
+  virtual std::vector<Communication> planned(const Scenario& scenario, int world) const = 0;
+  virtual Plans plans(const Scenario& scenario, int world) const = 0;
   /// Whether ranks agree on something by this collective. No plan requires it, and each engine chooses its number.
   virtual bool is_agreement(const fact::Collective& call) const = 0;
   /// The number of ranks that hold each element of a parameter that ranks reduce.
-  virtual int holders(const scenario::Plan& plan, const std::string& parameter, int world) const = 0;
+  virtual int holders(const Plan& plan, const std::string& parameter, int world) const = 0;
   /// A plan by which a single rank computes the same as each rank by this plan.
-  virtual scenario::Plan of_one_rank(const scenario::Plan& /*plan*/) const { return plan_of_one_rank(); }
+  virtual Plan of_one_rank(const Plan& /*plan*/) const { return plan_of_one_rank(); }
   /// Whether a switch may leave work to a backward that does not reach all parameters of that work. Then the script is
   /// wrong, and not the engine.
-  virtual bool may_leave_work(const scenario::Scenario& /*scenario*/) const { return false; }
+  virtual bool may_leave_work(const Scenario& /*scenario*/) const { return false; }
   virtual SoundnessClauses clauses() const = 0;
   /// The clause that the race breaks.
   virtual std::string_view ordering_clause(const Run& run, const trace::Race& race) const = 0;
@@ -77,7 +77,7 @@ Communication issued(const Kind& kind, const Iteration& iteration);
 Communication issued(const Kind& kind, const Run& run);
 
 /// The kind of the plan's engine section. Throws std::invalid_argument for a kind without checks.
-const Kind& kind_of(const scenario::Plan& plan);
+const Kind& kind_of(const Plan& plan);
 
 // One function for each kind.
 const Kind& fully_shard_checks();

@@ -2,10 +2,7 @@
 
 namespace shardproof::suites {
 
-using scenario::Module;
-using scenario::ModuleKind;
-
-scenario::Scenario with_last_module(const Rank& rank, scenario::Scenario scenario) {
+Scenario with_last_module(const Rank& rank, Scenario scenario) {
   if (rank.find_param("last_module") == nullptr) return scenario;
   REQUIRE(scenario.model.root.kind == ModuleKind::sequential);
   Module residual{

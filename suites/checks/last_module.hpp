@@ -12,6 +12,6 @@ inline options::Also also_with_discarded_module() { return also("last_module", "
 
 /// Appends the module to the model's root, which must be sequential, if the case's parameter says so. The module is a
 /// residual whose output is discarded. It runs on the compute stream, so cases that check times must not use it.
-scenario::Scenario with_last_module(const Rank& rank, scenario::Scenario scenario);
+Scenario with_last_module(const Rank& rank, Scenario scenario);
 
 }  // namespace shardproof::suites

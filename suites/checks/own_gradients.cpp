@@ -17,13 +17,11 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-
 namespace {
 
 // The input of a rank, as docs/scenarios.md specifies it.
-std::vector<double> input(const scenario::Scenario& scenario, int rank_index, int iteration) {
-  const scenario::Script& script = scenario.script;
+std::vector<double> input(const Scenario& scenario, int rank_index, int iteration) {
+  const Script& script = scenario.script;
   const int batch = batch_of(scenario, rank_index);
   if (script.given.empty()) {
     const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + batch);
@@ -42,8 +40,8 @@ std::span<const double> held_part(std::span<const double> whole, const CapturedP
 
 }  // namespace
 
-std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
-  scenario::Scenario alone{.model = scenario.model, .plan = kind_of(scenario.plan).of_one_rank(scenario.plan)};
+std::vector<NamedGradient> own_gradients(const Scenario& scenario, int rank_index, int iteration) {
+  Scenario alone{.model = scenario.model, .plan = kind_of(scenario.plan).of_one_rank(scenario.plan)};
   alone.script.input = scenario.script.input;
   alone.script.given = {{input(scenario, rank_index, iteration)}};
   alone.script.segments = {
@@ -72,7 +70,7 @@ void check_gradients(Rank& rank, const Run& run, const Combine& combine, const s
     const std::vector<CapturedParameter>& held = capture.parameters;
     REQUIRE(held.size() == by_rank.front().size());
     for (std::size_t p = 0; p < held.size(); ++p) {
-      if (!scenario::is_at_or_under(held[p].name, path)) continue;
+      if (!is_at_or_under(held[p].name, path)) continue;
       CAPTURE(held[p].name);
       REQUIRE(held[p].name == by_rank.front()[p].name);
       REQUIRE((held[p].dim == flattened || held[p].dim == 0));

@@ -20,7 +20,7 @@ struct NamedGradient {
 
 /// The gradients of one rank in one iteration: one process plays the rank's batch alone, with the initial parameters.
 /// Iterations count over the whole script, from 0.
-std::vector<NamedGradient> own_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);
+std::vector<NamedGradient> own_gradients(const Scenario& scenario, int rank_index, int iteration);
 
 /// Computes one element of a gradient from the same element of each rank's own gradient.
 using Combine = std::function<double(std::span<const double> by_rank)>;

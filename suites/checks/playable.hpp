@@ -7,6 +7,6 @@
 namespace shardproof::suites {
 
 /// False if a backward reaches no trained parameter, or leaves work to a root that later backwards may not reach.
-bool is_playable(const scenario::Scenario& scenario);
+bool is_playable(const Scenario& scenario);
 
 }  // namespace shardproof::suites

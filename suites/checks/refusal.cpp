@@ -26,7 +26,7 @@ std::string said(const player::SubjectError& refused) {
 
 }  // namespace
 
-std::optional<player::SubjectError> refusal(Rank& rank, const scenario::Scenario& scenario) {
+std::optional<player::SubjectError> refusal(Rank& rank, const Scenario& scenario) {
   try {
     play(rank, with_last_module(rank, scenario));
   } catch (const player::SubjectError& error) {
@@ -35,7 +35,7 @@ std::optional<player::SubjectError> refusal(Rank& rank, const scenario::Scenario
   return std::nullopt;
 }
 
-Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
+Run play_accepted(Rank& rank, const Scenario& scenario) {
   try {
     return play(rank, with_last_module(rank, scenario));
   } catch (const player::SubjectError& error) {
@@ -46,7 +46,7 @@ Run play_accepted(Rank& rank, const scenario::Scenario& scenario) {
 
 namespace {
 
-void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+void check_refused_with(Rank& rank, const Scenario& scenario, const std::string& call,
                         const std::vector<std::string>& culprits, const std::vector<CallStatus>& statuses) {
   std::optional<player::SubjectError> refused;
   try {
@@ -66,12 +66,12 @@ void check_refused_with(Rank& rank, const scenario::Scenario& scenario, const st
 
 }  // namespace
 
-void check_refused(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+void check_refused(Rank& rank, const Scenario& scenario, const std::string& call,
                    const std::vector<std::string>& culprits) {
   check_refused_with(rank, scenario, call, culprits, {CallStatus::failed});
 }
 
-void check_refused_or_unsupported(Rank& rank, const scenario::Scenario& scenario, const std::string& call,
+void check_refused_or_unsupported(Rank& rank, const Scenario& scenario, const std::string& call,
                                   const std::vector<std::string>& culprits) {
   check_refused_with(rank, scenario, call, culprits, {CallStatus::failed, CallStatus::unsupported});
 }

@@ -14,11 +14,7 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-using scenario::ReplicatePlan;
-using scenario::Scenario;
-
-void ReducingBackwards::make(const scenario::Action& action) {
+void ReducingBackwards::make(const Action& action) {
   reduces_ = false;
   if (!is_for(action, 0)) return;
   if (action.kind == ActionKind::set_requires_gradient_sync) syncs_ = action.value;
@@ -26,7 +22,7 @@ void ReducingBackwards::make(const scenario::Action& action) {
   if (action.kind == ActionKind::backward) reduces_ = std::exchange(next_reduces_, false);
 }
 
-void BucketCalls::make(const scenario::Action& action) {
+void BucketCalls::make(const Action& action) {
   reduced_.clear();
   backwards_.make(action);
   if (!is_for(action, 0)) return;
@@ -35,9 +31,9 @@ void BucketCalls::make(const scenario::Action& action) {
 }
 
 void BucketCalls::backward() {
-  const std::vector<scenario::Action> forwards = std::exchange(forwards_, {});
+  const std::vector<Action> forwards = std::exchange(forwards_, {});
   if (!backwards_.reduces()) return;
-  const bool keeps_first = replicate(scenario_.plan).unused_parameters;
+  const bool keeps_first = replicate_plan(scenario_.plan).unused_parameters;
   if (!ready_ || keeps_first) {
     if (!keeps_first) ready_ = oracles::ready_order(scenario_.model, forwards);
     reduced_ = oracles::first_buckets(scenario_);
@@ -46,9 +42,9 @@ void BucketCalls::backward() {
   }
 }
 
-std::uint64_t trainable_elements(const scenario::Model& model) {
+std::uint64_t trainable_elements(const Model& model) {
   std::uint64_t elements = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+  for (const ParameterShape& parameter : parameters(model)) {
     if (parameter.trainable) elements += static_cast<std::uint64_t>(numel(parameter.shape));
   }
   return elements;
@@ -58,7 +54,7 @@ std::optional<int> divided_dimension(const ReplicatePlan& plan, const std::strin
   const std::size_t dot = parameter.rfind('.');
   const auto module = plan.tensor_parallel.find(parameter.substr(0, dot));
   if (module == plan.tensor_parallel.end()) return std::nullopt;
-  if (module->second == scenario::TensorParallel::column) return 0;
+  if (module->second == TensorParallel::column) return 0;
   return parameter.substr(dot + 1) == "weight" ? std::optional(1) : std::nullopt;
 }
 
@@ -66,35 +62,33 @@ namespace {
 
 std::uint64_t bytes_of_parameters(const Scenario& scenario, bool trainable) {
   std::uint64_t bytes = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    const std::size_t width = size_of(replicate(scenario.plan).dtype_of(parameter.name));
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    const std::size_t width = size_of(replicate_plan(scenario.plan).dtype_of(parameter.name));
     if (parameter.trainable || !trainable) bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * width;
   }
   return bytes;
 }
 
 // Whether `oracles::ready_order` knows the model's order.
-bool has_known_order(const scenario::Model& model) {
+bool has_known_order(const Model& model) {
   bool is_known = true;
-  visit(model.root, "", [&](const scenario::Module& module, const std::string&) {
-    is_known =
-        is_known && module.kind != scenario::ModuleKind::embedding && module.kind != scenario::ModuleKind::attention;
+  visit(model.root, "", [&](const Module& module, const std::string&) {
+    is_known = is_known && module.kind != ModuleKind::embedding && module.kind != ModuleKind::attention;
   });
   return is_known;
 }
 
 // The bytes of buckets with copies of gradients. Buckets with views count as gradients.
 std::uint64_t bytes_of_buckets(const Scenario& scenario) {
-  return replicate(scenario.plan).gradients == scenario::BucketGradients::views ? 0
-                                                                                : bytes_of_parameters(scenario, true);
+  return replicate_plan(scenario.plan).gradients == BucketGradients::views ? 0 : bytes_of_parameters(scenario, true);
 }
 
 // A hook compresses copies of buckets. A bucket that has its dtype already needs no copy.
-std::uint64_t bytes_compressed(const Scenario& scenario, scenario::HookKind hook) {
-  const DType dtype = hook == scenario::HookKind::fp16_compress ? DType::f16 : DType::bf16;
+std::uint64_t bytes_compressed(const Scenario& scenario, HookKind hook) {
+  const DType dtype = hook == HookKind::fp16_compress ? DType::f16 : DType::bf16;
   std::uint64_t bytes = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    if (parameter.trainable && replicate(scenario.plan).dtype_of(parameter.name) != dtype)
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    if (parameter.trainable && replicate_plan(scenario.plan).dtype_of(parameter.name) != dtype)
       bytes += static_cast<std::uint64_t>(numel(parameter.shape)) * size_of(dtype);
   }
   return bytes;
@@ -116,7 +110,7 @@ class ReplicateChecks final : public Kind {
 
   std::string_view ordering_clause(const Run& run, const trace::Race& race) const override {
     if (is_about_release(race)) return gradients_in_order;
-    const auto& divided = replicate(run.scenario().plan).tensor_parallel;
+    const auto& divided = replicate_plan(run.scenario().plan).tensor_parallel;
     const auto sums_over_parts = [&](const trace::Access& access) {
       const auto* const call = std::get_if<fact::Collective>(&run.trace().facts.at(access.fact));
       return call != nullptr && divided.contains(call->tag);
@@ -127,17 +121,16 @@ class ReplicateChecks final : public Kind {
   // One all-reduce for each bucket, by the engine or by a hook. A compiled step has one for each gradient, also if one
   // call issues several.
   std::vector<Communication> planned(const Scenario& scenario, int world) const override {
-    const std::vector<scenario::ParameterShape> parameters = scenario::parameters(scenario.model);
-    const auto trainable =
-        static_cast<std::size_t>(std::ranges::count(parameters, true, &scenario::ParameterShape::trainable));
-    const bool compiles = replicate(scenario.plan).compile.has_value();
+    const std::vector<ParameterShape> parameters = shardproof::parameters(scenario.model);
+    const auto trainable = static_cast<std::size_t>(std::ranges::count(parameters, true, &ParameterShape::trainable));
+    const bool compiles = replicate_plan(scenario.plan).compile.has_value();
     ReducingBackwards backwards;
     BucketCalls buckets(scenario);
     std::vector<Communication> all;
-    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (const Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i) {
         Communication& communication = all.emplace_back();
-        for (const scenario::Action& action : segment.body) {
+        for (const Action& action : segment.body) {
           if (compiles) backwards.make(action);
           else buckets.make(action);
           const std::size_t compiled = backwards.reduces() ? trainable : 0;
@@ -149,34 +142,33 @@ class ReplicateChecks final : public Kind {
   }
 
   Plans plans(const Scenario& scenario, int /*world*/) const override {
-    const ReplicatePlan& section = replicate(scenario.plan);
+    const ReplicatePlan& section = replicate_plan(scenario.plan);
     // The gradients that a compiled step puts into one tensor depend on the order of a compiler's graph.
-    const bool is_known = section.compile ? section.compile->fusion != scenario::BucketFusion::concat
+    const bool is_known = section.compile ? section.compile->fusion != BucketFusion::concat
                                           : section.unused_parameters || has_known_order(scenario.model);
     return is_known && section.tensor_parallel.empty() ? Plans::exactly : Plans::nothing;
   }
 
   bool is_agreement(const fact::Collective& call) const override {
-    constexpr std::array tags{scenario::parameter_list_tag, scenario::parameter_values_tag, scenario::ready_order_tag,
-                              scenario::used_parameters_tag};
+    constexpr std::array tags{parameter_list_tag, parameter_values_tag, ready_order_tag, used_parameters_tag};
     return std::ranges::find(tags, call.tag) != tags.end();
   }
 
-  int holders(const scenario::Plan& plan, const std::string& parameter, int world) const override {
-    return divided_dimension(replicate(plan), parameter) ? world / plan.mesh.shape.at(1) : world;
+  int holders(const Plan& plan, const std::string& parameter, int world) const override {
+    return divided_dimension(replicate_plan(plan), parameter) ? world / plan.mesh.shape.at(1) : world;
   }
 
-  scenario::Plan of_one_rank(const scenario::Plan& plan) const override {
-    if (replicate(plan).parameter_dtypes.empty()) return plan_of_one_rank();
-    scenario::Plan alone;
-    replicate(alone).parameter_dtypes = replicate(plan).parameter_dtypes;
-    replicate(alone).unused_parameters = true;  // a part of the model may run alone
+  Plan of_one_rank(const Plan& plan) const override {
+    if (replicate_plan(plan).parameter_dtypes.empty()) return plan_of_one_rank();
+    Plan alone;
+    replicate_plan(alone).parameter_dtypes = replicate_plan(plan).parameter_dtypes;
+    replicate_plan(alone).unused_parameters = true;  // a part of the model may run alone
     return alone;
   }
 
   // All parameters are whole, so nothing may be gathered.
   void check_nothing_gathered_twice(const Run& run) const override {
-    if (!replicate(run.scenario().plan).tensor_parallel.empty()) return;
+    if (!replicate_plan(run.scenario().plan).tensor_parallel.empty()) return;
     for (const Fact& fact : run.trace().facts) {
       const auto* const call = std::get_if<fact::Collective>(&fact);
       if (call == nullptr || is_agreement(*call)) continue;
@@ -199,18 +191,18 @@ class ReplicateChecks final : public Kind {
   void check_memory(const Run& run, int /*world*/, MemoryCheck check) const override {
     if (check != MemoryCheck::nothing_left) return;
     const Scenario& scenario = run.scenario();
-    const ReplicatePlan& section = replicate(scenario.plan);
+    const ReplicatePlan& section = replicate_plan(scenario.plan);
     if (section.compile || !section.tensor_parallel.empty() || !is_for_all_ranks(scenario.script)) return;
-    const bool makes_views = section.gradients == scenario::BucketGradients::views;
+    const bool makes_views = section.gradients == BucketGradients::views;
     const std::uint64_t all = bytes_of_parameters(scenario, true);
     const std::uint64_t buckets = bytes_of_buckets(scenario);
     std::uint64_t most_inputs = buckets;
     ReducingBackwards calls;
     int iteration = 0;
-    for (const scenario::Script::Segment& segment : scenario.script.segments) {
+    for (const Script::Segment& segment : scenario.script.segments) {
       for (int i = 0; i < segment.iterations; ++i, ++iteration) {
         int backwards = 0;
-        for (const scenario::Action& action : segment.body) {
+        for (const Action& action : segment.body) {
           if (registers_compression(action) && !action.hook->refused)
             most_inputs = buckets + bytes_compressed(scenario, action.hook->kind);
           calls.make(action);

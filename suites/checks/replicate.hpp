@@ -15,7 +15,7 @@ namespace shardproof::suites {
 /// Finds the backwards that reduce, from the calls that rank 0 makes.
 class ReducingBackwards {
  public:
-  void make(const scenario::Action& action);
+  void make(const Action& action);
 
   /// Whether the last call was a backward that reduces.
   bool reduces() const { return reduces_; }
@@ -32,9 +32,9 @@ class ReducingBackwards {
 class BucketCalls {
  public:
   /// The plan must be for `replicate`. The scenario must outlive this object.
-  explicit BucketCalls(const scenario::Scenario& scenario) : scenario_(scenario) {}
+  explicit BucketCalls(const Scenario& scenario) : scenario_(scenario) {}
 
-  void make(const scenario::Action& action);
+  void make(const Action& action);
 
   /// The buckets that the last call reduces, in the order in which they start. Empty unless it was a backward that
   /// reduces.
@@ -43,17 +43,17 @@ class BucketCalls {
  private:
   void backward();
 
-  const scenario::Scenario& scenario_;
+  const Scenario& scenario_;
   ReducingBackwards backwards_;
-  std::vector<scenario::Action> forwards_;  // the forwards that wait for a backward
+  std::vector<Action> forwards_;  // the forwards that wait for a backward
   std::optional<std::vector<std::string>> ready_;  // the order of the first backward that reduced
   std::vector<oracles::Bucket> reduced_;
 };
 
 /// The number of elements of all trainable parameters.
-std::uint64_t trainable_elements(const scenario::Model& model);
+std::uint64_t trainable_elements(const Model& model);
 
 /// The dimension along which a parameter is divided among ranks. Empty if it is whole on each rank.
-std::optional<int> divided_dimension(const scenario::ReplicatePlan& plan, const std::string& parameter);
+std::optional<int> divided_dimension(const ReplicatePlan& plan, const std::string& parameter);
 
 }  // namespace shardproof::suites

@@ -4,8 +4,6 @@
 
 namespace shardproof::suites {
 
-using scenario::ActionKind;
-
 namespace {
 
 bool may_free_or_gather(ActionKind kind) {
@@ -22,17 +20,17 @@ bool may_free_or_gather(ActionKind kind) {
 
 }  // namespace
 
-bool is_for_all_ranks(const scenario::Script& script) {
-  return !any_call(script, [](const scenario::Action& action) { return !action.ranks.empty(); });
+bool is_for_all_ranks(const Script& script) {
+  return !any_call(script, [](const Action& action) { return !action.ranks.empty(); });
 }
 
-void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
-                   const std::function<void(const scenario::Action&, const std::string& mark)>& look) {
+void follow_script(const Scenario& scenario, const std::function<void(const Action&)>& make,
+                   const std::function<void(const Action&, const std::string& mark)>& look) {
   int iteration = 0;
-  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+  for (const Script::Segment& segment : scenario.script.segments) {
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       std::map<std::string, int> occurrences;
-      for (const scenario::Action& action : segment.body) {
+      for (const Action& action : segment.body) {
         make(action);
         if (!may_free_or_gather(action.kind)) continue;
         const std::string call = (action.fails_in ? "failing " : "") + std::string(to_string(action.kind));
@@ -42,14 +40,14 @@ void follow_script(const scenario::Scenario& scenario, const std::function<void(
   }
 }
 
-std::vector<Communication> communication_by_iteration(const scenario::Scenario& scenario,
-                                                      const std::function<void(const scenario::Action&)>& make,
+std::vector<Communication> communication_by_iteration(const Scenario& scenario,
+                                                      const std::function<void(const Action&)>& make,
                                                       const std::function<Communication()>& so_far) {
   std::vector<Communication> all;
-  for (const scenario::Script::Segment& segment : scenario.script.segments) {
+  for (const Script::Segment& segment : scenario.script.segments) {
     for (int i = 0; i < segment.iterations; ++i) {
       const Communication before = so_far();
-      for (const scenario::Action& action : segment.body) make(action);
+      for (const Action& action : segment.body) make(action);
       const Communication after = so_far();
       all.push_back({.all_gathers = after.all_gathers - before.all_gathers,
                      .reduce_scatters = after.reduce_scatters - before.reduce_scatters,

@@ -12,16 +12,16 @@
 namespace shardproof::suites {
 
 /// Whether every rank makes each call.
-bool is_for_all_ranks(const scenario::Script& script);
+bool is_for_all_ranks(const Script& script);
 
 /// Calls `make` for each action, in order. After each action that may gather or free parameters, calls `look` with the
 /// name of the mark at the action's end.
-void follow_script(const scenario::Scenario& scenario, const std::function<void(const scenario::Action&)>& make,
-                   const std::function<void(const scenario::Action&, const std::string& mark)>& look);
+void follow_script(const Scenario& scenario, const std::function<void(const Action&)>& make,
+                   const std::function<void(const Action&, const std::string& mark)>& look);
 
 /// The collectives of each iteration. `so_far` returns the communication of all actions that `make` got.
-std::vector<Communication> communication_by_iteration(const scenario::Scenario& scenario,
-                                                      const std::function<void(const scenario::Action&)>& make,
+std::vector<Communication> communication_by_iteration(const Scenario& scenario,
+                                                      const std::function<void(const Action&)>& make,
                                                       const std::function<Communication()>& so_far);
 
 }  // namespace shardproof::suites

@@ -45,7 +45,7 @@ std::string_view ordering_clause_of_sharded(const Run& run, const trace::Race& r
   // A hook's work has a different kind than the engine's own work. The case copies the tensors that a hook gets, on the
   // hook's stream.
   const bool has_hooks =
-      any_call(run.scenario().script, [](const scenario::Action& action) { return action.extension.has_value(); });
+      any_call(run.scenario().script, [](const Action& action) { return action.extension.has_value(); });
   const bool is_of_hook = has_hooks && any([](const Fact& fact) {
                             return is_work(fact, WorkKind::other) || is_work(fact, WorkKind::snapshot);
                           });

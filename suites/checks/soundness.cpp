@@ -71,7 +71,7 @@ void check_count(const std::string& where, const std::vector<fact::Collective>& 
 
 }  // namespace
 
-std::vector<Communication> planned(const scenario::Scenario& scenario, int world) {
+std::vector<Communication> planned(const Scenario& scenario, int world) {
   return kind_of(scenario.plan).planned(scenario, world);
 }
 
@@ -129,7 +129,7 @@ void check_count(const Iteration& iteration, CollectiveKind kind, std::size_t ex
   check_count(fmt::format("iteration {}", iteration.index()), iteration.collectives(), kind, expected);
 }
 
-void check_count(const Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected) {
+void check_count(const Iteration& iteration, CollectiveKind kind, ActionKind call, std::size_t expected) {
   check_count(fmt::format("{} of iteration {}", to_string(call), iteration.index()), iteration.collectives(call), kind,
               expected);
 }

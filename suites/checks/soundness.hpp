@@ -15,7 +15,7 @@ namespace shardproof::suites {
 /// The collectives that a plan requires of every engine, by iteration, among groups of several ranks. Each forward
 /// gathers each group, and each backward reduces it. A backward gathers a group again if its parameters were freed in
 /// between.
-std::vector<Communication> planned(const scenario::Scenario& scenario, int world);
+std::vector<Communication> planned(const Scenario& scenario, int world);
 
 /// Fails if an iteration communicates less than the plan requires. Such a run may be fast and free of races, but proves
 /// nothing.
@@ -35,7 +35,7 @@ void check_all_in_iterations(const Run& run, CollectiveKind kind);
 /// One assertion: an iteration, or the first such call in it, issues `expected` collectives of this kind. A failure
 /// names their groups. The case chooses the clause.
 void check_count(const Iteration& iteration, CollectiveKind kind, std::size_t expected);
-void check_count(const Iteration& iteration, CollectiveKind kind, scenario::ActionKind call, std::size_t expected);
+void check_count(const Iteration& iteration, CollectiveKind kind, ActionKind call, std::size_t expected);
 
 /// All iterations of a run. Fails unless the run has three or more. An engine may be right once and wrong later. So a
 /// case that checks times, orders, counts or memory must check each iteration.

@@ -16,19 +16,17 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
-using scenario::HookKind;
-using scenario::HookPoint;
 
 namespace {
 
 // `net` and the root are groups, and a wrapped module has no parameters. On a mesh the first half of the ranks holds
 // the same parts as the second.
-scenario::Scenario hooked_groups(Rank& rank, HookPoint point, HookKind kind, bool has_mesh) {
-  scenario::Scenario scenario = hooked_net(scenario::ShardStrategy::full_shard, true);
+Scenario hooked_groups(Rank& rank, HookPoint point, HookKind kind, bool has_mesh) {
+  Scenario scenario = hooked_net(ShardStrategy::full_shard, true);
   scenario.plan = {};
-  fully_shard(scenario.plan).wrap = {{.modules = {"net"}}, {.modules = {"relu"}}, {.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"net"}}, {.modules = {"relu"}}, {.modules = {""}}};
   if (has_mesh) scenario.plan.mesh = {.shape = {2, rank.world().size() / 2}, .names = {"copies", "parts"}};
-  scenario::Action hook = registration(kind);
+  Action hook = registration(kind);
   hook.hook->point = point;
   return with_calls_first(scenario, {hook});
 }
@@ -39,7 +37,7 @@ double doubled_mean(std::span<const double> by_rank) { return 2 * mean(by_rank);
 std::vector<float> packed(const Capture& capture, bool in_net, int shards) {
   std::vector<float> values;
   for (const CapturedParameter& parameter : capture.parameters) {
-    if (scenario::is_at_or_under(parameter.name, "net") != in_net) continue;
+    if (is_at_or_under(parameter.name, "net") != in_net) continue;
     REQUIRE(parameter.gradient.dtype() == DType::f32);
     const auto own = parameter.gradient.values<float>();
     const std::int64_t rows = (parameter.shape[0] + shards - 1) / shards;
@@ -88,7 +86,7 @@ RANKED_TEST_CASE("comm_hooks/after_reduction_in_low_precision", clauses("CMH-20"
                  on_engines("fully_shard"), each("dtype", "f16", "bf16"),
                  needs(FullyShardFeature::reduction_hooks, Feature::mixed_precision)) {
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
-  scenario::Scenario scenario = hooked_groups(rank, HookPoint::after_reduction, HookKind::plain, false);
+  Scenario scenario = hooked_groups(rank, HookPoint::after_reduction, HookKind::plain, false);
   scenario.plan.mixed_precision.reduce = low;
   const double after_hook = low == DType::f16 ? division(rank.world().size()).after : 1;
   const Run run = play_accepted(rank, scenario);

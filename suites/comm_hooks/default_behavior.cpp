@@ -16,12 +16,12 @@ namespace {
 
 // A layer of one input, which is the rank plus one, and one output for each rank. So each element of the gradient is
 // that number.
-scenario::Scenario ranks_as_gradients(Rank& rank) {
+Scenario ranks_as_gradients(Rank& rank) {
   const int world = rank.world().size();
-  scenario::Scenario scenario;
+  Scenario scenario;
   scenario.model.root.children = {
-      {.name = "net", .kind = scenario::ModuleKind::linear, .in_features = 1, .out_features = world, .bias = false}};
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+      {.name = "net", .kind = ModuleKind::linear, .in_features = 1, .out_features = world, .bias = false}};
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   plan.strategy = strategy(rank);
   plan.wrap = {""};
   scenario.script.input = {1, 1};
@@ -29,10 +29,10 @@ scenario::Scenario ranks_as_gradients(Rank& rank) {
   for (int each = 0; each < world; ++each) inputs.push_back({static_cast<double>(each + 1)});
   scenario.script.given = {inputs};
   scenario.script.segments = {{.iterations = iterations,
-                               .body = {{.kind = scenario::ActionKind::zero_grad},
-                                        {.kind = scenario::ActionKind::forward},
-                                        {.kind = scenario::ActionKind::backward},
-                                        {.kind = scenario::ActionKind::capture}}}};
+                               .body = {{.kind = ActionKind::zero_grad},
+                                        {.kind = ActionKind::forward},
+                                        {.kind = ActionKind::backward},
+                                        {.kind = ActionKind::capture}}}};
   return scenario;
 }
 

@@ -13,16 +13,15 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
-using scenario::ActionKind;
 
 namespace {
 
 // The first layer runs alone after each step: by its forward, or by a method.
-scenario::Scenario with_layer_alone(bool by_method) {
-  scenario::Scenario scenario = hooked_net(scenario::ShardStrategy::full_shard, true);
+Scenario with_layer_alone(bool by_method) {
+  Scenario scenario = hooked_net(ShardStrategy::full_shard, true);
   scenario.plan = {};
-  fully_shard(scenario.plan).wrap = {{.modules = {"net.0"}}, {.modules = {"net.2"}}, {.modules = {""}}};
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 64};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"net.0"}}, {.modules = {"net.2"}}, {.modules = {""}}};
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 64};
   scenario.model.init_divisor = 8;
   scenario.script.segments = {{.iterations = 3,
                                .body = {{.kind = ActionKind::forward},

@@ -11,10 +11,6 @@ namespace shardproof::comm_hooks {
 
 namespace {
 
-using scenario::Action;
-using scenario::HookKind;
-using scenario::Scenario;
-
 // A hook that means over ranks may do what the engine does. Any other hook makes other gradients.
 bool shows_hook(const Scenario& scenario, int world) {
   if (any_call(scenario.script,
@@ -22,7 +18,7 @@ bool shows_hook(const Scenario& scenario, int world) {
     return true;
   Scenario without = scenario;
   std::size_t dropped = 0;
-  for (scenario::Script::Segment& segment : without.script.segments)
+  for (Script::Segment& segment : without.script.segments)
     dropped += std::erase_if(segment.body, [](const Action& action) { return action.hook.has_value(); });
   if (dropped == 0) return false;
   const auto with = oracles::train_serially(scenario, world, oracles::Arithmetic::f32);

@@ -43,8 +43,8 @@ void check_all_elements(Rank& rank, const Run& run) {
     mine += held.shard.numel();
     whole += numel(held.shape);
   }
-  const auto* const flat = run.scenario().plan.engine.as<scenario::FlatShardPlan>();
-  const bool keeps_all = flat != nullptr && flat->strategy == scenario::ShardStrategy::no_shard;
+  const auto* const flat = run.scenario().plan.engine.as<FlatShardPlan>();
+  const bool keeps_all = flat != nullptr && flat->strategy == ShardStrategy::no_shard;
   CHECK(suites::sum_over_ranks(rank, mine) == whole * (keeps_all ? rank.world().size() : 1));
 }
 

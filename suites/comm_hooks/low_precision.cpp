@@ -20,7 +20,6 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
-using scenario::HookKind;
 
 namespace {
 
@@ -38,9 +37,9 @@ Combine in(DType low) {
 }
 
 // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
-scenario::Scenario rounded_net(Rank& rank, std::vector<scenario::Action> calls_first) {
-  scenario::Scenario scenario = hooked_net(strategy(rank), rank.param<bool>("wrapping"));
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
+Scenario rounded_net(Rank& rank, std::vector<Action> calls_first) {
+  Scenario scenario = hooked_net(strategy(rank), rank.param<bool>("wrapping"));
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 4096};
   return with_calls_first(std::move(scenario), std::move(calls_first));
 }
 
@@ -48,8 +47,8 @@ constexpr double largest_f16 = 65504;
 
 // Inputs whose gradients are alike on all ranks, so that they add up. No element of a gradient is larger than 640 times
 // `offset`.
-scenario::Scenario large_gradients(Rank& rank, int offset) {
-  scenario::Scenario scenario = hooked_net(strategy(rank), false);
+Scenario large_gradients(Rank& rank, int offset) {
+  Scenario scenario = hooked_net(strategy(rank), false);
   for (std::uint32_t iteration = 0; iteration <= iterations; ++iteration) {
     std::vector<std::vector<double>>& of_ranks = scenario.script.given.emplace_back();
     for (int each = 0; each < rank.world().size(); ++each) {
@@ -130,7 +129,7 @@ RANKED_TEST_CASE("comm_hooks/compressed_later", clauses("CMH-14"), ranks(2, 3),
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::size_t reductions = 0;
-    for (const fact::Collective& call : iteration.collectives(scenario::ActionKind::backward)) {
+    for (const fact::Collective& call : iteration.collectives(ActionKind::backward)) {
       if (call.kind == CollectiveKind::all_gather) continue;
       CHECK(call.dtype == (iteration.index() < 2 ? DType::f32 : DType::bf16));
       ++reductions;
@@ -146,7 +145,7 @@ RANKED_TEST_CASE("comm_hooks/as_mixed_precision", clauses("CMH-13"), ranks(1, 2,
   const bool is_f16 = rank.param("dtype") == "f16";
   const Run hooked = play_accepted(
       rank, rounded_net(rank, {registration(is_f16 ? HookKind::fp16_compress : HookKind::bf16_compress)}));
-  scenario::Scenario mixed = rounded_net(rank, {{.kind = scenario::ActionKind::zero_grad}});
+  Scenario mixed = rounded_net(rank, {{.kind = ActionKind::zero_grad}});
   mixed.plan.mixed_precision.reduce = is_f16 ? DType::f16 : DType::bf16;
   const Run reduced = play_accepted(rank, mixed);
   REQUIRE(hooked.captures().size() == reduced.captures().size());

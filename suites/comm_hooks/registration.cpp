@@ -13,7 +13,6 @@
 namespace shardproof::comm_hooks {
 
 using namespace suites;
-using scenario::HookKind;
 
 namespace {
 
@@ -114,7 +113,7 @@ RANKED_TEST_CASE("comm_hooks/registering_hook_hybrid", clauses("CMH-10", "CMH-12
                  needs(FlatShardFeature::gradient_hooks, Feature::replicated_mesh),
                  seed("test_fsdp_comm_hooks.py::test_registering_hook_hybrid_strategy",
                       each("strategy", "hybrid", "hybrid_zero2"))) {
-  scenario::Scenario scenario = hooked_net(strategy(rank), true);
+  Scenario scenario = hooked_net(strategy(rank), true);
   scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"copies", "parts"}};
   const Run run = play_accepted(rank, with_calls_first(scenario, {refused(registration(HookKind::doubled))}));
   check_called(rank, run, "CMH-12", {});

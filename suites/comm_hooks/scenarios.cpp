@@ -5,33 +5,27 @@
 
 namespace shardproof::comm_hooks {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::ShardStrategy;
-
 namespace {
 
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
-bool trains(const scenario::Script::Segment& segment) {
+bool trains(const Script::Segment& segment) {
   return std::ranges::any_of(segment.body, [](const Action& action) { return action.kind == ActionKind::forward; });
 }
 
 }  // namespace
 
-scenario::Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
-  scenario::Scenario scenario;
+Scenario hooked_net(ShardStrategy strategy, bool wrapping) {
+  Scenario scenario;
   scenario.model.root.children = {
       {.name = "net", .children = {linear("0", 8, 15), {.name = "1", .kind = ModuleKind::relu}, linear("2", 15, 8)}},
       {.name = "relu", .kind = ModuleKind::relu},
       linear("out", 8, 5)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
+  scenario.model.loss = {.kind = LossKind::dot, .divisor = 1};
   scenario.model.init_divisor = 1;
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   plan.strategy = strategy;
   plan.wrap = wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""};
   scenario.script.input = {2, 8};
@@ -49,13 +43,13 @@ std::vector<std::string> units(bool wrapping) {
   return wrapping ? std::vector<std::string>{"net", ""} : std::vector<std::string>{""};
 }
 
-scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<Action> calls) {
+Scenario with_calls_first(Scenario scenario, std::vector<Action> calls) {
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(calls)});
   return scenario;
 }
 
-scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, Action call) {
-  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
+Scenario with_call_in_third_iteration(Scenario scenario, Action call) {
+  std::vector<Script::Segment>& segments = scenario.script.segments;
   segments = {segments.front(), segments.front(), segments.front()};
   segments[0].iterations = 2;
   segments[1].iterations = 1;
@@ -64,10 +58,8 @@ scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, Act
   return scenario;
 }
 
-Action registration(scenario::HookKind kind, std::string module) {
-  return {.kind = ActionKind::register_hook,
-          .module = std::move(module),
-          .hook = scenario::Hook{.kind = kind, .state = state}};
+Action registration(HookKind kind, std::string module) {
+  return {.kind = ActionKind::register_hook, .module = std::move(module), .hook = Hook{.kind = kind, .state = state}};
 }
 
 Action refused(Action call) {
@@ -80,7 +72,7 @@ Action direct(Action call) {
   return call;
 }
 
-std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration) {
+std::vector<NamedGradient> local_gradients(const Scenario& scenario, int rank_index, int iteration) {
   const auto first = std::ranges::find_if(scenario.script.segments, trains);
   int before = 0;
   for (auto segment = scenario.script.segments.begin(); segment != first; ++segment) before += segment->iterations;

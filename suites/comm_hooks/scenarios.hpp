@@ -22,19 +22,19 @@ using suites::strategy;
 /// Iterations of forward, backward, capture and zero_grad. No step moves the parameters, so all values are exact.
 /// Inputs differ per rank and iteration. `wrapping` is whether `net` is its own unit. Sizes are odd, so most worlds
 /// pad. Tensors are kept.
-scenario::Scenario hooked_net(scenario::ShardStrategy strategy, bool wrapping);
+Scenario hooked_net(ShardStrategy strategy, bool wrapping);
 /// The units of that plan, in the order in which a backward reduces them.
 std::vector<std::string> units(bool wrapping);
 
 /// Puts calls before all others, in their own iteration.
-scenario::Scenario with_calls_first(scenario::Scenario scenario, std::vector<scenario::Action> calls);
+Scenario with_calls_first(Scenario scenario, std::vector<Action> calls);
 /// Puts a call between forward and backward of the third iteration of `hooked_net`.
-scenario::Scenario with_call_in_third_iteration(scenario::Scenario scenario, scenario::Action call);
-scenario::Action registration(scenario::HookKind kind, std::string module = "");
-scenario::Action refused(scenario::Action call);
-scenario::Action direct(scenario::Action call);
+Scenario with_call_in_third_iteration(Scenario scenario, Action call);
+Action registration(HookKind kind, std::string module = "");
+Action refused(Action call);
+Action direct(Action call);
 
 /// This rank's own gradients in an iteration of training, from 0, computed by one process.
-std::vector<NamedGradient> local_gradients(const scenario::Scenario& scenario, int rank_index, int iteration);
+std::vector<NamedGradient> local_gradients(const Scenario& scenario, int rank_index, int iteration);
 
 }  // namespace shardproof::comm_hooks

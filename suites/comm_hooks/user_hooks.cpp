@@ -18,7 +18,6 @@ namespace shardproof::comm_hooks {
 
 using namespace suites;
 using Catch::Matchers::ContainsSubstring;
-using scenario::HookKind;
 
 namespace {
 
@@ -29,7 +28,7 @@ std::vector<float> flat(const std::vector<NamedGradient>& gradients, const std::
   std::vector<float> values;
   const auto pad = [&](std::size_t step) { values.resize((values.size() + step - 1) / step * step, 0); };
   for (const NamedGradient& gradient : gradients) {
-    const bool is_in_net = scenario::is_at_or_under(gradient.name, "net");
+    const bool is_in_net = is_at_or_under(gradient.name, "net");
     const bool is_meant = !wrapping || is_in_net == (unit == "net");
     if (!is_meant) continue;
     pad(align);
@@ -56,10 +55,10 @@ RANKED_TEST_CASE("comm_hooks/operands", clauses("CMH-3", "CMH-4", "CMH-16"), ran
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
   const bool wrapping = rank.param<bool>("wrapping"), orig = rank.param<bool>("orig");
   const auto world = static_cast<std::size_t>(rank.world().size());
-  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
-  flat_shard(scenario.plan).use_orig_params = orig;
+  Scenario scenario = with_calls_first(hooked_net(strategy(rank), wrapping), {registration(HookKind::plain)});
+  flat_shard_plan(scenario.plan).use_orig_params = orig;
   const Run run = play_accepted(rank, scenario);
-  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || world == 1;
+  const bool keeps_all = strategy(rank) == ShardStrategy::no_shard || world == 1;
   const auto judged = rank.under("CMH-3");
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CAPTURE(iteration);
@@ -87,11 +86,11 @@ RANKED_TEST_CASE("comm_hooks/operands_in_low_precision", clauses("CMH-3", "CMH-4
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("dtype", "f16", "bf16"),
                  needs(FlatShardFeature::gradient_hooks, Feature::mixed_precision)) {
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
-  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
+  Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 4096};
   scenario.plan.mixed_precision.reduce = low;
   const Run run = play_accepted(rank, scenario);
-  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
+  const bool keeps_all = strategy(rank) == ShardStrategy::no_shard || rank.world().size() == 1;
   const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
   std::int64_t rounded = 0;
   const auto judged = rank.under("CMH-4");
@@ -150,15 +149,15 @@ RANKED_TEST_CASE("comm_hooks/result_used", clauses("CMH-5", "CMH-6"), ranks(1, 2
 // A parameter steps by what the hook left.
 RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
-  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::doubled)});
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
+  Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::doubled)});
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 4};
   scenario.script.segments.back() = {.iterations = 3,
-                                     .body = {{.kind = scenario::ActionKind::forward},
-                                              {.kind = scenario::ActionKind::backward},
-                                              {.kind = scenario::ActionKind::capture},
-                                              {.kind = scenario::ActionKind::step},
-                                              {.kind = scenario::ActionKind::capture},
-                                              {.kind = scenario::ActionKind::zero_grad}}};
+                                     .body = {{.kind = ActionKind::forward},
+                                              {.kind = ActionKind::backward},
+                                              {.kind = ActionKind::capture},
+                                              {.kind = ActionKind::step},
+                                              {.kind = ActionKind::capture},
+                                              {.kind = ActionKind::zero_grad}}};
   const Run run = play_accepted(rank, scenario);
   REQUIRE(run.captures().size() == 6);
   for (std::size_t step = 0; step < 3; ++step) {
@@ -184,17 +183,17 @@ RANKED_TEST_CASE("comm_hooks/step_by_result", clauses("CMH-5"), ranks(1, 2, 4),
 RANKED_TEST_CASE("comm_hooks/unsynced", clauses("CMH-7"), ranks(1, 2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::gradient_hooks, Feature::gradient_accumulation)) {
-  using enum scenario::ActionKind;
-  scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
-  const auto sync = [](bool on) { return scenario::Action{.kind = set_requires_gradient_sync, .value = on}; };
-  scenario::Script::Segment unsynced{.body = {sync(false), {.kind = forward}, {.kind = backward}}};
-  scenario::Script::Segment synced{
+  using enum ActionKind;
+  Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {registration(HookKind::plain)});
+  const auto sync = [](bool on) { return Action{.kind = set_requires_gradient_sync, .value = on}; };
+  Script::Segment unsynced{.body = {sync(false), {.kind = forward}, {.kind = backward}}};
+  Script::Segment synced{
       .body = {sync(true), {.kind = forward}, {.kind = backward}, {.kind = capture}, {.kind = zero_grad}}};
   auto& segments = scenario.script.segments;
   segments.pop_back();
   for (int round = 0; round < 3; ++round) segments.insert(segments.end(), {unsynced, synced});
   const Run run = play_accepted(rank, scenario);
-  const bool keeps_all = strategy(rank) == scenario::ShardStrategy::no_shard || rank.world().size() == 1;
+  const bool keeps_all = strategy(rank) == ShardStrategy::no_shard || rank.world().size() == 1;
   const auto divides = static_cast<std::size_t>(keeps_all ? 1 : rank.world().size());
   for (int round = 0; round < 3; ++round) {
     CAPTURE(round);
@@ -220,9 +219,9 @@ RANKED_TEST_CASE("comm_hooks/failing_hook", clauses("CMH-15"), ranks(2, 3, 4),
                  each("strategy", "no_shard", "full_shard", "shard_grad_op"), needs(FlatShardFeature::gradient_hooks)) {
   skip_unless_calls_are_compared(rank);
   const int failing = rank.world().size() - 1;
-  scenario::Action failing_hook = registration(HookKind::plain);
+  Action failing_hook = registration(HookKind::plain);
   failing_hook.hook->fails_on = {failing};
-  const scenario::Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {failing_hook});
+  const Scenario scenario = with_calls_first(hooked_net(strategy(rank), true), {failing_hook});
   std::string text;
   bool has_failed = false;
   try {

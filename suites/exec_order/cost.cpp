@@ -17,8 +17,7 @@ using suites::play_accepted;
 std::size_t validating_gathers(const Run& run, int iteration) {
   const std::vector<Iteration> all = run.iterations();
   const std::vector<fact::Collective> collectives = all.at(static_cast<std::size_t>(iteration)).collectives();
-  return static_cast<std::size_t>(
-      std::ranges::count(collectives, scenario::execution_order_tag, &fact::Collective::tag));
+  return static_cast<std::size_t>(std::ranges::count(collectives, execution_order_tag, &fact::Collective::tag));
 }
 
 namespace {
@@ -67,7 +66,7 @@ RANKED_TEST_CASE("exec_order/cost_of_each_use", clauses("EXO-21"), ranks(2, 3, 4
   const std::vector<Iteration> all = run.iterations();
   std::size_t single = 0;
   for (const fact::Collective& call : all.front().collectives()) {
-    if (call.tag != scenario::execution_order_tag) continue;
+    if (call.tag != execution_order_tag) continue;
     CHECK(call.kind == CollectiveKind::all_gather);
     CHECK(call.in_count == 1);
     ++single;

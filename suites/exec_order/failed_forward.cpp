@@ -15,8 +15,8 @@ using namespace suites;
 namespace {
 
 // A forward that fails in the last module, when all units of its way have run.
-scenario::Action failing(bool second_way) {
-  scenario::Action forward{.kind = scenario::ActionKind::forward, .fails_in = "end"};
+Action failing(bool second_way) {
+  Action forward{.kind = ActionKind::forward, .fails_in = "end"};
   if (second_way) forward.paths = {{"way", "second"}};
   return forward;
 }

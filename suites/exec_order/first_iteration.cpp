@@ -55,7 +55,7 @@ RANKED_TEST_CASE("exec_order/trains_on_two_forwards", clauses("EXO-13", "EXO-14"
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-35");
     CHECK(iteration.peak(MemoryClass::shard).bytes ==
-          iteration.live_before(MemoryClass::shard, scenario::ActionKind::forward).bytes);
+          iteration.live_before(MemoryClass::shard, ActionKind::forward).bytes);
     check_nothing_is_left(rank, run, iteration.index());
   }
 }

@@ -8,7 +8,6 @@
 
 namespace shardproof::exec_order {
 
-using suites::play_accepted;
 
 // Only a layer that is in no unit trains.
 RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2, 3),
@@ -16,7 +15,7 @@ RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2,
                  needs(FlatShardFeature::order_validation, Feature::module_groups)) {
   Twins twins(rank, strategy(rank));
   twins.way_is_frozen().train(Way::first, 3).train(Way::all_second);
-  const Run run = play_accepted(rank, twins);
+  const Run run = suites::play_accepted(rank, twins);
   {
     const auto judged = rank.under("EXO-2");
     check_silent(run, 0, 3);

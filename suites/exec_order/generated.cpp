@@ -14,10 +14,7 @@ namespace shardproof::exec_order {
 
 namespace {
 
-using scenario::Action;
-using scenario::ActionKind;
-
-bool takes_ways(const scenario::Scenario& scenario) {
+bool takes_ways(const Scenario& scenario) {
   return any_call(scenario.script,
                   [](const Action& action) { return !action.paths.empty() || action.kind == ActionKind::evaluate; });
 }
@@ -26,7 +23,7 @@ bool takes_ways(const scenario::Scenario& scenario) {
 void check_no_false_warning(const Run& run) {
   std::vector<Action> first, current;
   int iteration = 0;
-  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
+  for (const Script::Segment& segment : run.scenario().script.segments) {
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
       bool is_in_order = true;
       for (const Action& action : segment.body) {
@@ -53,8 +50,8 @@ RANKED_TEST_CASE("exec_order/generated", clauses("EXO-15"), ranks(2, 3, 4),
       suites::check_generated(rank, {.kind = "flat_shard",
                                      .without = {"gradient_hooks", "compressing_hooks"},
                                      .about = {},
-                                     .is_wanted = [](const scenario::Scenario& scenario) {
-                                       const scenario::FlatShardPlan& section = flat_shard(scenario.plan);
+                                     .is_wanted = [](const Scenario& scenario) {
+                                       const FlatShardPlan& section = flat_shard_plan(scenario.plan);
                                        return section.validate_order && section.wrap.size() > 1 && takes_ways(scenario);
                                      }});
   check_no_false_warning(run);

@@ -8,12 +8,6 @@ namespace shardproof::exec_order {
 
 namespace {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::ShardStrategy;
-
 Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
 }
@@ -21,7 +15,7 @@ Module linear(std::string name, std::int64_t in, std::int64_t out, bool bias) {
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
 // Each twin has 64 elements, even if each parameter is aligned.
-scenario::Model twins() {
+Model twins() {
   const Module first{.name = "first", .children = {linear("only", 8, 8, false)}};
   const Module second{.name = "second",
                       .children = {linear("in", 8, 4, false), relu("relu"), linear("out", 4, 8, false)}};
@@ -29,7 +23,7 @@ scenario::Model twins() {
                                 relu("relu"),
                                 {.name = "way", .kind = ModuleKind::choice, .children = {first, second}},
                                 relu("end")}},
-          .loss = {.kind = scenario::LossKind::dot, .divisor = 1},
+          .loss = {.kind = LossKind::dot, .divisor = 1},
           .init_divisor = 1};
 }
 
@@ -37,19 +31,19 @@ scenario::Model twins() {
 
 Twins::Twins(Rank& rank, ShardStrategy strategy, bool use_orig_params) : ranks_(rank.world().size()) {
   scenario_.model = twins();
-  scenario::FlatShardPlan& plan = flat_shard(scenario_.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario_.plan);
   plan.wrap = {first_way, second_way, ""};
   plan.validate_order = true;
   plan.strategy = strategy;
   plan.use_orig_params = use_orig_params;
-  scenario_.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 4};
+  scenario_.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 4};
   scenario_.script.input = {2, 5};
   scenario_.script.input_divisor = 1;
   suites::give_one_hot_inputs(scenario_.script);
 }
 
 Twins& Twins::validate(bool on) {
-  flat_shard(scenario_.plan).validate_order = on;
+  flat_shard_plan(scenario_.plan).validate_order = on;
   return *this;
 }
 
@@ -112,7 +106,7 @@ Twins& Twins::second_way_is_longer() {
   const Module again{.name = "again", .kind = ModuleKind::use, .target = first_way};
   second = {.name = "second", .children = {again, second}};
   second.children[1].name = "more";
-  flat_shard(scenario_.plan).wrap = {first_way, "way.second.more", ""};
+  flat_shard_plan(scenario_.plan).wrap = {first_way, "way.second.more", ""};
   return *this;
 }
 
@@ -123,11 +117,11 @@ Twins& Twins::first_way_runs_twice() {
 
 Twins& Twins::way_is_frozen() {
   scenario_.model.root.children[2].frozen = true;
-  flat_shard(scenario_.plan).wrap = {first_way, second_way, "way"};
+  flat_shard_plan(scenario_.plan).wrap = {first_way, second_way, "way"};
   return *this;
 }
 
-Twins& Twins::fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing) {
+Twins& Twins::fail_in(std::size_t segment, std::size_t at, const Action& failing) {
   std::vector<Action>& body = scenario_.script.segments.at(segment).body;
   body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), failing);
   return *this;

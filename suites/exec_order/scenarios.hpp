@@ -23,8 +23,7 @@ enum class Way { first, others_second, all_second };
 class Twins {
  public:
   /// The plan validates the order by default.
-  explicit Twins(Rank& rank, scenario::ShardStrategy strategy = scenario::ShardStrategy::full_shard,
-                 bool use_orig_params = false);
+  explicit Twins(Rank& rank, ShardStrategy strategy = ShardStrategy::full_shard, bool use_orig_params = false);
 
   Twins& validate(bool on);
   Twins& enforce_tags();
@@ -46,15 +45,15 @@ class Twins {
   Twins& way_is_frozen();
   /// Puts a forward that fails into iterations, before their call number `at`. `segment` counts the calls that added
   /// iterations.
-  Twins& fail_in(std::size_t segment, std::size_t at, const scenario::Action& failing);
+  Twins& fail_in(std::size_t segment, std::size_t at, const Action& failing);
 
-  operator const scenario::Scenario&() const { return scenario_; }
+  operator const Scenario&() const { return scenario_; }
 
  private:
-  std::vector<scenario::Action> forwards(scenario::ActionKind kind, Way way) const;
-  void train_on(std::vector<scenario::Action> forwards, int iterations);
+  std::vector<Action> forwards(ActionKind kind, Way way) const;
+  void train_on(std::vector<Action> forwards, int iterations);
 
-  scenario::Scenario scenario_;
+  Scenario scenario_;
   int ranks_;
 };
 

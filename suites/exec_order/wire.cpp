@@ -20,13 +20,12 @@
 namespace shardproof::exec_order {
 
 using namespace suites;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
 // The error text of a play that ranks cannot finish together: the harness's text, or the subject's text without its
 // rank. Cases do not look for an engine's own error. Empty if the play succeeds.
-std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
+std::string mismatch(Rank& rank, const Scenario& scenario) {
   try {
     play(rank, scenario);
   } catch (const Mismatch& error) {
@@ -38,12 +37,12 @@ std::string mismatch(Rank& rank, const scenario::Scenario& scenario) {
 }
 
 void check_names(const std::string& text, const std::vector<std::string>& names) {
-  for (const std::string& name : names) CHECK_THAT(text, ContainsSubstring(name));
+  for (const std::string& name : names) CHECK_THAT(text, Catch::Matchers::ContainsSubstring(name));
 }
 
-scenario::Scenario one_forward(Twins twins) {
-  scenario::Scenario scenario = twins.forward(Way::others_second);
-  scenario.script.segments.back().body.push_back({.kind = scenario::ActionKind::capture});
+Scenario one_forward(Twins twins) {
+  Scenario scenario = twins.forward(Way::others_second);
+  scenario.script.segments.back().body.push_back({.kind = ActionKind::capture});
   return scenario;
 }
 
@@ -52,7 +51,7 @@ scenario::Scenario one_forward(Twins twins) {
 // The trap that the suite rests on: nothing notices the mismatch, and some rank computes with wrong parameters.
 RANKED_TEST_CASE("exec_order/silent_mismatch", clauses("EXO-11"), ranks(2, 3, 4),
                  each("strategy", "full_shard", "shard_grad_op"), needs(FlatShardFeature::order_validation)) {
-  const scenario::Scenario scenario = one_forward(Twins(rank, strategy(rank)).validate(false));
+  const Scenario scenario = one_forward(Twins(rank, strategy(rank)).validate(false));
   const Run run = play_accepted(rank, scenario);
   check_silent(run, 0, 1);
   CHECK(validating_gathers(run, 0) == 0);
@@ -119,7 +118,7 @@ RANKED_TEST_CASE("exec_order/steady_order", clauses("EXO-13"), ranks(2, 3, 4),
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     std::vector<std::string> reduced;
-    for (const fact::Collective& call : iteration.collectives(scenario::ActionKind::backward)) {
+    for (const fact::Collective& call : iteration.collectives(ActionKind::backward)) {
       if (call.kind != CollectiveKind::all_gather) reduced.push_back(call.tag);
     }
     CHECK(reduced == std::vector<std::string>{first_way, ""});

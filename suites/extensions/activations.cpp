@@ -13,17 +13,12 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 namespace {
 
 // bf16 has 8 bits: of 256 and 257 it knows only the first. The weights are -1 and -1.
 struct Activation {
   const char* name;
-  scenario::MixedPrecision policy;
+  MixedPrecision policy;
   std::vector<double> input;
   double loss;
   std::vector<double> gradient;  // of each row: what the layer was given
@@ -45,12 +40,12 @@ Module square(std::string name) {
 
 // Inputs of nine bits, one more than bf16 has, and weights of few: all that is computed in f32 is exact, and every
 // rounding shows.
-Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap,
-                      const scenario::MixedPrecision& policy, int world) {
+Scenario of_nine_bits(std::vector<Module> children, std::vector<WrapGroup> wrap, const MixedPrecision& policy,
+                      int world) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
-  fully_shard(scenario.plan).wrap = std::move(wrap);
+  scenario.model.loss = {.kind = LossKind::dot};
+  fully_shard_plan(scenario.plan).wrap = std::move(wrap);
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 3};
@@ -69,7 +64,7 @@ Scenario of_nine_bits(std::vector<Module> children, std::vector<scenario::WrapGr
 
 // Fails unless modules compute with the parameter in this dtype. The size of its first whole memory shows the dtype.
 // That memory may end in the padding of the last shard.
-void check_computed_in(DType dtype, const Run& run, const scenario::ParameterShape& parameter, int world) {
+void check_computed_in(DType dtype, const Run& run, const ParameterShape& parameter, int world) {
   CAPTURE(parameter.name);
   Shape padded = parameter.shape;
   padded[0] = (padded[0] + world - 1) / world * world;
@@ -118,8 +113,8 @@ RANKED_TEST_CASE("extensions/casts_around_modules", clauses("EXT-23"), ranks(1, 
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});
   check_sound(rank, run);
-  const auto all = scenario::parameters(run.scenario().model);
-  for (const scenario::ParameterShape& parameter : all) {
+  const auto all = parameters(run.scenario().model);
+  for (const ParameterShape& parameter : all) {
     const bool low = nested || parameter.name.starts_with("inner");
     check_computed_in(low ? DType::bf16 : DType::f32, run, parameter, rank.world().size());
   }
@@ -144,7 +139,7 @@ RANKED_TEST_CASE("extensions/casts_around_a_group", clauses("EXT-23", "EXT-24"),
 RANKED_TEST_CASE("extensions/uncast_input", clauses("EXT-23"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
                  needs(Feature::mixed_precision)) {
   // Inputs are f32, and no cast converts them to the dtype of the weights.
-  const scenario::MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
+  const MixedPrecision policy{.param = DType::bf16, .cast_forward_inputs = false};
   Scenario scenario = of_nine_bits({square("layer")}, {{.modules = {""}}}, policy, rank.world().size());
   check_refused(rank, scenario, "forward", {"layer"});
   scenario.plan.mixed_precision.cast_forward_inputs = true;
@@ -171,8 +166,8 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
        .children = {{.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
                     {.name = "mix", .kind = ModuleKind::attention, .features = 4}}},
       std::move(head)};
-  scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
-  fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {""}}};
+  scenario.model.loss = {.kind = LossKind::cross_entropy};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {""}}};
   scenario.plan.mixed_precision = {.param = DType::bf16};
   scenario.plan.optimizer = {.rate = 0.125};
   scenario.script.input = {2, 4};
@@ -188,8 +183,8 @@ RANKED_TEST_CASE("extensions/precision_of_language_model", clauses("EXT-20", "EX
   check_sound(rank, run);
   const auto judged = rank.under("EXT-20");
   for (const char* parameter : {"emb.weight", "emb.positions", "attend.ln.weight", "attend.mix.query"}) {
-    const auto all = scenario::parameters(run.scenario().model);
-    const auto named = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
+    const auto all = parameters(run.scenario().model);
+    const auto named = std::ranges::find(all, parameter, &ParameterShape::name);
     REQUIRE(named != all.end());
     check_computed_in(DType::bf16, run, *named, rank.world().size());
   }

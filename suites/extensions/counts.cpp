@@ -7,20 +7,16 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 RANKED_TEST_CASE("extensions/hook_calls", clauses("EXT-40"), tags("reference"), ranks(1, 2, 3, 4),
                  each("reshard", false, true), needs(Feature::all_gather_extensions)) {
   const bool reshard = rank.param<bool>("reshard");
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
   train(scenario, 3, {extend(TensorKind::two_tensor, ExtensionKind::components)});
   const Run run = play_accepted(rank, scenario);
-  const auto parameters = scenario::parameters(scenario.model);
+  const auto parameters = shardproof::parameters(scenario.model);
   CHECK(hooked_parameters(run).size() == parameters.size());
   for (const CallbackKind kind : {CallbackKind::pre_all_gather, CallbackKind::post_all_gather}) {
-    for (const scenario::ParameterShape& parameter : parameters) {
+    for (const ParameterShape& parameter : parameters) {
       for (const int iteration : {0, 1, 2}) {
         CAPTURE(to_string(kind), parameter.name, iteration);
         CHECK(run.count_callbacks(

@@ -18,9 +18,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 // Gradients of which f16, whose largest value is 65504, can hold the sum that has been divided by part of the number of
@@ -65,7 +62,7 @@ void check_division(Rank& rank) {
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({2051.0 + 2 * r});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = reduce}});
-  fully_shard(scenario.plan).gradient_divide_factor = factor;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = factor;
   scenario.script.keep_tensors = true;
   const Run run = play(rank, scenario);
   if (adds_in_rank_order(rank)) gradient_of_one_layer(rank, run);
@@ -105,7 +102,7 @@ RANKED_TEST_CASE("extensions/division_by_a_factor", clauses("EXT-25"), ranks(1, 
   std::vector<std::vector<double>> by_rank;
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
-  fully_shard(scenario.plan).gradient_divide_factor = factor;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = factor;
   CHECK(gradient_of_one_layer(rank, play(rank, scenario)) == 24.0 * world * (world + 1) / factor);
 }
 
@@ -148,7 +145,7 @@ RANKED_TEST_CASE("extensions/factor_on_a_mesh", clauses("EXT-25"), ranks(2, 4), 
   for (int r = 0; r < world; ++r) by_rank.push_back({48.0 * (r + 1)});
   Scenario scenario = one_layer({.given = {by_rank}, .policy = {.reduce = dtype_named(rank.param("reduce"))}});
   scenario.plan.mesh = replicated(2, world);
-  fully_shard(scenario.plan).gradient_divide_factor = factor;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = factor;
   CHECK(gradient_of_one_layer(rank, play(rank, scenario)) == 24.0 * world * (world + 1) / factor);
 }
 

@@ -10,18 +10,12 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Initialisation;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
-Run play_end_to_end(Rank& rank, const Blocks& how, scenario::Distribution init = scenario::Distribution::uniform) {
+Run play_end_to_end(Rank& rank, const Blocks& how, Distribution init = Distribution::uniform) {
   Scenario scenario = blocks(how);
   scenario.model.init = init;
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
+  scenario.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 1e-2};
   scenario.plan.initialisation = Initialisation::meta;
   scenario.plan.mixed_precision.param = DType::bf16;
   scenario.script.input[0] = 1;
@@ -61,8 +55,7 @@ RANKED_TEST_CASE("extensions/end_to_end", clauses("EXT-1", "EXT-2", "EXT-3", "EX
                  needs(Feature::all_gather_extensions, Feature::mixed_precision, Feature::meta_initialisation,
                        Feature::truncated_normal),
                  seed(end_to_end_test)) {
-  const Run run =
-      play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)}, scenario::Distribution::truncated_normal);
+  const Run run = play_end_to_end(rank, {.rows = 8, .reshard = reshard_of(rank)}, Distribution::truncated_normal);
   check_out(rank, run);
   check_contributions(rank, run);
 }

@@ -13,11 +13,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 namespace {
 
 Module layer_of(std::string name, std::int64_t in, std::int64_t out) {
@@ -25,21 +20,21 @@ Module layer_of(std::string name, std::int64_t in, std::int64_t out) {
 }
 
 // As the group c of fixtures/oracles/golden/README.md was recorded.
-Scenario recorded_in_bf16(const oracles::golden::Values& values, const scenario::MixedPrecision& policy, bool reshard) {
-  using Kind = scenario::ReshardAfterForward::Kind;
-  const scenario::ReshardAfterForward after{reshard ? Kind::yes : Kind::no};
+Scenario recorded_in_bf16(const oracles::golden::Values& values, const MixedPrecision& policy, bool reshard) {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward after{reshard ? Kind::yes : Kind::no};
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
     scenario.model.root.children.push_back(
         {.name = name,
          .children = {
              layer_of("in_proj", 8, 32), {.name = "relu", .kind = ModuleKind::relu}, layer_of("out_proj", 32, 8)}});
-    fully_shard(scenario.plan).wrap.push_back({{name}, after});
+    fully_shard_plan(scenario.plan).wrap.push_back({{name}, after});
   }
-  fully_shard(scenario.plan).wrap.push_back({{""}, after});
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, after});
   scenario.plan.mixed_precision = policy;
   scenario.plan.optimizer = {.rate = 0.5};
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = values.loss_divisor};
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = values.loss_divisor};
   scenario.script.input = values.input;
   // The third iteration diverges: a last bit of it would be as large as a value.
   scenario.script.segments = {{.iterations = 2,
@@ -58,7 +53,7 @@ RANKED_TEST_CASE("extensions/bits_of_pytorch_in_bf16", clauses("EXT-41"), ranks(
                  tags("reference")) {
   const std::string& reduce = rank.param("reduce");
   const auto values = oracles::golden::values("c_bf16_reduce_" + (reduce == "f32" ? "fp32" : reduce) + "_W2");
-  const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
+  const MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const Run run = play(rank, recorded_in_bf16(values, policy, rank.param<bool>("reshard")));
   REQUIRE(run.captures().size() == 2);
   const auto serial = oracles::train_serially(run.scenario(), 2, oracles::Arithmetic::f32);

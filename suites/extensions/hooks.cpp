@@ -14,9 +14,8 @@ namespace {
 
 using enum CallbackKind;
 
-const scenario::ParameterShape& shape_of(const std::vector<scenario::ParameterShape>& all,
-                                         const std::string& parameter) {
-  const auto found = std::ranges::find(all, parameter, &scenario::ParameterShape::name);
+const ParameterShape& shape_of(const std::vector<ParameterShape>& all, const std::string& parameter) {
+  const auto found = std::ranges::find(all, parameter, &ParameterShape::name);
   REQUIRE(found != all.end());
   return *found;
 }
@@ -95,7 +94,7 @@ std::vector<fact::Collective> parameter_gathers(const Run& run) {
 }
 
 std::vector<int> shard_members(Rank& rank, const Run& run) {
-  const scenario::Mesh& mesh = run.scenario().plan.mesh;
+  const Mesh& mesh = run.scenario().plan.mesh;
   int shards = 0;
   for (const int size : mesh.shape) shards = size;
   if (mesh.shape.empty()) shards = rank.world().size();
@@ -152,7 +151,7 @@ void check_paired(const Rank& rank, const Run& run) {
   const auto gathers = parameter_gathers(run);
   for (const std::string& parameter : hooked_parameters(run)) {
     CAPTURE(parameter);
-    const scenario::WrapGroup* group = fully_shard(run.scenario().plan).group_of(parameter);
+    const WrapGroup* group = fully_shard_plan(run.scenario().plan).group_of(parameter);
     REQUIRE(group != nullptr);
     const auto expected = std::ranges::count(gathers, group->modules.front(), &fact::Collective::tag);
     if (!gathers.empty())
@@ -178,7 +177,7 @@ void check_out(const Rank& rank, const Run& run) {
 
 void check_padding(Rank& rank, const Run& run) {
   const auto judged = rank.under("EXT-10");
-  const auto shapes = scenario::parameters(run.scenario().model);
+  const auto shapes = parameters(run.scenario().model);
   const std::vector<int> members = shard_members(rank, run);
   std::size_t looked_at = 0;
   for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {
@@ -198,30 +197,30 @@ void check_padding(Rank& rank, const Run& run) {
 
 void check_context(Rank& rank, const Run& run) {
   const auto judged = rank.under("EXT-11");
-  const auto shapes = scenario::parameters(run.scenario().model);
-  std::map<std::string, scenario::ExtensionForm> of_parameter, of_kind;
-  for (const scenario::Script::Segment& segment : run.scenario().script.segments) {
-    for (const scenario::Action& action : segment.body) {
+  const auto shapes = parameters(run.scenario().model);
+  std::map<std::string, ExtensionForm> of_parameter, of_kind;
+  for (const Script::Segment& segment : run.scenario().script.segments) {
+    for (const Action& action : segment.body) {
       if (!action.extension) continue;
-      const scenario::Extension& extension = *action.extension;
+      const Extension& extension = *action.extension;
       (extension.parameter.empty() ? of_kind[std::string(to_string(extension.tensor))]
                                    : of_parameter[extension.parameter]) = extension.form;
     }
   }
   for (const Callback* call : run.callbacks({.kind = pre_all_gather})) {
     CAPTURE(call->name, call->iteration, call->during);
-    const scenario::ParameterShape& shape = shape_of(shapes, call->name);
+    const ParameterShape& shape = shape_of(shapes, call->name);
     const auto own = of_parameter.find(call->name);
     const auto form = own != of_parameter.end() ? own->second : of_kind[std::string(to_string(shape.tensor))];
     const auto& context = std::get<PreAllGather>(call->detail).context;
-    REQUIRE(context.has_value() == (form == scenario::ExtensionForm::full));
+    REQUIRE(context.has_value() == (form == ExtensionForm::full));
     if (!context) continue;
     CHECK(context->mesh == shard_members(rank, run));
     CHECK(context->shape == shape.shape);
     Shape stride(shape.shape.size(), 1);
     for (std::size_t d = stride.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * shape.shape[d];
     CHECK(context->stride == stride);
-    CHECK(scenario::child_path(context->module, call->name.substr(call->name.rfind('.') + 1)) == call->name);
+    CHECK(child_path(context->module, call->name.substr(call->name.rfind('.') + 1)) == call->name);
     CHECK((context->policy == run.scenario().plan.mixed_precision));
   }
 }

@@ -13,16 +13,11 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 void check_nothing_whole(const Run& run, int iteration, ActionKind call) {
   for (const MemoryClass memory : {MemoryClass::gathered, MemoryClass::parameter}) {
-    CAPTURE(to_string(memory), iteration, scenario::to_string(call));
+    CAPTURE(to_string(memory), iteration, to_string(call));
     CHECK(trace::at(run.trace(), memory, mark(iteration, call, true)).buffers == 0);
   }
 }
@@ -55,7 +50,7 @@ RANKED_TEST_CASE("extensions/resharded", clauses("EXT-9"), ranks(1, 2, 3, 4),
   // A whole pair has its own memory. So has a parameter that is gathered in bf16 and computed in f32.
   const bool is_pair = rank.param("kind") == "two_tensor";
   const TensorKind kind = is_pair ? TensorKind::two_tensor : TensorKind::low_precision;
-  Scenario scenario = layers({kind, kind}, {scenario::ReshardAfterForward::Kind::yes});
+  Scenario scenario = layers({kind, kind}, {ReshardAfterForward::Kind::yes});
   train(scenario, 2, {extend(kind, is_pair ? ExtensionKind::components : ExtensionKind::bf16), {ActionKind::evaluate}});
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
@@ -76,7 +71,7 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
   // Fewer rows than two for each rank, and at two ranks an odd number.
   scenario.model.root.children[0].out_features = scenario.model.root.children[1].in_features =
       2 * rank.world().size() - 1;
-  std::vector<scenario::Action> extension;
+  std::vector<Action> extension;
   if (is_pair) extension = {extend(kind, ExtensionKind::components)};
   train(scenario, 2, extension);
   const Run run = play_accepted(rank, scenario);
@@ -86,7 +81,7 @@ RANKED_TEST_CASE("extensions/padding", clauses("EXT-10"), ranks(2, 3, 4), each("
     const bool is_gather = operand.kind == CollectiveKind::all_gather;
     if (is_gather && is_pair) continue;  // what hooks contribute travels as they like
     CAPTURE(to_string(operand.kind), operand.tag, operand.iteration);
-    for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+    for (const ParameterShape& parameter : parameters(scenario.model)) {
       if (parameter.name == operand.tag + ".weight")
         (is_gather ? gathered : reduced) += check_operand(operand, parameter.shape, rank.index());
     }

@@ -18,26 +18,19 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Initialisation;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 // No group holds the last layer: its parameters are whole on every rank, and meta like all others. On integers and
 // one-hot inputs three iterations are exact, except where the mean rounds.
-Scenario partly_wrapped(scenario::Initialisation initialisation, bool reshard, int iterations,
+Scenario partly_wrapped(Initialisation initialisation, bool reshard, int iterations,
                         const std::vector<Action>& before) {
   Scenario scenario = uneven_layers({}, reshard, iterations - 1);
   scenario.model.init_divisor = 1;
   scenario.model.loss.dot_seed = 6;  // gradients from -4 to 3
   give_one_hot_inputs(scenario.script);
   scenario.plan.initialisation = initialisation;
-  fully_shard(scenario.plan)
-      .wrap.erase(fully_shard(scenario.plan).wrap.begin() + 1, fully_shard(scenario.plan).wrap.end());
+  fully_shard_plan(scenario.plan)
+      .wrap.erase(fully_shard_plan(scenario.plan).wrap.begin() + 1, fully_shard_plan(scenario.plan).wrap.end());
   auto& segments = scenario.script.segments;
   segments.insert(segments.begin(), {.body = segments.front().body});
   segments.front().iterations = 1;
@@ -123,7 +116,7 @@ RANKED_TEST_CASE("extensions/still_meta", clauses("EXT-31"), ranks(1, 2, 3, 4), 
   if (what == "unwrapped") before = {memory_for("l0"), values_for("l0")};
   std::vector<std::string> meta, there;
   for (const char* parameter : {"l0.weight", "l0.bias", "l1.weight", "l1.bias"}) {
-    const bool has_memory = !before.empty() && scenario::is_at_or_under(parameter, before.front().module);
+    const bool has_memory = !before.empty() && is_at_or_under(parameter, before.front().module);
     (has_memory ? there : meta).emplace_back(parameter);
   }
   const Scenario scenario = partly_wrapped(Initialisation::meta, true, 3, before);

@@ -16,12 +16,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 // The checks of every run with extensions, for iterations with `backwards` backwards.
@@ -33,13 +27,13 @@ void check_run(Rank& rank, const Run& run, const Tolerance& tolerance, int itera
 }
 
 // One group with parameters of several kinds, so that one all-gather carries them all.
-Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshard) {
+Scenario one_group(const std::string& with, ReshardAfterForward reshard) {
   Scenario scenario;
   if (with == "kinds") {
     scenario = layers({TensorKind::two_tensor, TensorKind::low_precision, TensorKind::plain}, reshard);
     train(scenario, 2,
           {extend(TensorKind::two_tensor, ExtensionKind::components),
-           extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal),
+           extend(TensorKind::low_precision, ExtensionKind::int8, ExtensionForm::minimal),
            extend("l2.weight", ExtensionKind::bf16)});
     // With three layers, the second forward is exact only if values have few bits.
     scenario.model.loss.dot_seed = 63;  // gradients -4, 1, -1 and -2
@@ -47,20 +41,20 @@ Scenario one_group(const std::string& with, scenario::ReshardAfterForward reshar
   } else {
     scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard);
     if (with == "bias") {
-      for (scenario::Module& layer : scenario.model.root.children) layer.bias = true;
+      for (Module& layer : scenario.model.root.children) layer.bias = true;
     } else {
       scenario.model.root.children.insert(scenario.model.root.children.begin() + 1,
-                                          {.name = "ln", .kind = scenario::ModuleKind::layer_norm, .features = 6});
+                                          {.name = "ln", .kind = ModuleKind::layer_norm, .features = 6});
     }
     train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
   }
-  fully_shard(scenario.plan).wrap = {{{""}, reshard}};
+  fully_shard_plan(scenario.plan).wrap = {{{""}, reshard}};
   return scenario;
 }
 
 // Calls that come before each forward, and between it and its backward.
 Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>& between,
-                    scenario::ReshardAfterForward reshard) {
+                    ReshardAfterForward reshard) {
   Scenario scenario = layers({TensorKind::two_tensor, TensorKind::plain}, reshard);
   train(scenario, 2, {});
   std::vector<Action>& body = scenario.script.segments.front().body;
@@ -77,16 +71,16 @@ Scenario with_calls(const std::vector<Action>& before, const std::vector<Action>
 // One group under a policy. Hooks contribute two parameters in fewer bits, one parameter is sharded along its second
 // dimension, and one parameter has no use. An iteration has three backwards. The gradients of the first one are dropped
 // unreduced, and the gradients of the second one wait for the third.
-Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::ReshardAfterForward reshard) {
+Scenario under_a_policy(const MixedPrecision& policy, ReshardAfterForward reshard) {
   Scenario scenario;
   scenario.model.root.children = {
       weight("l0", 4, 5, TensorKind::low_precision),
       weight("l1", 5, 12, TensorKind::low_precision),
       weight("l2", 12, 4, TensorKind::plain),
-      {.name = "spare", .kind = scenario::ModuleKind::list, .children = {weight("l", 3, 3, TensorKind::plain)}}};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 17};
-  fully_shard(scenario.plan).wrap = {{{""}, reshard}};
-  fully_shard(scenario.plan).shard_dims = {{"l2.weight", 1}};
+      {.name = "spare", .kind = ModuleKind::list, .children = {weight("l", 3, 3, TensorKind::plain)}}};
+  scenario.model.loss = {.kind = LossKind::dot, .dot_seed = 17};
+  fully_shard_plan(scenario.plan).wrap = {{{""}, reshard}};
+  fully_shard_plan(scenario.plan).shard_dims = {{"l2.weight", 1}};
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 4};
@@ -104,7 +98,7 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
                            {ActionKind::step},
                            {ActionKind::capture},
                            {ActionKind::zero_grad}};
-  scenario.script.segments = {{.body = {extend("l0.weight", ExtensionKind::int8, scenario::ExtensionForm::minimal),
+  scenario.script.segments = {{.body = {extend("l0.weight", ExtensionKind::int8, ExtensionForm::minimal),
                                         extend("l1.weight", ExtensionKind::bf16)}},
                               {.iterations = 2, .body = std::move(body)}};
   return scenario;
@@ -115,9 +109,9 @@ Scenario under_a_policy(const scenario::MixedPrecision& policy, scenario::Reshar
 void check_bytes_gathered(Rank& rank, const Run& run, DType dtype) {
   const auto world = static_cast<std::int64_t>(rank.world().size());
   std::uint64_t expected = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+  for (const ParameterShape& parameter : parameters(run.scenario().model)) {
     const auto calls = run.callbacks({.kind = CallbackKind::pre_all_gather, .name = parameter.name});
-    const bool is_dealt_in_rows = !fully_shard(run.scenario().plan).shard_dims.contains(parameter.name);
+    const bool is_dealt_in_rows = !fully_shard_plan(run.scenario().plan).shard_dims.contains(parameter.name);
     const std::int64_t rows = is_dealt_in_rows ? (parameter.shape[0] + world - 1) / world * world : parameter.shape[0];
     if (calls.empty()) expected += static_cast<std::uint64_t>(rows * parameter.shape[1] / world) * size_of(dtype);
     else
@@ -152,8 +146,8 @@ RANKED_TEST_CASE("extensions/convolution",
   const bool is_pair = rank.param("kind") == "two_tensor";
   Scenario scenario =
       layers({TensorKind::plain, is_pair ? TensorKind::two_tensor : TensorKind::plain}, reshard_of(rank));
-  scenario::Module& window = scenario.model.root.children.back();
-  window.kind = scenario::ModuleKind::convolution;
+  Module& window = scenario.model.root.children.back();
+  window.kind = ModuleKind::convolution;
   window.channels = 3;
   scenario.model.loss.dot_seed = 169;  // gradients 1, -1 and 2
   scenario.plan.optimizer.rate = 0.25;
@@ -205,9 +199,9 @@ RANKED_TEST_CASE("extensions/prefetch", clauses("EXT-1", "EXT-2", "EXT-3", "EXT-
                  ranks(1, 2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::all_gather_extensions, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = blocks({.rows = 5, .reshard = reshard_of(rank)});
-  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
-  fully_shard(scenario.plan).wrap[1].forward_prefetch = {"2"};
-  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
+  fully_shard_plan(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
+  fully_shard_plan(scenario.plan).wrap[1].forward_prefetch = {"2"};
+  fully_shard_plan(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
   train(scenario, 2, {extend(TensorKind::two_tensor, ExtensionKind::components)});
   check_run(rank, play_accepted(rank, scenario), {.loss = 1e-4, .gradient = 1e-4, .parameter = 1e-5}, 2);
 }

@@ -19,19 +19,13 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 // The int8 extension has the minimal form: its second tensor is smaller than the shard, and the full form requires the
 // shard's size.
 Action extension_of(const Rank& rank, std::string parameter) {
   if (rank.param("extension") == "int8")
-    return extend(std::move(parameter), ExtensionKind::int8, scenario::ExtensionForm::minimal);
+    return extend(std::move(parameter), ExtensionKind::int8, ExtensionForm::minimal);
   return extend(std::move(parameter), ExtensionKind::bf16);
 }
 
@@ -66,7 +60,7 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
                  ranks(1, 2, 3, 4), each("extension", "bf16", "int8"), each("reshard", false, true),
                  needs(Feature::all_gather_extensions, Feature::meta_initialisation), seed(monkey_patch_test)) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain}, reshard_of(rank));
-  scenario.plan.initialisation = scenario::Initialisation::meta;
+  scenario.plan.initialisation = Initialisation::meta;
   // Steps so small that weights lose bits of them where an extension rounds, and nowhere else.
   scenario.plan.optimizer.rate = 1.0 / 256;
   scenario.model.loss.dot_seed = 40;  // gradients -2, 1 and 2
@@ -94,12 +88,12 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
                  each("reshard", false, true), needs(Feature::all_gather_extensions, Feature::meta_initialisation),
                  seed(monkey_patch_test)) {
   Scenario scenario = layers({TensorKind::plain, TensorKind::plain, TensorKind::plain}, reshard_of(rank));
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
+  scenario.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 1e-2};
   give_one_hot_inputs(scenario.script);
-  scenario.plan.initialisation = scenario::Initialisation::meta;
+  scenario.plan.initialisation = Initialisation::meta;
   std::vector<Action> before{{ActionKind::materialize}, {ActionKind::initialize}};
   std::vector<std::string> weights;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
     weights.push_back(parameter.name);
     before.push_back(extension_of(rank, parameter.name));
   }
@@ -128,9 +122,8 @@ RANKED_TEST_CASE("extensions/monkey_patch", clauses("EXT-1", "EXT-2", "EXT-3", "
 RANKED_TEST_CASE("extensions/instance_before_kind", clauses("EXT-5"), ranks(1, 2, 3, 4),
                  each("first", "instance", "kind"), needs(Feature::all_gather_extensions)) {
   Scenario scenario = layers({TensorKind::low_precision, TensorKind::low_precision, TensorKind::plain}, {});
-  std::vector<Action> extensions{
-      extend("l1.weight", ExtensionKind::bf16),
-      extend(TensorKind::low_precision, ExtensionKind::int8, scenario::ExtensionForm::minimal)};
+  std::vector<Action> extensions{extend("l1.weight", ExtensionKind::bf16),
+                                 extend(TensorKind::low_precision, ExtensionKind::int8, ExtensionForm::minimal)};
   if (rank.param("first") == "kind") std::ranges::reverse(extensions);
   train(scenario, 1, extensions);
   const Run run = play_accepted(rank, scenario);

@@ -18,9 +18,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 // A rank's rows of a whole parameter, padded by zeros to the first rank's number of rows.
@@ -73,8 +70,8 @@ class Wire {
       }
     }
     const std::set<std::string> none, both{"l0", "l1"};
-    const bool reshards = fully_shard(run_.scenario().plan).wrap.front().reshard_after_forward.kind ==
-                          scenario::ReshardAfterForward::Kind::yes;
+    const bool reshards = fully_shard_plan(run_.scenario().plan).wrap.front().reshard_after_forward.kind ==
+                          ReshardAfterForward::Kind::yes;
     CHECK(gathered == (world_ > 1 ? both : none));
     CHECK(gathered_again == (world_ > 1 && reshards ? both : none));
     CHECK(reduced == (world_ > 1 ? both : none));
@@ -134,7 +131,7 @@ class Wire {
   std::vector<const CapturedParameter*> of_group(const std::string& tag, int iteration) const {
     std::vector<const CapturedParameter*> members;
     for (const CapturedParameter& held : run_.captures().at(2 * static_cast<std::size_t>(iteration)).parameters) {
-      if (scenario::is_at_or_under(held.name, tag)) members.push_back(&held);
+      if (is_at_or_under(held.name, tag)) members.push_back(&held);
     }
     return members;
   }
@@ -153,7 +150,7 @@ RANKED_TEST_CASE("extensions/precision_on_the_wire", clauses("EXT-10", "EXT-20",
                  needs(Feature::timeline, Feature::mixed_precision)) {
   // Sums of products of numbers of 8 or 11 bits are exact in f32: they come out alike in any order, and so does what is
   // rounded afterwards. Eighths are as short in f32 too, but what a step makes of them is not.
-  const scenario::MixedPrecision policy = policy_of(rank);
+  const MixedPrecision policy = policy_of(rank);
   const int iterations = policy.param == DType::f32 ? 1 : 2;
   Scenario scenario = uneven_layers(policy, rank.param<bool>("reshard"), iterations);
   scenario.script.keep_tensors = true;
@@ -173,8 +170,8 @@ RANKED_TEST_CASE("extensions/precision_of_parts", clauses("EXT-20", "EXT-24"), r
   // Between forward and backward fewer ranks keep parts that are cast already. They are gathered in that dtype, too.
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param}, true, 2);
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap) {
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = 2};
   }
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
@@ -199,7 +196,7 @@ RANKED_TEST_CASE("extensions/precision_with_adam", clauses("EXT-20", "EXT-22", "
   // Moments and shards in f32. Their roots and quotients may differ in a last bit, which is no more than a step, and
   // very seldom one of bf16.
   Scenario scenario = uneven_layers({.param = dtype_named(rank.param("param"))}, true, 5);
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1e-2};
+  scenario.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 1e-2};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {.loss = 1e-5, .gradient = 1e-5, .parameter = 1e-6},
                  Moves::some_parameter);
@@ -212,7 +209,7 @@ RANKED_TEST_CASE("extensions/frozen_under_a_policy", clauses("EXT-20", "EXT-24")
                  needs(Feature::timeline, Feature::mixed_precision, Feature::module_groups)) {
   const DType param = *dtype_named(rank.param("param"));
   Scenario scenario = uneven_layers({.param = param, .reduce = DType::f32}, true, 3);
-  for (scenario::Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");
+  for (Module& module : scenario.model.root.children) module.frozen = module.name == rank.param("frozen");
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);

@@ -10,10 +10,6 @@
 
 namespace shardproof::extensions {
 
-using scenario::ActionKind;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 std::optional<DType> dtype_named(std::string_view name) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     if (name == to_string(dtype)) return dtype;
@@ -21,19 +17,19 @@ std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-scenario::MixedPrecision policy_of(const Rank& rank) {
+MixedPrecision policy_of(const Rank& rank) {
   return {.param = dtype_named(rank.param("param")), .reduce = dtype_named(rank.param("reduce"))};
 }
 
-Scenario uneven_layers(const scenario::MixedPrecision& policy, bool reshard, int iterations) {
-  using Kind = scenario::ReshardAfterForward::Kind;
-  const scenario::ReshardAfterForward after{reshard ? Kind::yes : Kind::no};
+Scenario uneven_layers(const MixedPrecision& policy, bool reshard, int iterations) {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward after{reshard ? Kind::yes : Kind::no};
   Scenario scenario;
   scenario.model.root.children = {{.name = "l0", .kind = ModuleKind::linear, .in_features = 4, .out_features = 7},
                                   {.name = "relu", .kind = ModuleKind::relu},
                                   {.name = "l1", .kind = ModuleKind::linear, .in_features = 7, .out_features = 5}};
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
-  fully_shard(scenario.plan).wrap = {{{"l0"}, after}, {{"l1"}, after}, {{""}, after}};
+  scenario.model.loss = {.kind = LossKind::dot};
+  fully_shard_plan(scenario.plan).wrap = {{{"l0"}, after}, {{"l1"}, after}, {{""}, after}};
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.plan.mixed_precision = policy;
   scenario.script.input = {2, 4};
@@ -52,7 +48,7 @@ Scenario one_layer(const OneLayer& how) {
   scenario.model.root.children = {
       {.name = "l", .kind = ModuleKind::linear, .in_features = how.in, .out_features = how.out, .bias = false}};
   scenario.model.init_divisor = 1;
-  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer = {.rate = 1};
   scenario.plan.mixed_precision = how.policy;
   scenario.script.input = {how.batch, how.in};
@@ -94,7 +90,7 @@ void check_kept_in_single_precision(const Rank& rank, const Run& run) {
   CHECK(gradients > 0);
 }
 
-scenario::Mesh replicated(int replicas, int world) {
+Mesh replicated(int replicas, int world) {
   return {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}};
 }
 

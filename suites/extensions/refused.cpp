@@ -12,13 +12,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ExtensionForm;
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 Scenario trained_pair(const Action& extension) {
@@ -32,12 +25,12 @@ Scenario later_pair(const Action& extension, std::int64_t rows) {
   Scenario scenario = layers({TensorKind::plain}, {});
   scenario.model.root.children.push_back(
       {.name = "way",
-       .kind = scenario::ModuleKind::choice,
+       .kind = ModuleKind::choice,
        .children = {weight("pair", 6, rows, TensorKind::two_tensor), weight("other", 6, rows, TensorKind::plain)}});
-  fully_shard(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"way.pair"}}, {.modules = {"way.other"}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"way.pair"}}, {.modules = {"way.other"}}};
   train(scenario, 2, {extension});
-  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
-  for (scenario::Script::Segment& segment : segments) {
+  std::vector<Script::Segment>& segments = scenario.script.segments;
+  for (Script::Segment& segment : segments) {
     for (Action& action : segment.body) {
       if (action.kind == ActionKind::forward) action.paths = {{"way", "other"}};
     }
@@ -84,10 +77,10 @@ RANKED_TEST_CASE("extensions/refused_pair", clauses("EXT-5"), ranks(1, 2, 3, 4),
   check_refused(rank, trained_pair(extend("l1.weight", ExtensionKind::components)), "forward", {"l0.weight"});
   Scenario left_out = layers({TensorKind::two_tensor, TensorKind::plain}, {});
   train(left_out, 1, {});
-  fully_shard(left_out.plan).ignored_parameters = {"l0.weight"};
+  fully_shard_plan(left_out.plan).ignored_parameters = {"l0.weight"};
   check_refused(rank, left_out, "create", {"l0.weight"});
-  fully_shard(left_out.plan).ignored_parameters.clear();
-  fully_shard(left_out.plan).wrap = {{.modules = {"l1"}}};
+  fully_shard_plan(left_out.plan).ignored_parameters.clear();
+  fully_shard_plan(left_out.plan).wrap = {{.modules = {"l1"}}};
   check_refused(rank, left_out, "create", {"l0.weight"});
   check_world_lives_on(rank);
 }
@@ -138,7 +131,7 @@ RANKED_TEST_CASE("extensions/parts_over_fewer_ranks", clauses("EXT-12"), ranks(4
                  needs(Feature::all_gather_extensions, FullyShardFeature::reshard_to_size)) {
   Scenario scenario = trained_pair(extend(TensorKind::two_tensor, ExtensionKind::components));
   const auto keeps = [&scenario](int ranks) {
-    fully_shard(scenario.plan).wrap.front().reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, ranks};
+    fully_shard_plan(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, ranks};
     return scenario;
   };
   check_refused(rank, keeps(2), "forward", {"l0.weight", "2"});

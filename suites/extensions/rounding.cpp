@@ -13,9 +13,6 @@ namespace shardproof::extensions {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 // The smallest power of two whose next integer is not a value of the dtype. For f32, and without a dtype, the power for
@@ -47,7 +44,7 @@ RANKED_TEST_CASE("extensions/rounded_between_backwards", clauses("EXT-24"), rank
                  needs(Feature::mixed_precision, Feature::gradient_accumulation)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
-  const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
+  const MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const Scenario layer = one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy});
   const Run run = play(rank, after_two_iterations(postponed(layer, ActionKind::set_requires_gradient_sync)));
   CHECK(gradient_of_one_layer(rank, run) == (is_rounded(reduce) ? 0 : 1));
@@ -57,7 +54,7 @@ RANKED_TEST_CASE("extensions/rounded_once_within_a_backward", clauses("EXT-24"),
                  each("reduce", "none", "bf16", "f16"), needs(Feature::mixed_precision)) {
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
-  const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
+  const MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   const Run run = play(rank, one_layer({.batch = 3, .given = {{{big, 1, -big}}}, .policy = policy}));
   CHECK(gradient_of_one_layer(rank, run) == 1);
 }
@@ -85,7 +82,7 @@ RANKED_TEST_CASE("extensions/rounded_among_replicas", clauses("EXT-24"), ranks(4
   // Sums that wait for the replicas are kept, and added to, in what gradients are reduced in.
   const std::string& reduce = rank.param("reduce");
   const double big = big_of(reduce);
-  const scenario::MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
+  const MixedPrecision policy{.param = DType::bf16, .reduce = dtype_named(reduce)};
   Scenario scenario = postponed(one_layer({.given = {{{big}}, {{1}}, {{-big}}}, .policy = policy}),
                                 ActionKind::set_requires_all_reduce);
   scenario.plan.mesh = replicated(rank.param<int>("replicas"), 4);

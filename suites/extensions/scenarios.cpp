@@ -10,15 +10,6 @@
 
 namespace shardproof::extensions {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ExtensionForm;
-using scenario::ExtensionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 Module weight(std::string name, std::int64_t in, std::int64_t out, TensorKind kind) {
   return {.name = std::move(name),
           .kind = ModuleKind::linear,
@@ -29,21 +20,20 @@ Module weight(std::string name, std::int64_t in, std::int64_t out, TensorKind ki
 }
 
 Action extend(TensorKind kind, ExtensionKind extension, ExtensionForm form) {
-  return {.kind = ActionKind::extend,
-          .extension = scenario::Extension{.tensor = kind, .kind = extension, .form = form}};
+  return {.kind = ActionKind::extend, .extension = Extension{.tensor = kind, .kind = extension, .form = form}};
 }
 
 Action extend(std::string parameter, ExtensionKind extension, ExtensionForm form) {
   return {.kind = ActionKind::extend,
-          .extension = scenario::Extension{.parameter = std::move(parameter), .kind = extension, .form = form}};
+          .extension = Extension{.parameter = std::move(parameter), .kind = extension, .form = form}};
 }
 
 ExtensionForm form_of(const Rank& rank) {
   return rank.param("form") == "full" ? ExtensionForm::full : ExtensionForm::minimal;
 }
 
-scenario::ReshardAfterForward reshard_of(const Rank& rank) {
-  using Kind = scenario::ReshardAfterForward::Kind;
+ReshardAfterForward reshard_of(const Rank& rank) {
+  using Kind = ReshardAfterForward::Kind;
   return {rank.param<bool>("reshard") ? Kind::yes : Kind::no};
 }
 
@@ -66,10 +56,10 @@ Scenario blocks(const Blocks& how) {
     // gradient.
     if (how.rows > 1) layers.push_back({.name = "relu_out", .kind = ModuleKind::relu});
     scenario.model.root.children.push_back({.name = name, .children = std::move(layers)});
-    fully_shard(scenario.plan).wrap.push_back({{name}, how.reshard});
+    fully_shard_plan(scenario.plan).wrap.push_back({{name}, how.reshard});
   }
-  fully_shard(scenario.plan).wrap.push_back({{""}, how.reshard});
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, how.reshard});
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 64};
   scenario.model.init_divisor = how.rows > 1 ? 16 : 4;  // what passes neither grows nor dies away from block to block
   scenario.plan.optimizer = how.optimizer;
   scenario.script.input = {4, how.rows};
@@ -89,16 +79,16 @@ void train(Scenario& scenario, int iterations, const std::vector<Action>& before
   if (iterations > 1) scenario.script.segments.push_back({.iterations = iterations - 1, .body = iteration});
 }
 
-Scenario layers(const std::vector<TensorKind>& kinds, scenario::ReshardAfterForward reshard) {
+Scenario layers(const std::vector<TensorKind>& kinds, ReshardAfterForward reshard) {
   const std::int64_t widths[] = {4, 6, 3};
   Scenario scenario;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::string name = fmt::format("l{}", i);
     scenario.model.root.children.push_back(weight(name, widths[i % 3], widths[(i + 1) % 3], kinds[i]));
-    fully_shard(scenario.plan).wrap.push_back({{name}, reshard});
+    fully_shard_plan(scenario.plan).wrap.push_back({{name}, reshard});
   }
-  fully_shard(scenario.plan).wrap.push_back({{""}, reshard});
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, reshard});
+  scenario.model.loss = {.kind = LossKind::dot};
   scenario.model.init_divisor = 1;
   scenario.plan.optimizer = {.rate = 0.0625};
   scenario.script.input = {2, widths[0]};

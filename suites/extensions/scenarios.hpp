@@ -13,16 +13,14 @@ namespace shardproof::extensions {
 inline constexpr char train_parity_test[] = "test_fully_shard_extensions.py::test_all_gather_extensions_train_parity";
 
 /// A linear layer without bias, whose weight has this kind.
-scenario::Module weight(std::string name, std::int64_t in, std::int64_t out, scenario::TensorKind kind);
+Module weight(std::string name, std::int64_t in, std::int64_t out, TensorKind kind);
 
 /// Registers an extension for all parameters of a kind, or for one parameter.
-scenario::Action extend(scenario::TensorKind kind, scenario::ExtensionKind extension,
-                        scenario::ExtensionForm form = scenario::ExtensionForm::full);
-scenario::Action extend(std::string parameter, scenario::ExtensionKind extension,
-                        scenario::ExtensionForm form = scenario::ExtensionForm::full);
+Action extend(TensorKind kind, ExtensionKind extension, ExtensionForm form = ExtensionForm::full);
+Action extend(std::string parameter, ExtensionKind extension, ExtensionForm form = ExtensionForm::full);
 
-scenario::ExtensionForm form_of(const Rank& rank);
-scenario::ReshardAfterForward reshard_of(const Rank& rank);
+ExtensionForm form_of(const Rank& rank);
+ReshardAfterForward reshard_of(const Rank& rank);
 
 /// A number of rows to shard over a world: `even`, `uneven`, or `few`, which is less than the number of ranks.
 std::int64_t rows_for(const std::string& how, int world);
@@ -33,17 +31,17 @@ std::int64_t rows_for(const std::string& how, int world);
 struct Blocks {
   int count = 3;
   std::int64_t rows = 8;
-  scenario::TensorKind kind = scenario::TensorKind::two_tensor;
-  scenario::ReshardAfterForward reshard;
-  scenario::Optimizer optimizer{.rate = 0.0625};
+  TensorKind kind = TensorKind::two_tensor;
+  ReshardAfterForward reshard;
+  Optimizer optimizer{.rate = 0.0625};
 };
-scenario::Scenario blocks(const Blocks& how);
+Scenario blocks(const Blocks& how);
 
 /// Trains for `iterations` iterations. The first one begins with the calls in `before`. A capture follows each step.
-void train(scenario::Scenario& scenario, int iterations, const std::vector<scenario::Action>& before);
+void train(Scenario& scenario, int iterations, const std::vector<Action>& before);
 
 /// Linear layers, each its own group, whose weights have these kinds. Weights and inputs are small integers. So a step
 /// or two are exact if the mean divides by a power of two.
-scenario::Scenario layers(const std::vector<scenario::TensorKind>& kinds, scenario::ReshardAfterForward reshard);
+Scenario layers(const std::vector<TensorKind>& kinds, ReshardAfterForward reshard);
 
 }  // namespace shardproof::extensions

@@ -15,19 +15,14 @@ SUITE_ENGINE("extensions", "fully_shard");
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::ExtensionKind;
-using scenario::Scenario;
-using scenario::TensorKind;
-
 namespace {
 
 constexpr int iterations = 10;
 
 // Plays each iteration in its own segment: by turns, gradients are removed at its end or become zero, as in the seed.
-void zero_by_turns(scenario::Script& script) {
-  std::vector<scenario::Script::Segment> turns;
-  for (const scenario::Script::Segment& segment : script.segments) {
+void zero_by_turns(Script& script) {
+  std::vector<Script::Segment> turns;
+  for (const Script::Segment& segment : script.segments) {
     for (int i = 0; i < segment.iterations; ++i) {
       turns.push_back({.body = segment.body});
       turns.back().body.back().to_zero = turns.size() % 2 == 0;
@@ -38,10 +33,10 @@ void zero_by_turns(scenario::Script& script) {
 
 void play_blocks(Rank& rank) {
   const bool adam = rank.param("optimizer") == "adam";
-  Scenario scenario = blocks({.rows = rows_for(rank.param("rows"), rank.world().size()),
-                              .reshard = reshard_of(rank),
-                              .optimizer = {.kind = adam ? scenario::OptimizerKind::adam : scenario::OptimizerKind::sgd,
-                                            .rate = adam ? 1e-2 : 0.0625}});
+  Scenario scenario =
+      blocks({.rows = rows_for(rank.param("rows"), rank.world().size()),
+              .reshard = reshard_of(rank),
+              .optimizer = {.kind = adam ? OptimizerKind::adam : OptimizerKind::sgd, .rate = adam ? 1e-2 : 0.0625}});
   train(scenario, iterations, {extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank))});
   zero_by_turns(scenario.script);
   const Run run = play_accepted(rank, scenario);
@@ -60,9 +55,9 @@ void play_blocks(Rank& rank) {
 struct LinearModel {
   explicit LinearModel(const Rank& rank, int world) : rows(2 * world + 1) {
     scenario.model.root.children = {weight("l0", columns, rows, TensorKind::two_tensor)};
-    scenario.model.loss = {.kind = scenario::LossKind::dot};
+    scenario.model.loss = {.kind = LossKind::dot};
     scenario.model.init_divisor = 1;
-    fully_shard(scenario.plan).wrap = {{{"l0"}, reshard_of(rank)}, {{""}, reshard_of(rank)}};
+    fully_shard_plan(scenario.plan).wrap = {{{"l0"}, reshard_of(rank)}, {{""}, reshard_of(rank)}};
     scenario.plan.optimizer = {.rate = 0.125};
     scenario.script.input = {1, columns};
     std::vector<std::vector<double>> given;
@@ -72,11 +67,10 @@ struct LinearModel {
     }
     scenario.script.given = {given};
     scenario.script.keep_tensors = true;
-    const std::vector<scenario::Action> iteration{{ActionKind::forward}, {ActionKind::backward},
-                                                  {ActionKind::capture}, {ActionKind::step},
-                                                  {ActionKind::capture}, {ActionKind::zero_grad}};
+    const std::vector<Action> iteration{{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture},
+                                        {ActionKind::step},    {ActionKind::capture},  {ActionKind::zero_grad}};
     scenario.script.segments = {{.body = iteration}, {.iterations = iterations - 1, .body = iteration}};
-    std::vector<scenario::Action>& first = scenario.script.segments.front().body;
+    std::vector<Action>& first = scenario.script.segments.front().body;
     first.insert(first.begin(), extend(TensorKind::two_tensor, ExtensionKind::components, form_of(rank)));
     zero_by_turns(scenario.script);
   }
@@ -104,7 +98,7 @@ struct LinearModel {
     return sum;
   }
   double slope(std::int64_t row) const {
-    return scenario::dot_row(scenario.model.loss, rows).to_doubles()[static_cast<std::size_t>(row)];
+    return dot_row(scenario.model.loss, rows).to_doubles()[static_cast<std::size_t>(row)];
   }
 
   static constexpr std::int64_t columns = 4;

@@ -11,9 +11,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-
 namespace {
 
 constexpr int steps = 3;
@@ -32,8 +29,8 @@ std::vector<MicroBatches> micro_batches(const Run& run) {
 }
 
 // Three steps of two micro-batches each; the switch is off in the first of them.
-scenario::Scenario accumulating(ActionKind which, const std::string& module, bool reshard) {
-  scenario::Scenario scenario = small_mlp({.rate = 0.25}, reshard, 1);
+Scenario accumulating(ActionKind which, const std::string& module, bool reshard) {
+  Scenario scenario = small_mlp({.rate = 0.25}, reshard, 1);
   const std::vector<Action> first{{.kind = which, .module = module, .value = false},
                                   {ActionKind::forward},
                                   {ActionKind::backward},
@@ -98,9 +95,9 @@ RANKED_TEST_CASE("overlap/kept_after_backward", clauses("OVL-10", "OVL-15", "OVL
 RANKED_TEST_CASE("overlap/not_the_last_backward", clauses("OVL-4", "OVL-6", "OVL-7", "OVL-10", "OVL-15", "OVL-16"),
                  ranks(1, 2, 3, 4), each("reshard", false, true),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
-  scenario::Scenario scenario = accumulating(ActionKind::set_is_last_backward, "", rank.param<bool>("reshard"));
+  Scenario scenario = accumulating(ActionKind::set_is_last_backward, "", rank.param<bool>("reshard"));
   // The script must not capture gradients before the last backward.
-  for (scenario::Script::Segment& segment : scenario.script.segments) {
+  for (Script::Segment& segment : scenario.script.segments) {
     if (!segment.body.front().value) std::erase(segment.body, Action{ActionKind::capture});
   }
   const Run run = play(rank, scenario);
@@ -112,18 +109,18 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
   // No computation overlaps with the last reduction of a backward. An iteration that does not need the gradients yet
   // must not wait for it.
-  const scenario::Scenario plain = scenario::sleeping_stack(2)
-                                       .forward(25ms)
-                                       .backward(50ms)
-                                       .collectives(10ms)
-                                       .reshard_after_forward(rank.param<bool>("reshard"))
-                                       .iterations(steps);
+  const Scenario plain = sleeping_stack(2)
+                             .forward(25ms)
+                             .backward(50ms)
+                             .collectives(10ms)
+                             .reshard_after_forward(rank.param<bool>("reshard"))
+                             .iterations(steps);
   const auto micro_batch = [](bool last) {
-    return scenario::Script::Segment{.body = {{.kind = ActionKind::set_is_last_backward, .value = last},
-                                              {ActionKind::forward},
-                                              {ActionKind::backward}}};
+    return Script::Segment{.body = {{.kind = ActionKind::set_is_last_backward, .value = last},
+                                    {ActionKind::forward},
+                                    {ActionKind::backward}}};
   };
-  scenario::Scenario hurried = plain;
+  Scenario hurried = plain;
   hurried.script.segments.clear();
   for (int step = 0; step < steps; ++step) {
     for (const bool last : {false, true}) hurried.script.segments.push_back(micro_batch(last));
@@ -142,8 +139,8 @@ RANKED_TEST_CASE("overlap/last_backward_waits", clauses("OVL-29"), ranks(2, 3, 4
 RANKED_TEST_CASE("overlap/dropped_micro_batch", clauses("OVL-10", "OVL-17"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::gradient_accumulation)) {
   // A gradient that waits for its reduction goes with the others.
-  scenario::Scenario scenario = accumulating(ActionKind::set_requires_gradient_sync, "", true);
-  std::vector<scenario::Script::Segment>& segments = scenario.script.segments;
+  Scenario scenario = accumulating(ActionKind::set_requires_gradient_sync, "", true);
+  std::vector<Script::Segment>& segments = scenario.script.segments;
   for (std::size_t first = 0; first < segments.size(); first += 2)
     segments[first].body.push_back({ActionKind::zero_grad});
   check_values(rank, play(rank, scenario));

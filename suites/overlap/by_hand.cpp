@@ -13,10 +13,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 constexpr int plain_iterations = 2;

@@ -12,17 +12,15 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::ActionKind;
-
 namespace {
 
 double norm_type(const Rank& rank) {
   return rank.param("norm") == "inf" ? std::numeric_limits<double>::infinity() : rank.param<double>("norm");
 }
 
-scenario::Scenario clipping(double max_norm, double type) {
-  scenario::Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
-  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
+Scenario clipping(double max_norm, double type) {
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
+  std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 2, {.kind = ActionKind::clip_grad_norm, .max_norm = max_norm, .norm_type = type});
   return scenario;
 }
@@ -65,7 +63,7 @@ RANKED_TEST_CASE("overlap/clip_grad_norm", clauses("OVL-10", "OVL-15", "OVL-41")
 RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL-41"), ranks(4),
                  each("norm", "1", "2", "3", "inf"),
                  needs(Feature::timeline, Feature::clip_grad_norm, Feature::replicated_mesh)) {
-  scenario::Scenario scenario = clipping(2, norm_type(rank));
+  Scenario scenario = clipping(2, norm_type(rank));
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
@@ -79,8 +77,8 @@ RANKED_TEST_CASE("overlap/clip_grad_norm_mesh", clauses("OVL-10", "OVL-15", "OVL
 
 RANKED_TEST_CASE("overlap/clip_beside_ignored", clauses("OVL-10", "OVL-41"), ranks(1, 2, 3, 4),
                  needs(Feature::clip_grad_norm, Feature::ignored_parameters)) {
-  scenario::Scenario scenario = clipping(2, 2);
-  fully_shard(scenario.plan).ignored_parameters = {"l0.bias"};
+  Scenario scenario = clipping(2, 2);
+  fully_shard_plan(scenario.plan).ignored_parameters = {"l0.bias"};
   check_training(rank, play(rank, scenario), oracles::Arithmetic::f64,
                  {.loss = 1e-2, .gradient = 1e-4, .parameter = 1e-4});
 }

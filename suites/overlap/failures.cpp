@@ -16,12 +16,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 namespace {
 
 struct Mistake {
@@ -34,12 +28,12 @@ struct Mistake {
 
 // Mistakes, each of which spoils one part of a right plan. Source of the rules: PyTorch's fully_shard.
 const std::vector<Mistake>& mistakes() {
-  using Kind = scenario::ReshardAfterForward::Kind;
+  using Kind = ReshardAfterForward::Kind;
   static const std::vector<Mistake> all{
       {"list", "spare",
        [](Scenario& s, int) {
          s.model.root.children.push_back({.name = "spare", .kind = ModuleKind::list});
-         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"spare"}});
+         fully_shard_plan(s.plan).wrap.insert(fully_shard_plan(s.plan).wrap.begin(), {.modules = {"spare"}});
        }},
       {"mesh_of_three", "host",
        [](Scenario& s, int world) { s.plan.mesh = {.shape = {1, 1, world}, .names = {"rack", "host", "slot"}}; }},
@@ -55,49 +49,49 @@ const std::vector<Mistake>& mistakes() {
       {"uneven_dim", "l1.weight",
        [](Scenario& s, int) {
          s.model.root.children.front().out_features = s.model.root.children.back().in_features = 7;
-         fully_shard(s.plan).shard_dims["l1.weight"] = 1;
+         fully_shard_plan(s.plan).shard_dims["l1.weight"] = 1;
        },
        "create", true},
-      {"no_such_dim", "l0.bias", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.bias"] = 1; }},
-      {"negative_dim", "l0.weight", [](Scenario& s, int) { fully_shard(s.plan).shard_dims["l0.weight"] = -3; }},
+      {"no_such_dim", "l0.bias", [](Scenario& s, int) { fully_shard_plan(s.plan).shard_dims["l0.bias"] = 1; }},
+      {"negative_dim", "l0.weight", [](Scenario& s, int) { fully_shard_plan(s.plan).shard_dims["l0.weight"] = -3; }},
       {"reshard_to_no_factor", "l0",
        [](Scenario& s, int world) {
-         fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1};
+         fully_shard_plan(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = world + 1};
        }},
       {"reshard_to_none", "l0",
        [](Scenario& s, int) {
-         fully_shard(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0};
+         fully_shard_plan(s.plan).wrap.front().reshard_after_forward = {.kind = Kind::size, .size = 0};
        }},
       {"other_engine", scenario::ForeignSection::name.data(),
-       [](Scenario& s, int) { s.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>()); },
-       "create", true},
+       [](Scenario& s, int) { s.plan.engine = ChosenEngine(std::make_unique<scenario::ForeignSection>()); }, "create",
+       true},
       {"shared_with_none", "l0.weight",
        [](Scenario& s, int) {
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), linear("tied", 6, 4)};
          s.model.root.children.back().tied_to = "l0";
-         fully_shard(s.plan).wrap = {{.modules = {"tied"}}};
+         fully_shard_plan(s.plan).wrap = {{.modules = {"tied"}}};
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
       {"twice", "l1",
        [](Scenario& s, int) {
-         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"l1"}});
+         fully_shard_plan(s.plan).wrap.insert(fully_shard_plan(s.plan).wrap.begin(), {.modules = {"l1"}});
        }},
       {"shared_across_groups", "l0.weight",
        [](Scenario& s, int) {
          Module tied = linear("tied", 6, 4);
          s.model.root.children = {linear("l0", 6, 4), linear("l1", 4, 6), std::move(tied)};
          s.model.root.children.back().tied_to = "l0";
-         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"tied"}});
+         fully_shard_plan(s.plan).wrap.insert(fully_shard_plan(s.plan).wrap.begin(), {.modules = {"tied"}});
          s.script.input = {2, 6};
          s.script.given.clear();
        }},
-      {"root_of_several", "l1", [](Scenario& s, int) { fully_shard(s.plan).wrap = {{.modules = {"l0", "l1"}}}; },
+      {"root_of_several", "l1", [](Scenario& s, int) { fully_shard_plan(s.plan).wrap = {{.modules = {"l0", "l1"}}}; },
        "forward"},
       {"later_root_of_several", "l1",
        [](Scenario& s, int) {
          s.model.root.children.insert(s.model.root.children.begin(), linear("first", 4, 4));
-         fully_shard(s.plan).wrap = {{.modules = {"first"}}, {.modules = {"l0", "l1"}}};
+         fully_shard_plan(s.plan).wrap = {{.modules = {"first"}}, {.modules = {"l0", "l1"}}};
          s.script.segments.insert(s.script.segments.begin(), {.body = {{.kind = ActionKind::forward, .module = "first"},
                                                                        {.kind = ActionKind::backward}}});
        },
@@ -164,7 +158,7 @@ void play_failing(Rank& rank, const std::string& when, const std::string& module
   } else if (when == "before_backward") {
     at = 1;
   } else if (when == "ahead") {
-    fully_shard(scenario.plan).wrap[0].forward_prefetch = {"l1"};
+    fully_shard_plan(scenario.plan).wrap[0].forward_prefetch = {"l1"};
   } else if (when == "before_step") {
     body.insert(body.end(), {{ActionKind::forward}, {ActionKind::backward}});
     at = 2;
@@ -230,8 +224,8 @@ RANKED_TEST_CASE("overlap/refused_on_a_mesh", clauses("OVL-42"), ranks(4), also_
   Scenario scenario = small_mlp({}, true, 1);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   CHECK_FALSE(refusal(rank, scenario));
-  fully_shard(scenario.plan).wrap.front().reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
-                                                                   .size = 4};
+  fully_shard_plan(scenario.plan).wrap.front().reshard_after_forward = {.kind = ReshardAfterForward::Kind::size,
+                                                                        .size = 4};
   check_refused(rank, scenario, "create", {"l0"});
   scenario.plan.mesh.shape = {1, 4};
   CHECK_FALSE(refusal(rank, scenario));
@@ -243,9 +237,9 @@ RANKED_TEST_CASE("overlap/unsharded_scalar", clauses("OVL-10"), ranks(1, 2, 3, 4
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
   if (rank.param("how") == "ignored") {
-    fully_shard(scenario.plan).ignored_parameters = {"scale.factor"};
+    fully_shard_plan(scenario.plan).ignored_parameters = {"scale.factor"};
   } else {
-    fully_shard(scenario.plan).wrap.pop_back();
+    fully_shard_plan(scenario.plan).wrap.pop_back();
   }
   check_training(rank, play_accepted(rank, scenario), oracles::Arithmetic::f32, {}, Moves::some_parameter);
 }
@@ -271,7 +265,7 @@ RANKED_TEST_CASE("overlap/failed_forward_of_two_roots", clauses("OVL-10", "OVL-1
                  needs(Feature::timeline, Feature::failed_forward)) {
   // The first root has finished its part when the second one fails.
   Scenario scenario = three_iterations({}, {}, false);
-  fully_shard(scenario.plan).wrap.pop_back();
+  fully_shard_plan(scenario.plan).wrap.pop_back();
   std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin(), Action{.kind = ActionKind::forward, .fails_in = "l1"});
   const Run run = play(rank, scenario);

@@ -10,20 +10,17 @@
 
 namespace shardproof::overlap {
 
-using scenario::Action;
-using scenario::ActionKind;
-
-scenario::Scenario flat_chain(scenario::ShardStrategy strategy, std::vector<Action> body) {
-  scenario::Module second = linear("l1", 5, 2), third = linear("c", 1, 1);
+Scenario flat_chain(ShardStrategy strategy, std::vector<Action> body) {
+  Module second = linear("l1", 5, 2), third = linear("c", 1, 1);
   second.bias = third.bias = false;
-  scenario::Scenario scenario;
+  Scenario scenario;
   scenario.model.root.children = {{.name = "a", .children = {linear("l0", 3, 5), relu("relu"), std::move(second)}},
                                   linear("b", 2, 1),
                                   std::move(third),
                                   linear("out", 1, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.loss = {.kind = LossKind::dot};
   scenario.model.init_divisor = 1;
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   plan.wrap = {"a", "b", "c", ""};
   plan.strategy = strategy;
   if (has_replicas(strategy)) scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
@@ -44,10 +41,10 @@ std::optional<DType> dtype_of(Rank& rank, std::string_view parameter) {
 }
 
 // As if the rank were the only one. Gradients are reduced in f32, so the dtype of parameters alone rounds them.
-std::vector<std::vector<double>> own_gradients(const scenario::Scenario& scenario, int rank, int iteration) {
-  scenario::Scenario alone = scenario;
+std::vector<std::vector<double>> own_gradients(const Scenario& scenario, int rank, int iteration) {
+  Scenario alone = scenario;
   alone.plan.mesh = {};
-  flat_shard(alone.plan).strategy = scenario::ShardStrategy::no_shard;
+  flat_shard_plan(alone.plan).strategy = ShardStrategy::no_shard;
   alone.plan.mixed_precision.reduce = DType::f32;
   const auto seed = static_cast<std::uint32_t>(1000 + 100 * iteration + rank);
   alone.script.given = {{formula::tensor(seed, scenario.script.input, scenario.script.input_divisor).to_doubles()}};

@@ -21,13 +21,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-using scenario::ShardStrategy;
-
 namespace {
 
 // Three layers of one shape. The first two are in `block`.
@@ -35,14 +28,16 @@ Scenario block_and_layer() {
   Scenario scenario = flat_ways(ShardStrategy::full_shard);
   scenario.model.root.children = {{.name = "block", .children = {linear("l0", 4, 4), linear("l1", 4, 4)}},
                                   linear("l2", 4, 4)};
-  flat_shard(scenario.plan).wrap = {"block", ""};
+  flat_shard_plan(scenario.plan).wrap = {"block", ""};
   scenario.script.segments = {{.iterations = 3, .body = trained_by({{ActionKind::forward}, {ActionKind::backward}})}};
   return scenario;
 }
 
 Module& l0(Scenario& scenario) { return scenario.model.root.children[0].children[0]; }
 Module& l2(Scenario& scenario) { return scenario.model.root.children[1]; }
-void wrap(Scenario& scenario, std::vector<std::string> units) { flat_shard(scenario.plan).wrap = std::move(units); }
+void wrap(Scenario& scenario, std::vector<std::string> units) {
+  flat_shard_plan(scenario.plan).wrap = std::move(units);
+}
 void use_again(Scenario& scenario, const char* target) {
   scenario.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = target});
 }
@@ -58,7 +53,7 @@ const std::vector<FlatPlanChange>& flat_plan_changes() {
       {"mesh_of_other_size", "world",
        [](Scenario& s, int world) {
          s.plan.mesh = {.shape = {world + 1, 2}, .names = {"copies", "parts"}};
-         flat_shard(s.plan).strategy = ShardStrategy::hybrid;
+         flat_shard_plan(s.plan).strategy = ShardStrategy::hybrid;
        }},
       {"mesh_of_world", "", [](Scenario& s, int world) { s.plan.mesh = {.shape = {world}, .names = {}}; }},
       {"tied_units", "block.l0.weight", [](Scenario& s, int) { l2(s).tied_to = "block.l0"; }},
@@ -77,7 +72,7 @@ const std::vector<FlatPlanChange>& flat_plan_changes() {
          l2(s).tied_to = "block.l0";
          wrap(s, {""});
        }},
-      {"pair", "block.l0.weight", [](Scenario& s, int) { l0(s).tensor = scenario::TensorKind::two_tensor; }},
+      {"pair", "block.l0.weight", [](Scenario& s, int) { l0(s).tensor = TensorKind::two_tensor; }},
       {"scalar", "scale.factor",
        [](Scenario& s, int) {
          s.model.root.children.push_back({.name = "scale", .kind = ModuleKind::scale, .scalar = true});
@@ -134,7 +129,7 @@ bool says_no_shard(const Run& run) {
   });
 }
 
-scenario::Mesh copies_of(int parts, int world, bool names) {
+Mesh copies_of(int parts, int world, bool names) {
   return {.shape = {world / parts, parts},
           .names = names ? std::vector<std::string>{"copies", "parts"} : std::vector<std::string>{}};
 }
@@ -188,14 +183,14 @@ RANKED_TEST_CASE("overlap/flat_taken_plan", clauses("OVL-4", "OVL-10", "OVL-15",
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1, 2, 3, 4), also_with_discarded_module(),
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op")) {
   Scenario scenario = block_and_layer();
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   CHECK(says_no_shard(play_accepted(rank, scenario)) == (rank.world().size() == 1));
 }
 
 RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(1), also_with_discarded_module(),
                  on_engines("flat_shard"), each("strategy", "no_shard")) {
   Scenario scenario = block_and_layer();
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   CHECK_FALSE(says_no_shard(play_accepted(rank, scenario)));
 }
 
@@ -203,7 +198,7 @@ RANKED_TEST_CASE("overlap/flat_alone", clauses("OVL-42"), ranks(2, 4), also_with
                  on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2),
                  needs(Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   const int parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, rank.world().size(), true);
   CHECK(says_no_shard(play_accepted(rank, scenario)) == (parts == 1));
@@ -213,7 +208,7 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
                  on_engines("flat_shard"), each("strategy", "hybrid", "hybrid_zero2"), each("parts", 1, 2),
                  each("names", false, true), needs(Feature::timeline, Feature::replicated_mesh)) {
   Scenario scenario = block_and_layer();
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   const int world = rank.world().size(), parts = rank.param<int>("parts");
   scenario.plan.mesh = copies_of(parts, world, rank.param<bool>("names"));
   const Run run = play_accepted(rank, scenario);
@@ -235,8 +230,8 @@ RANKED_TEST_CASE("overlap/flat_mesh", clauses("OVL-10", "OVL-15", "OVL-40"), ran
 RANKED_TEST_CASE("overlap/flat_meta", clauses("OVL-10", "OVL-13"), ranks(1, 2, 3, 4), on_engines("flat_shard"),
                  each("strategy", "full_shard", "no_shard"), needs(Feature::timeline, Feature::meta_initialisation)) {
   Scenario scenario = block_and_layer();
-  flat_shard(scenario.plan).strategy = strategy(rank);
-  scenario.plan.initialisation = scenario::Initialisation::meta;
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
+  scenario.plan.initialisation = Initialisation::meta;
   std::vector<Action> made;
   for (const char* module : {"block.l1", "block.l0", "l2"}) {
     made.push_back({.kind = ActionKind::materialize, .module = module});

@@ -15,10 +15,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 struct FailingScript {
@@ -60,7 +56,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   const std::string& when = rank.param("when");
   const FailingScript script = failing_script(when);
   Scenario undisturbed = flat_ways(strategy(rank));
-  flat_shard(undisturbed.plan).forward_prefetch = prefetches;
+  flat_shard_plan(undisturbed.plan).forward_prefetch = prefetches;
   Scenario failing = undisturbed;
   undisturbed.script.segments = {{.iterations = 3, .body = script.undisturbed}};
   std::vector<Action> body = script.undisturbed;
@@ -73,7 +69,7 @@ void play_failing_ways(Rank& rank, bool prefetches) {
   check_memory(rank, run);
   if (!prefetches) check_nothing_else_is_communicated(rank, run);
   // The engine also frees what an earlier forward or an evaluation keeps, and gathers it again.
-  const bool keeps = strategy(rank) == scenario::ShardStrategy::shard_grad_op;
+  const bool keeps = strategy(rank) == ShardStrategy::shard_grad_op;
   const bool gathers_again = keeps && when != "first" && when != "before_step";
   const ActionKind next = script.undisturbed.at(script.at).kind;
   const std::vector<Iteration> iterations = steady_iterations(run), others = steady_iterations(expected);

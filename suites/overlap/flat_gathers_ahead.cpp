@@ -18,11 +18,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-
 namespace {
 
 constexpr const char* varying_unit = "way.taken";
@@ -40,8 +35,8 @@ Action along(Way way, ActionKind kind) {
 
 // The script never calls zero_grad. So the unit keeps a gradient, and each step writes it, also if the unit has not
 // run.
-scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
-  scenario::Scenario scenario;
+Scenario ways(ShardStrategy strategy, bool evaluates) {
+  Scenario scenario;
   const Module discarded{.name = "discarded",
                          .kind = ModuleKind::discard,
                          .children = {{.name = "again", .kind = ModuleKind::use, .target = varying_unit}}};
@@ -49,13 +44,13 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
       linear("first", 5, 6),
       {.name = "way", .kind = ModuleKind::choice, .children = {linear("taken", 6, 6), relu("skipped"), discarded}},
       linear("last", 6, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 4};
+  scenario.model.loss = {.kind = LossKind::dot, .divisor = 4};
   scenario.model.init_divisor = 8;
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   plan.wrap = {varying_unit, ""};
   plan.strategy = strategy;
   plan.forward_prefetch = true;
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 16};
   scenario.script.input = {2, 5};
   scenario.script.input_divisor = 1;
   give_one_hot_inputs(scenario.script);
@@ -71,14 +66,14 @@ scenario::Scenario ways(scenario::ShardStrategy strategy, bool evaluates) {
 
 // Two roots. In the first root, a module that may be skipped follows a frozen layer. If it is skipped, the backward of
 // the second root does not reach the first root.
-scenario::Scenario frozen_root_before(scenario::ShardStrategy strategy) {
-  scenario::Scenario scenario = ways(strategy, false);
+Scenario frozen_root_before(ShardStrategy strategy) {
+  Scenario scenario = ways(strategy, false);
   Module& root = scenario.model.root;
   Module frozen = root.children[0], way = root.children[1], last = root.children[2];
   frozen.frozen = true;
   way.children.pop_back();
   root.children = {{.name = "front", .kind = ModuleKind::sequential, .children = {frozen, way}}, last};
-  flat_shard(scenario.plan).wrap = {"front.way.taken", "front", "last"};
+  flat_shard_plan(scenario.plan).wrap = {"front.way.taken", "front", "last"};
   scenario.script.segments.clear();
   for (const bool is_skipped : {false, true, true, false}) {
     Action forward{.kind = ActionKind::forward};

@@ -17,24 +17,23 @@ namespace shardproof::overlap {
 using namespace suites;
 
 using oracles::FlatUnit;
-using scenario::ActionKind;
 using Values = std::vector<std::vector<double>>;  // by parameter
 
 namespace {
 
 // No step: parameters keep the values of the formula. The player takes no copy of them.
-scenario::Scenario sending(Rank& rank) {
-  scenario::Scenario scenario =
+Scenario sending(Rank& rank) {
+  Scenario scenario =
       flat_chain(strategy(rank), {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}});
-  flat_shard(scenario.plan).use_orig_params = rank.param<bool>("orig");
+  flat_shard_plan(scenario.plan).use_orig_params = rank.param<bool>("orig");
   scenario.plan.mixed_precision.param = dtype_of(rank, "param");
   scenario.script.keep_tensors = true;
   return scenario;
 }
 
-Values initial_values(const scenario::Scenario& scenario) {
+Values initial_values(const Scenario& scenario) {
   Values values;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
     values.push_back(initial_value(scenario.model, values.size(), 0, parameter.shape).to_doubles());
   }
   return values;
@@ -141,7 +140,7 @@ void check_casts(const Run& run, const Iteration& iteration) {
   }
   const bool casts = run.scenario().plan.mixed_precision.param.value_or(DType::f32) != DType::f32;
   if (!casts) CHECK(cast.empty());
-  else if (flat_shard(run.scenario().plan).strategy == scenario::ShardStrategy::no_shard) CHECK(cast.size() == 2 * 4);
+  else if (flat_shard_plan(run.scenario().plan).strategy == ShardStrategy::no_shard) CHECK(cast.size() == 2 * 4);
   else CHECK(cast == gathered);
 }
 
@@ -200,9 +199,8 @@ RANKED_TEST_CASE("overlap/flat_layout_compressed", clauses("OVL-34"), ranks(2, 3
                  on_engines("flat_shard"), each("strategy", "full_shard", "no_shard"), each("orig", false, true),
                  each("param", "none"), needs(Feature::timeline, FlatShardFeature::compressing_hooks),
                  needs_if("orig", true, FlatShardFeature::orig_params), tags("reference")) {
-  scenario::Scenario scenario = sending(rank);
-  const scenario::Action registration{.kind = ActionKind::register_hook,
-                                      .hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress}};
+  Scenario scenario = sending(rank);
+  const Action registration{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::fp16_compress}};
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = {registration}});
   const Run run = play_accepted(rank, std::move(scenario));
   const std::vector<FlatUnit> units = oracles::flat_units(run.scenario(), rank.world().size());
@@ -229,8 +227,8 @@ RANKED_TEST_CASE("overlap/flat_summands", clauses("OVL-43"), ranks(2, 3), more_r
     for (const OnWire& wire : wires) {
       CAPTURE(iteration.index(), wire.call.tag);
       std::vector<double> expected;
-      for (std::size_t i = 0; const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
-        const std::string* const unit = flat_shard(run.scenario().plan).unit_of(parameter.name);
+      for (std::size_t i = 0; const ParameterShape& parameter : parameters(run.scenario().model)) {
+        const std::string* const unit = flat_shard_plan(run.scenario().plan).unit_of(parameter.name);
         const std::vector<double>& values = gradients.at(i++);
         if (unit == nullptr || *unit != wire.call.tag) continue;
         expected.insert(expected.end(), values.begin(), values.end());

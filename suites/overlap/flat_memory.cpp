@@ -17,31 +17,28 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::ActionKind;
-
 namespace {
 
-scenario::Scenario training(Rank& rank) {
+Scenario training(Rank& rank) {
   return flat_chain(strategy(rank),
                     {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}, {ActionKind::zero_grad}});
 }
 
 // How the plan or the script differs from the plainest one.
-scenario::Scenario changed(Rank& rank) {
+Scenario changed(Rank& rank) {
   const std::string& with = rank.param("with");
-  scenario::Scenario scenario = training(rank);
-  const auto hook = [&](scenario::HookKind kind) {
-    scenario.script.segments.insert(
-        scenario.script.segments.begin(),
-        {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+  Scenario scenario = training(rank);
+  const auto hook = [&](HookKind kind) {
+    scenario.script.segments.insert(scenario.script.segments.begin(),
+                                    {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}}});
   };
-  if (with == "no_limit") flat_shard(scenario.plan).limit_all_gathers = false;
+  if (with == "no_limit") flat_shard_plan(scenario.plan).limit_all_gathers = false;
   if (with == "bf16") scenario.plan.mixed_precision.param = DType::bf16;
   if (with == "bf16_reductions") scenario.plan.mixed_precision.reduce = DType::bf16;
-  if (with == "orig_params") flat_shard(scenario.plan).use_orig_params = true;
-  if (with == "validation") flat_shard(scenario.plan).validate_order = true;
-  if (with == "hook") hook(scenario::HookKind::plain);
-  if (with == "compression") hook(scenario::HookKind::fp16_compress);
+  if (with == "orig_params") flat_shard_plan(scenario.plan).use_orig_params = true;
+  if (with == "validation") flat_shard_plan(scenario.plan).validate_order = true;
+  if (with == "hook") hook(HookKind::plain);
+  if (with == "compression") hook(HookKind::fp16_compress);
   return scenario;
 }
 
@@ -67,7 +64,7 @@ void check_flat_memory(Rank& rank, const Run& run) {
     check_bytes(iteration, MemoryClass::sharded_gradient, expected.sharded_gradient);
     CHECK(iteration.peak(MemoryClass::parameter).bytes == expected.parameter.peak);
     CHECK(iteration.peak(MemoryClass::sharded_gradient).bytes >= expected.sharded_gradient.after_backward);
-    const scenario::MixedPrecision& precision = run.scenario().plan.mixed_precision;
+    const MixedPrecision& precision = run.scenario().plan.mixed_precision;
     if (!precision.param && !precision.reduce)
       CHECK(iteration.peak(MemoryClass::sharded_gradient).bytes == expected.sharded_gradient.after_backward);
     CHECK(host_waits(iteration) == waits.at(static_cast<std::size_t>(iteration.index())));
@@ -112,7 +109,7 @@ struct UnitBytes {
   Bounds whole, values;
 };
 
-UnitBytes unit_bytes(const scenario::Scenario& scenario, int world) {
+UnitBytes unit_bytes(const Scenario& scenario, int world) {
   const std::uint64_t alignment = scenario.plan.mixed_precision.param ? 32 : 16;
   UnitBytes bytes;
   for (const oracles::FlatUnit& unit : oracles::flat_units(scenario, world)) {
@@ -133,9 +130,9 @@ std::vector<Iteration> trained_iterations(const Run& run) {
 }
 
 void check_bounds(Rank& rank, const Run& run) {
-  const scenario::FlatShardPlan& section = flat_shard(run.scenario().plan);
+  const FlatShardPlan& section = flat_shard_plan(run.scenario().plan);
   const auto world = static_cast<std::uint64_t>(rank.world().size());
-  const bool shards = world > 1 && section.strategy != scenario::ShardStrategy::no_shard;
+  const bool shards = world > 1 && section.strategy != ShardStrategy::no_shard;
   const bool casts = run.scenario().plan.mixed_precision.param.has_value();
   const auto [whole, values] = unit_bytes(run.scenario(), rank.world().size());
   const std::uint64_t ranks = shards ? world : 1, narrow = casts ? 2 : 1, units = section.wrap.size();

@@ -10,17 +10,15 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::ActionKind;
-
 namespace {
 
-scenario::Scenario rounding(Rank& rank) {
-  scenario::Scenario scenario = flat_chain(strategy(rank), {{ActionKind::forward},
-                                                            {ActionKind::backward},
-                                                            {ActionKind::capture},
-                                                            {ActionKind::step},
-                                                            {ActionKind::capture},
-                                                            {ActionKind::zero_grad}});
+Scenario rounding(Rank& rank) {
+  Scenario scenario = flat_chain(strategy(rank), {{ActionKind::forward},
+                                                  {ActionKind::backward},
+                                                  {ActionKind::capture},
+                                                  {ActionKind::step},
+                                                  {ActionKind::capture},
+                                                  {ActionKind::zero_grad}});
   scenario.plan.mixed_precision = {.param = dtype_of(rank, "param"), .reduce = dtype_of(rank, "reduce")};
   // Small fractions: integers would leave the range of f16.
   scenario.model.init_divisor = scenario.script.input_divisor = 4;

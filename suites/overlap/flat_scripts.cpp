@@ -19,14 +19,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::FlatPrefetch;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-using scenario::ShardStrategy;
-
 namespace {
 
 const Action backward_call{.kind = ActionKind::backward}, step_call{.kind = ActionKind::step},
@@ -50,7 +42,7 @@ Scenario used_twice(ShardStrategy strategy) {
   Scenario scenario = flat_ways(strategy);
   scenario.model.root.children = {
       linear("a", 4, 4), linear("b", 4, 4), {.name = "back", .kind = ModuleKind::use, .target = "a"}};
-  flat_shard(scenario.plan).wrap = {"a", "b", ""};
+  flat_shard_plan(scenario.plan).wrap = {"a", "b", ""};
   return with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call}));
 }
 
@@ -73,8 +65,8 @@ RANKED_TEST_CASE("overlap/flat_old_weights", clauses("OVL-4", "OVL-5", "OVL-7", 
                  each("between", "evaluation", "unsynced"), needs(Feature::timeline, Feature::gradient_accumulation)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   scenario.plan.engine = {};
-  flat_shard(scenario.plan).wrap = {"l0", ""};
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).wrap = {"l0", ""};
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   std::vector<Action> body{{ActionKind::forward}, backward_call};
   if (rank.param("between") == "evaluation") {
     body.push_back({.kind = ActionKind::evaluate});
@@ -113,7 +105,7 @@ RANKED_TEST_CASE("overlap/flat_used_twice", clauses("OVL-4", "OVL-6", "OVL-7", "
                  each("forward_prefetch", false, true), needs(Feature::timeline, Feature::module_groups),
                  needs_if("forward_prefetch", true, FlatShardFeature::forward_prefetch)) {
   Scenario scenario = used_twice(strategy(rank));
-  flat_shard(scenario.plan).forward_prefetch = rank.param<bool>("forward_prefetch");
+  flat_shard_plan(scenario.plan).forward_prefetch = rank.param<bool>("forward_prefetch");
   const Run run = play_accepted(rank, scenario);
   check_script(rank, run);
 }
@@ -123,7 +115,7 @@ RANKED_TEST_CASE("overlap/limit_waits_for_gathers", clauses("OVL-33"), ranks(2, 
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::gather_limit,
                        FlatShardFeature::prefetch_after)) {
   Scenario scenario = used_twice(ShardStrategy::full_shard);
-  flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::none;
+  flat_shard_plan(scenario.plan).backward_prefetch = FlatPrefetch::none;
   const Run run = play_accepted(rank, scenario);
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -178,7 +170,7 @@ RANKED_TEST_CASE("overlap/flat_forward_prefetch", clauses("OVL-10", "OVL-15", "O
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::forward_prefetch),
                  needs_if("first", "two_forwards", Feature::gradient_accumulation)) {
   Scenario scenario = flat_ways(ShardStrategy::full_shard);
-  flat_shard(scenario.plan).forward_prefetch = true;
+  flat_shard_plan(scenario.plan).forward_prefetch = true;
   const auto train = [&](const std::string& way, int iterations) {
     scenario.script.segments.push_back(
         {.iterations = iterations, .body = trained_by({forward_by(way), backward_call})});
@@ -215,13 +207,13 @@ RANKED_TEST_CASE("overlap/flat_second_root", clauses("OVL-4", "OVL-6", "OVL-7", 
                  ranks(1, 2, 3, 4), on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op"),
                  needs(Feature::timeline, Feature::module_groups, FlatShardFeature::prefetch_after)) {
   Scenario scenario = flat_ways(strategy(rank));
-  flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::none;
+  flat_shard_plan(scenario.plan).backward_prefetch = FlatPrefetch::none;
   const Module past{.name = "past",
                     .kind = ModuleKind::discard,
                     .children = {{.name = "b", .kind = ModuleKind::use, .target = "way.through"}}};
   scenario.model.root.children = {
       linear("a", 4, 4), {.name = "way", .kind = ModuleKind::choice, .children = {linear("through", 4, 4), past}}};
-  flat_shard(scenario.plan).wrap = {"a", "way.through"};
+  flat_shard_plan(scenario.plan).wrap = {"a", "way.through"};
   for (const char* way : {"past", "through", "past", "past", "through"}) {
     const Action forward{.kind = ActionKind::forward, .paths = {{"way", way}}};
     scenario.script.segments.push_back({.body = trained_by({forward, backward_call})});
@@ -243,9 +235,9 @@ RANKED_TEST_CASE("overlap/flat_frozen_unit", clauses("OVL-10", "OVL-15", "OVL-16
   scenario.model.root.children = {linear("first", 4, 4), relu("relu"), linear("second", 4, 4), linear("third", 4, 4)};
   const std::string& frozen = rank.param("frozen");
   std::ranges::find(scenario.model.root.children, frozen, &Module::name)->frozen = true;
-  flat_shard(scenario.plan).wrap = {"first", "second", "third", ""};
+  flat_shard_plan(scenario.plan).wrap = {"first", "second", "third", ""};
   const FlatPrefetch prefetch = backward_prefetch(rank);
-  flat_shard(scenario.plan).backward_prefetch = prefetch;
+  flat_shard_plan(scenario.plan).backward_prefetch = prefetch;
   const Run run =
       play_accepted(rank, with_iterations(std::move(scenario), 3, trained_by({{ActionKind::forward}, backward_call})));
   check_training(rank, run, oracles::Arithmetic::f32, ways_tolerance, Moves::some_parameter);
@@ -281,9 +273,9 @@ RANKED_TEST_CASE("overlap/flat_frozen_layer", clauses("OVL-10", "OVL-15", "OVL-1
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   std::ranges::find(scenario.model.root.children, rank.param("frozen"), &Module::name)->frozen = true;
   scenario.plan.engine = {};
-  flat_shard(scenario.plan).wrap = {""};
-  flat_shard(scenario.plan).use_orig_params = true;
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).wrap = {""};
+  flat_shard_plan(scenario.plan).use_orig_params = true;
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   const Run run = play_accepted(rank, scenario);
   check_script(rank, run, exact_unless_mean_rounds(rank));
 }
@@ -296,8 +288,8 @@ RANKED_TEST_CASE("overlap/flat_unfinished_scripts", clauses("OVL-7", "OVL-13"), 
   const std::string& end = rank.param("ends_with");
   Scenario scenario = small_mlp({.rate = 0.25}, true, 2);
   scenario.plan.engine = {};
-  flat_shard(scenario.plan).wrap = {"l0", ""};
-  flat_shard(scenario.plan).strategy = strategy(rank);
+  flat_shard_plan(scenario.plan).wrap = {"l0", ""};
+  flat_shard_plan(scenario.plan).strategy = strategy(rank);
   std::vector<Action>& body = scenario.script.segments.emplace_back().body;
   if (end == "unsynced" || end == "zero_grad") body = {synced(false)};
   body.push_back({ActionKind::forward});

@@ -21,9 +21,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::FlatPrefetch;
-using scenario::ShardStrategy;
-
 namespace {
 
 constexpr int stack_iterations = 4;
@@ -34,9 +31,9 @@ const oracles::FlatStack::Layer seed_layer{
 oracles::FlatStack seed_of_flat_layers(Rank& rank) { return {.layers = {3, seed_layer}, .world = rank.world().size()}; }
 
 // Each layer is in its own block, which is a unit. The root has no parameters.
-scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
-  scenario::Scenario scenario;
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+Scenario scenario_of(const oracles::FlatStack& stack) {
+  Scenario scenario;
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   const CollectiveKind reduction =
       stack.strategy == ShardStrategy::no_shard ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
   for (std::size_t i = 0; i < stack.layers.size(); ++i) {
@@ -44,13 +41,13 @@ scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
     const std::string name = std::to_string(i);
     scenario.model.root.children.push_back({.name = name,
                                             .children = {{.name = "linear",
-                                                          .kind = scenario::ModuleKind::linear,
+                                                          .kind = ModuleKind::linear,
                                                           .in_features = 4,
                                                           .out_features = 4,
                                                           .bias = false,
                                                           .forward_sleep = layer.forward,
                                                           .backward_sleep = layer.backward},
-                                                         {.name = "relu", .kind = scenario::ModuleKind::relu}}});
+                                                         {.name = "relu", .kind = ModuleKind::relu}}});
     plan.wrap.push_back(name);
     scenario.costs.tagged_collectives[{CollectiveKind::all_gather, name}] = layer.all_gather;
     scenario.costs.tagged_collectives[{reduction, name}] = layer.reduction;
@@ -62,8 +59,7 @@ scenario::Scenario scenario_of(const oracles::FlatStack& stack) {
   plan.limit_all_gathers = stack.limit_all_gathers;
   scenario.script.input = {2, 4};
   scenario.script.segments = {
-      {.iterations = stack_iterations,
-       .body = {{.kind = scenario::ActionKind::forward}, {.kind = scenario::ActionKind::backward}}}};
+      {.iterations = stack_iterations, .body = {{.kind = ActionKind::forward}, {.kind = ActionKind::backward}}}};
   return scenario;
 }
 

@@ -15,16 +15,13 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-
 namespace {
 
 // `small_mlp` with each layer in a unit. A strategy with copies takes a mesh of two by two.
-scenario::Scenario flat_mlp(Rank& rank) {
-  scenario::Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
+Scenario flat_mlp(Rank& rank) {
+  Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   scenario.plan.engine = {};
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   plan.wrap = {"l0", "l1", ""};
   plan.strategy = strategy(rank);
   plan.use_orig_params = rank.param<bool>("orig");
@@ -48,7 +45,7 @@ RANKED_TEST_CASE("overlap/flat_convolution", clauses("OVL-10", "OVL-12", "OVL-15
                  on_engines("flat_shard"), each("strategy", "full_shard"), each("orig", false, true),
                  needs(Feature::timeline, Feature::convolution),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  scenario::Scenario scenario = flat_mlp(rank);
+  Scenario scenario = flat_mlp(rank);
   scenario.model.root.children.back() = convolution("l1", 3, 6, 3);
   const Run run = play_accepted(rank, std::move(scenario));
   check_three_iterations(rank, run);
@@ -69,7 +66,7 @@ RANKED_TEST_CASE("overlap/flat_accumulation", clauses("OVL-10", "OVL-15", "OVL-1
                  on_engines("flat_shard"), each("strategy", "full_shard", "shard_grad_op", "no_shard"),
                  each("orig", false, true), needs(Feature::timeline, Feature::gradient_accumulation),
                  needs_if("orig", true, FlatShardFeature::orig_params)) {
-  scenario::Scenario scenario = flat_mlp(rank);
+  Scenario scenario = flat_mlp(rank);
   const auto sync = [](bool value) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = value}; };
   scenario.script.segments = {{.iterations = 3,
                                .body = {sync(false),

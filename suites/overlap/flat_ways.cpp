@@ -12,12 +12,6 @@
 
 namespace shardproof::overlap {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 namespace {
 
 Module again(std::string name, std::string_view layer) {
@@ -31,7 +25,7 @@ std::string unit_of_ways(std::string_view layer) {
   return fmt::format("way.{}.{}", is_on_first ? "one" : "two", layer);
 }
 
-Scenario flat_ways(scenario::ShardStrategy strategy) {
+Scenario flat_ways(ShardStrategy strategy) {
   const Module one{.name = "one", .children = {linear("a", 4, 4), relu("relu"), linear("b", 4, 4)}};
   const Module two{.name = "two", .children = {linear("c", 4, 4), linear("d", 4, 4)}};
   const Module three{.name = "three", .children = {again("b", "b")}};
@@ -39,13 +33,13 @@ Scenario flat_ways(scenario::ShardStrategy strategy) {
   Scenario scenario;
   scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {one, two, three, round}},
                                   {.name = "end"}};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};
+  scenario.model.loss = {.kind = LossKind::dot, .dot_seed = 169};
   scenario.model.init_divisor = 8;
-  scenario::FlatShardPlan& plan = flat_shard(scenario.plan);
+  FlatShardPlan& plan = flat_shard_plan(scenario.plan);
   for (const char* layer : {"a", "b", "c", "d"}) plan.wrap.push_back(unit_of_ways(layer));
   plan.wrap.emplace_back("");
   plan.strategy = strategy;
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 16};
   scenario.script.input = {2, 4};
   suites::give_one_hot_inputs(scenario.script);
   return scenario;

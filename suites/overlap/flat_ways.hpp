@@ -21,20 +21,20 @@ namespace shardproof::overlap {
 ///
 /// Each unit is a linear layer of 4 by 4. The root is wrapped and has no own parameters. Inputs are one-hot, and
 /// weights are small. The script has no iterations yet.
-scenario::Scenario flat_ways(scenario::ShardStrategy strategy);
+Scenario flat_ways(ShardStrategy strategy);
 /// Far above the rounding of a few steps of this model, and far below one gradient.
 inline constexpr suites::Tolerance ways_tolerance{.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3};
 
 /// The path of a unit: `a`, `b`, `c` or `d`.
 std::string unit_of_ways(std::string_view unit);
 
-scenario::Action forward_by(std::string way);
+Action forward_by(std::string way);
 /// A forward that fails in the module at this path.
-scenario::Action failing_by(std::string way, std::string module);
-scenario::Action synced(bool value);
+Action failing_by(std::string way, std::string module);
+Action synced(bool value);
 
 /// One iteration: these calls, then step, capture and zero_grad.
-std::vector<scenario::Action> trained_by(std::vector<scenario::Action> calls);
+std::vector<Action> trained_by(std::vector<Action> calls);
 
 /// The collectives and work that the host issued in an iteration, in its order: `all_gather way.one.a`, `forward
 /// way.one.a`, …. Excludes work that is neither forward nor backward.

@@ -11,7 +11,7 @@ RANKED_TEST_CASE("overlap/generated", clauses("OVL-50"), ranks(2, 3, 4), each("g
   suites::check_generated(rank, {.kind = "fully_shard",
                                  .without = {"all_gather_extensions", "mixed_precision", "half_precision"},
                                  .about = {},
-                                 .is_wanted = [](const scenario::Scenario& scenario) {
+                                 .is_wanted = [](const Scenario& scenario) {
                                    return scenario.plan.engine.get()->wrapped_modules().size() > 2;
                                  }});
 }

@@ -16,16 +16,12 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::ModuleKind;
-
 namespace {
 
 // Three roots. The second root holds three groups. The first and the last iteration skip it, and its first forward
 // fails.
-scenario::Scenario later_root(int replicas, int world) {
-  scenario::Scenario scenario;
+Scenario later_root(int replicas, int world) {
+  Scenario scenario;
   scenario.model.root.children = {
       linear("first", 5, 6),
       {.name = "way",
@@ -35,16 +31,16 @@ scenario::Scenario later_root(int replicas, int world) {
                      .children = {linear("in", 6, 6), linear("middle", 6, 6), linear("out", 6, 6)}},
                     relu("skipped")}},
       linear("last", 6, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 4};
+  scenario.model.loss = {.kind = LossKind::dot, .divisor = 4};
   scenario.model.init_divisor = 8;
-  scenario::FullyShardPlan& plan = fully_shard(scenario.plan);
+  FullyShardPlan& plan = fully_shard_plan(scenario.plan);
   plan.wrap = {{.modules = {"first"}},
                {.modules = {"way.later.in"}},
                {.modules = {"way.later.middle"}},
                {.modules = {"way.later"}},
                {.modules = {"last"}}};
   if (replicas > 1) scenario.plan.mesh = {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}};
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 16};
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 16};
   scenario.script.input = {2, 5};
   scenario.script.input_divisor = 1;
   give_one_hot_inputs(scenario.script);

@@ -20,23 +20,20 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-
 namespace {
 
 // The group whose backward comes first in groups_of_sizes.
 constexpr std::string_view first_in_backward = "d";
 
 // Groups of different sizes, uneven for most worlds. The root has parameters that run last.
-scenario::Scenario groups_of_sizes(Rank& rank) {
-  using Kind = scenario::ReshardAfterForward::Kind;
-  const scenario::ReshardAfterForward reshard{rank.param<bool>("reshard") ? Kind::yes : Kind::no};
-  scenario::Scenario scenario;
+Scenario groups_of_sizes(Rank& rank) {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward reshard{rank.param<bool>("reshard") ? Kind::yes : Kind::no};
+  Scenario scenario;
   scenario.model.root.children = {linear("a", 3, 5), relu("relu"),      linear("b", 5, 7),
                                   linear("c", 7, 2), linear("d", 2, 9), linear("out", 9, 3)};
-  for (const char* path : {"a", "b", "c", "d"}) fully_shard(scenario.plan).wrap.push_back({{path}, reshard});
-  fully_shard(scenario.plan).wrap.push_back({{""}, {}});
+  for (const char* path : {"a", "b", "c", "d"}) fully_shard_plan(scenario.plan).wrap.push_back({{path}, reshard});
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, {}});
   if (rank.param("policy") == "bf16") scenario.plan.mixed_precision.param = DType::bf16;
   scenario.script.input = {2, 3};
   scenario.script.segments = {
@@ -75,7 +72,7 @@ void check_freed_before_packing(const Run& run) {
     if (made->memory != MemoryClass::reduce_input || made->label == first_in_backward) continue;
     ++packings;
     for (const auto& [buffer, parameter] : whole)
-      check_said(fully_shard(run.scenario().plan).group_of(parameter)->modules.front() != made->label,
+      check_said(fully_shard_plan(run.scenario().plan).group_of(parameter)->modules.front() != made->label,
                  fmt::format("parameter \"{}\" is whole while the gradients of its group \"{}\" are packed", parameter,
                              made->label));
   }
@@ -130,9 +127,9 @@ RANKED_TEST_CASE("overlap/peak_bytes_of_pytorch", clauses("OVL-53"), ranks(2, 3,
 namespace {
 
 // Three iterations, each with one of the calls in which an engine may be tempted to wait.
-scenario::Scenario with_call(Rank& rank) {
+Scenario with_call(Rank& rank) {
   const std::string& with = rank.param("with");
-  scenario::Scenario scenario = three_iterations({}, {}, true);
+  Scenario scenario = three_iterations({}, {}, true);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::erase(body, Action{ActionKind::capture});  // to read values is to wait for them
   if (with == "clipping")

@@ -11,12 +11,9 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-
 namespace {
 
-scenario::Scenario on_mesh(scenario::Scenario scenario, int replicas, int world) {
+Scenario on_mesh(Scenario scenario, int replicas, int world) {
   scenario.plan.mesh = {.shape = {replicas, world / replicas}, .names = {"replicate", "shard"}};
   return scenario;
 }
@@ -73,19 +70,19 @@ constexpr int micro_batches_of_step = 3;
 // Three steps.
 void play_partial(Rank& rank, bool dropped) {
   const int replicas = rank.param<int>("replicas"), world = rank.world().size();
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), replicas, world);
-  scenario::Script::Segment partial{.iterations = micro_batches_of_step - 1,
-                                    .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
-                                             {ActionKind::forward},
-                                             {ActionKind::backward},
-                                             {ActionKind::capture}}};
+  Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), replicas, world);
+  Script::Segment partial{.iterations = micro_batches_of_step - 1,
+                          .body = {{.kind = ActionKind::set_requires_all_reduce, .value = false},
+                                   {ActionKind::forward},
+                                   {ActionKind::backward},
+                                   {ActionKind::capture}}};
   if (dropped) partial.body.push_back({ActionKind::zero_grad});
-  const scenario::Script::Segment whole{.body = {{.kind = ActionKind::set_requires_all_reduce, .value = true},
-                                                 {ActionKind::forward},
-                                                 {ActionKind::backward},
-                                                 {ActionKind::step},
-                                                 {ActionKind::capture},
-                                                 {ActionKind::zero_grad}}};
+  const Script::Segment whole{.body = {{.kind = ActionKind::set_requires_all_reduce, .value = true},
+                                       {ActionKind::forward},
+                                       {ActionKind::backward},
+                                       {ActionKind::step},
+                                       {ActionKind::capture},
+                                       {ActionKind::zero_grad}}};
   scenario.script.segments = {partial, whole, partial, whole, partial, whole};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
@@ -132,7 +129,7 @@ RANKED_TEST_CASE("overlap/mesh_reductions_of_two_kinds", clauses("OVL-6", "OVL-7
                  needs(Feature::timeline, Feature::replicated_mesh, Feature::gradient_accumulation)) {
   // One micro-batch is reduced among all, the next within its shard group: they end on different streams, and the step
   // waits for both.
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
+  Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 1), rank.param<int>("replicas"), 4);
   const auto last = [](bool value) { return Action{.kind = ActionKind::set_is_last_backward, .value = value}; };
   scenario.script.segments = {{.iterations = 3,
                                .body = {last(false),
@@ -161,11 +158,10 @@ RANKED_TEST_CASE("overlap/mesh_shard_dims", clauses("OVL-10", "OVL-15", "OVL-18"
                        FullyShardFeature::reshard_to_size)) {
   // 6 entries are shared evenly by 2 ranks, not by 4; and what is resharded to size 2 stays as it is where 2 ranks
   // shard.
-  scenario::Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
-  fully_shard(scenario.plan).shard_dims["l1.weight"] = 1;
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size,
-                                   .size = rank.param<int>("reshard")};
+  Scenario scenario = on_mesh(small_mlp({.rate = 0.25}, true, 3), 2, 4);
+  fully_shard_plan(scenario.plan).shard_dims["l1.weight"] = 1;
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap) {
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = rank.param<int>("reshard")};
   }
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {});

@@ -14,10 +14,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 namespace {
 
 Module use(std::string name, std::string target) {
@@ -29,12 +25,12 @@ Module block(ModuleKind kind, std::string name, std::vector<Module> children) {
 }
 
 // Integer values, and three steps that are so small that values of several layers stay small.
-Scenario with(std::vector<Module> children, std::vector<scenario::WrapGroup> wrap, bool reshard) {
+Scenario with(std::vector<Module> children, std::vector<WrapGroup> wrap, bool reshard) {
   Scenario scenario = small_mlp({.rate = 1.0 / 1024}, true, 3);
   scenario.model.root.children = std::move(children);
-  fully_shard(scenario.plan).wrap = std::move(wrap);
-  using Kind = scenario::ReshardAfterForward::Kind;
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap)
+  fully_shard_plan(scenario.plan).wrap = std::move(wrap);
+  using Kind = ReshardAfterForward::Kind;
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap)
     group.reshard_after_forward.kind = reshard ? Kind::yes : Kind::no;
   return scenario;
 }
@@ -47,7 +43,7 @@ Module frozen(Module module) {
 struct Shape {
   const char* name;
   std::vector<Module> children;
-  std::vector<scenario::WrapGroup> wrap;
+  std::vector<WrapGroup> wrap;
   std::size_t reductions;  ///< groups that have gradients to reduce
   std::size_t more = 0;  ///< a module that runs twice may be reduced each time
 };
@@ -110,9 +106,9 @@ RANKED_TEST_CASE("overlap/modules",
                  each("reshard", false, true), needs(Feature::timeline, Feature::module_groups)) {
   const Shape shape = shape_named(rank.param("shape"));
   // An evaluation first: what a module that takes no part would leave open shows in the forward after it.
-  scenario::Scenario scenario = with(shape.children, shape.wrap, rank.param<bool>("reshard"));
-  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
-  body.insert(body.begin(), {scenario::ActionKind::evaluate});
+  Scenario scenario = with(shape.children, shape.wrap, rank.param<bool>("reshard"));
+  std::vector<Action>& body = scenario.script.segments.front().body;
+  body.insert(body.begin(), {ActionKind::evaluate});
   const Run run = play_accepted(rank, scenario);
   // The first step is exact, but where a module runs twice: thirds of two gradients are rounded before they are added,
   // or their sum is.
@@ -125,7 +121,7 @@ RANKED_TEST_CASE("overlap/modules",
     CAPTURE(iteration.index());
     if (rank.param<bool>("reshard")) {
       const auto judged = rank.under("OVL-11");
-      for (const scenario::ActionKind call : {scenario::ActionKind::evaluate, scenario::ActionKind::forward}) {
+      for (const ActionKind call : {ActionKind::evaluate, ActionKind::forward}) {
         CHECK(iteration.live_after(MemoryClass::parameter, call).buffers == 0);
       }
     }
@@ -149,7 +145,7 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
   // is gathered ahead.
   const Module a = linear("a", 4, 4), b = linear("b", 4, 4), c = linear("c", 4, 3);
   const Run run = play_accepted(rank, with({a, b, use("again", "a"), c}, {{{"a"}}, {{"b"}}, {{"c"}}, {{""}}}, true));
-  const auto gathered = [](const Iteration& iteration, scenario::ActionKind call) {
+  const auto gathered = [](const Iteration& iteration, ActionKind call) {
     std::string tags;
     for (const fact::Collective& collective : iteration.collectives(call)) {
       if (collective.kind == CollectiveKind::all_gather) tags += collective.tag;
@@ -158,8 +154,8 @@ RANKED_TEST_CASE("overlap/gathers_of_a_module_used_twice", clauses("OVL-24"), ra
   };
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
-    CHECK(gathered(iteration, scenario::ActionKind::forward) == "abac");
-    CHECK(gathered(iteration, scenario::ActionKind::backward) == "caba");
+    CHECK(gathered(iteration, ActionKind::forward) == "abac");
+    CHECK(gathered(iteration, ActionKind::backward) == "caba");
   }
 }
 
@@ -174,7 +170,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
     const auto judged = rank.under("OVL-17");
-    const auto all = iteration.collectives(scenario::ActionKind::backward);
+    const auto all = iteration.collectives(ActionKind::backward);
     const auto reduction = std::ranges::find(all, CollectiveKind::reduce_scatter, &fact::Collective::kind);
     REQUIRE(reduction != all.end());
     CHECK(reduction->in_count == padded(6) * 4 + padded(6) + padded(3) * 6 + padded(3));
@@ -184,7 +180,7 @@ RANKED_TEST_CASE("overlap/frozen_is_not_reduced", clauses("OVL-10", "OVL-17"), r
 RANKED_TEST_CASE("overlap/ignored_parameters", clauses("OVL-10", "OVL-15"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::ignored_parameters)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
-  fully_shard(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
+  fully_shard_plan(scenario.plan).ignored_parameters = {"l0.bias", "l1.weight"};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
   check_sound(rank, run);
@@ -196,9 +192,9 @@ RANKED_TEST_CASE("overlap/shard_dims", clauses("OVL-4", "OVL-6", "OVL-10", "OVL-
   const int world = rank.world().size();
   Scenario scenario = with({linear("l0", 4, 12), relu("relu"), linear("l1", 12, 3)}, {{{"l0"}}, {{"l1"}}, {{""}}},
                            rank.param<bool>("reshard"));
-  fully_shard(scenario.plan).shard_dims = {{"l1.weight", -1}};
-  fully_shard(scenario.plan).shard_dims["l0.bias"] = 0;
-  if (world != 3) fully_shard(scenario.plan).shard_dims["l0.weight"] = 1;
+  fully_shard_plan(scenario.plan).shard_dims = {{"l1.weight", -1}};
+  fully_shard_plan(scenario.plan).shard_dims["l0.bias"] = 0;
+  if (world != 3) fully_shard_plan(scenario.plan).shard_dims["l0.weight"] = 1;
   scenario.plan.optimizer.rate = 0.25;
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank));
@@ -222,7 +218,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
   Scenario scenario =
       with({linear("l0", 4, features), relu("relu"), convolution("window", whole[1], features, whole[0])},
            {{{"l0"}}, {{"window"}}, {{""}}}, rank.param<bool>("reshard"));
-  fully_shard(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
+  fully_shard_plan(scenario.plan).shard_dims = {{"window.weight", rank.param<int>("dim")}};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_at_first);
   check_sound(rank, run);
@@ -261,7 +257,7 @@ RANKED_TEST_CASE("overlap/shard_dims_of_three", clauses("OVL-4", "OVL-6", "OVL-1
 RANKED_TEST_CASE("overlap/gradient_divide_factor", clauses("OVL-10"), ranks(1, 2, 3, 4), each("factor", 1, 4, 8),
                  needs(FullyShardFeature::gradient_divide_factor)) {
   Scenario scenario = small_mlp({.rate = 0.015625}, true, 1);
-  fully_shard(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
+  fully_shard_plan(scenario.plan).gradient_divide_factor = rank.param<int>("factor");
   check_training(rank, play(rank, scenario), oracles::Arithmetic::f32, {});
 }
 

@@ -15,17 +15,16 @@ using namespace suites;
 namespace {
 
 void play_without_race(Rank& rank, bool event) {
-  scenario::Scenario scenario =
-      small_mlp({.kind = scenario::OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
-  if (event) scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
+  Scenario scenario = small_mlp({.kind = OptimizerKind::adamw, .rate = 1e-2}, rank.param<bool>("reshard"), 3);
+  if (event) scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   const Run run = play(rank, scenario);
   // Several streams, or there is nothing to order.
   check_plan_is_communicated(rank, run);
   check_no_race(rank, run);
 }
 
-scenario::SleepingStack even_stack(int layers, bool reshard) {
-  return scenario::sleeping_stack(layers)
+SleepingStack even_stack(int layers, bool reshard) {
+  return sleeping_stack(layers)
       .forward(25ms)
       .backward(50ms)
       .collectives(10ms)
@@ -43,7 +42,7 @@ GathersOfPass gathers_in_forward(const Run& run, const Iteration& iteration) {
   for (const Fact& fact : iteration.facts()) {
     const auto index = static_cast<std::size_t>(&fact - run.trace().facts.data());
     if (const auto* mark = std::get_if<fact::Mark>(&fact);
-        mark != nullptr && mark->text == shardproof::mark(iteration.index(), scenario::ActionKind::forward, true))
+        mark != nullptr && mark->text == shardproof::mark(iteration.index(), ActionKind::forward, true))
       break;
     if (const auto* call = std::get_if<fact::Collective>(&fact);
         call != nullptr && call->kind == CollectiveKind::all_gather)
@@ -56,7 +55,6 @@ GathersOfPass gathers_in_forward(const Run& run, const Iteration& iteration) {
 
 // Checks how many buffers are alive at a time, and that none outlives the iteration.
 void check_live_buffers(Rank& rank, const Iteration& iteration, std::uint64_t layers, bool reshard) {
-  using scenario::ActionKind;
   const auto peak = [&iteration](MemoryClass memory) { return iteration.peak(memory).buffers; };
   // Upper bounds prove nothing of buffers that never exist: each scope begins with a lower bound.
   {
@@ -105,9 +103,9 @@ RANKED_TEST_CASE("overlap/no_race", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", 
 RANKED_TEST_CASE("overlap/event_serves_once", clauses("OVL-3", "OVL-4", "OVL-5", "OVL-6", "OVL-7"), ranks(2, 3, 4),
                  each("reshard", false, true), needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   // One event, then steps without: what waited for it the first time must wait for the compute stream the next times.
-  scenario::Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
-  scenario::Script::Segment later = scenario.script.segments.front();
-  scenario.script.segments.front().body.push_back({scenario::ActionKind::post_optim_event});
+  Scenario scenario = small_mlp({.rate = 0.25}, rank.param<bool>("reshard"), 1);
+  Script::Segment later = scenario.script.segments.front();
+  scenario.script.segments.front().body.push_back({ActionKind::post_optim_event});
   later.iterations = 2;
   scenario.script.segments.push_back(later);
   const Run run = play(rank, scenario);

@@ -39,7 +39,7 @@ trace::Piece in_iteration(trace::Piece piece, int iteration) {
   return piece;
 }
 
-void check_passes(Rank& rank, const scenario::SleepingStack& stack) {
+void check_passes(Rank& rank, const SleepingStack& stack) {
   const Hold& asked = hold(rank.param<std::string>("passes"));
   std::vector<Hold> holds;
   for (const int iteration : {0, 1, 2})

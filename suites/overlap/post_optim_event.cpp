@@ -130,10 +130,10 @@ RANKED_TEST_CASE("overlap/event_before_training", clauses("OVL-5", "OVL-8"), ran
                  needs(Feature::timeline, FullyShardFeature::post_optim_event)) {
   // Given before the first forward: then even that one's all-gather waits for nothing else.
   const PostOptim how;
-  scenario::Scenario scenario = post_optim(how);
-  scenario::Script::Segment first = scenario.script.segments.front();
+  Scenario scenario = post_optim(how);
+  Script::Segment first = scenario.script.segments.front();
   first.iterations = 1;
-  first.body.insert(first.body.begin(), {scenario::ActionKind::post_optim_event});
+  first.body.insert(first.body.begin(), {ActionKind::post_optim_event});
   scenario.script.segments.front().iterations = how.iterations - 1;
   scenario.script.segments.insert(scenario.script.segments.begin(), first);
   const Run run = play(rank, scenario);

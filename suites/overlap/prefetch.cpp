@@ -13,9 +13,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 // The groups whose gathers an iteration's call has issued before `skipped` pieces of work of a kind and the next one.
@@ -57,7 +54,7 @@ RANKED_TEST_CASE("overlap/prefetch_lists", clauses("OVL-4", "OVL-5", "OVL-7", "O
                  ranks(1, 2, 3, 4), each("lists", "ahead", "all", "wrong", "other_root"), each("reshard", false, true),
                  needs(Feature::timeline, FullyShardFeature::prefetch_lists)) {
   Scenario scenario = three_iterations({}, {}, rank.param<bool>("reshard"));
-  std::vector<scenario::WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
+  std::vector<WrapGroup>& wrap = fully_shard_plan(scenario.plan).wrap;
   const std::string& lists = rank.param("lists");
   if (lists == "ahead") {
     wrap[0].forward_prefetch = {"l1"};
@@ -92,14 +89,14 @@ RANKED_TEST_CASE("overlap/prefetch_without_backward", clauses("OVL-10", "OVL-15"
   // list names it.
   Scenario scenario =
       three_iterations({{.kind = ActionKind::set_unshard_in_backward, .module = "aside", .value = false}}, {}, true);
-  std::vector<scenario::Module>& children = scenario.model.root.children;
+  std::vector<Module>& children = scenario.model.root.children;
   children.insert(children.begin() + 2,
-                  {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 6, 6)}});
-  fully_shard(scenario.plan)
-      .wrap.insert(fully_shard(scenario.plan).wrap.begin() + 1,
-                   {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
-  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"aside"};
-  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"aside", "l0"};
+                  {.name = "aside", .kind = ModuleKind::discard, .children = {linear("inner", 6, 6)}});
+  fully_shard_plan(scenario.plan)
+      .wrap.insert(fully_shard_plan(scenario.plan).wrap.begin() + 1,
+                   {.modules = {"aside"}, .reshard_after_forward = {ReshardAfterForward::Kind::yes}});
+  fully_shard_plan(scenario.plan).wrap[0].forward_prefetch = {"aside"};
+  fully_shard_plan(scenario.plan).wrap[2].backward_prefetch = {"aside", "l0"};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_mean_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);

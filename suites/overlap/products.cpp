@@ -12,10 +12,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Scenario;
-
 namespace {
 
 void replicate_in_two(Scenario& scenario, int world) {
@@ -25,7 +21,7 @@ void replicate_in_two(Scenario& scenario, int world) {
 // Four columns of one weight and six of the other: ranks share them evenly if there are two, and all columns are
 // different.
 void shard_columns(Scenario& scenario) {
-  fully_shard(scenario.plan).shard_dims = {{"l0.weight", 1}, {"l1.weight", -1}};
+  fully_shard_plan(scenario.plan).shard_dims = {{"l0.weight", 1}, {"l1.weight", -1}};
 }
 
 // Two forwards and two backwards before each step, which all reduce.
@@ -45,7 +41,7 @@ RANKED_TEST_CASE("overlap/factor_on_mesh", clauses("OVL-10"), ranks(2, 4), each(
   const int world = rank.world().size(), factor = rank.param<int>("factor");
   Scenario scenario = small_mlp({.rate = 0.25 * factor / world}, true, 3);  // steps are those of the mean
   replicate_in_two(scenario, world);
-  fully_shard(scenario.plan).gradient_divide_factor = factor;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = factor;
   if (rank.param<int>("backwards") == 2) reduce_twice(scenario);
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
@@ -85,9 +81,9 @@ RANKED_TEST_CASE("overlap/columns_in_parts", clauses("OVL-10", "OVL-18"), ranks(
                  needs(Feature::timeline, FullyShardFeature::shard_dims, FullyShardFeature::reshard_to_size)) {
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
   scenario.model.root.children = {linear("l0", 4, 8), relu("relu"), linear("l1", 8, 3)};
-  fully_shard(scenario.plan).shard_dims = {{"l1.weight", 1}};
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap)
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
+  fully_shard_plan(scenario.plan).shard_dims = {{"l1.weight", 1}};
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap)
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = 2};
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values);
   check_sound(rank, run);

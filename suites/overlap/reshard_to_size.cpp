@@ -13,16 +13,13 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Scenario;
-
 RANKED_TEST_CASE("overlap/reshard_to_size", clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-12", "OVL-15", "OVL-18"),
                  ranks(1, 2, 3, 4), also_with_discarded_module(), each("size", 1, 2),
                  needs(Feature::timeline, FullyShardFeature::reshard_to_size)) {
   const int world = rank.world().size(), size = world % rank.param<int>("size") == 0 ? rank.param<int>("size") : world;
   Scenario scenario = three_iterations({}, {}, true);
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = size};
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap) {
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = size};
   }
   const Run run = play_accepted(rank, scenario);
   check_three_iterations(rank, run);
@@ -52,9 +49,9 @@ RANKED_TEST_CASE("overlap/narrow_parts", clauses("OVL-10"), ranks(4), needs(Full
   // Three rows of one, kept by two ranks: one of them has a single row, and backward reads it.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 1);
   scenario.model.root.children = {linear("l0", 4, 1), linear("narrow", 1, 3)};
-  fully_shard(scenario.plan).wrap = {
+  fully_shard_plan(scenario.plan).wrap = {
       {.modules = {"l0"}},
-      {.modules = {"narrow"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}},
+      {.modules = {"narrow"}, .reshard_after_forward = {ReshardAfterForward::Kind::size, 2}},
       {.modules = {""}}};
   check_training(rank, play(rank, scenario), oracles::Arithmetic::f32, {});
 }
@@ -64,13 +61,13 @@ RANKED_TEST_CASE("overlap/parts_nobody_needs", clauses("OVL-7", "OVL-10", "OVL-1
   // The first layer does not affect the loss, so it gets no gradient. The parts that it keeps for backward are released
   // with the iteration.
   Scenario scenario = small_mlp({.rate = 0.25}, true, 3);
-  std::vector<scenario::Module>& children = scenario.model.root.children;
+  std::vector<Module>& children = scenario.model.root.children;
   children.insert(children.begin(),
-                  {.name = "aside", .kind = scenario::ModuleKind::discard, .children = {linear("inner", 4, 4)}});
-  fully_shard(scenario.plan)
-      .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
-                   {.modules = {"aside"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, 2}});
-  fully_shard(scenario.plan).wrap.back().reshard_after_forward = {};
+                  {.name = "aside", .kind = ModuleKind::discard, .children = {linear("inner", 4, 4)}});
+  fully_shard_plan(scenario.plan)
+      .wrap.insert(fully_shard_plan(scenario.plan).wrap.begin(),
+                   {.modules = {"aside"}, .reshard_after_forward = {ReshardAfterForward::Kind::size, 2}});
+  fully_shard_plan(scenario.plan).wrap.back().reshard_after_forward = {};
   const Run run = play(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, {}, Moves::some_parameter);
   check_sound(rank, run);
@@ -87,8 +84,8 @@ RANKED_TEST_CASE("overlap/parts_freed_by_hand", clauses("OVL-7", "OVL-10", "OVL-
   // Also what is on its way from those parts.
   Scenario scenario = three_iterations(
       {}, {{.kind = ActionKind::unshard, .module = "l0", .async = true}, {.kind = ActionKind::reshard}}, true);
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap) {
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = 2};
   }
   const Run run = play(rank, scenario);
   check_three_iterations(rank, run);

@@ -8,11 +8,6 @@
 
 namespace shardproof::overlap {
 
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
-
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
@@ -27,17 +22,12 @@ Module convolution(std::string name, std::int64_t channels, std::int64_t in, std
 
 Module relu(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
-scenario::SleepingStack seed_stack() {
-  return scenario::sleeping_stack(3)
-      .forward(25ms)
-      .backward(50ms)
-      .collectives(10ms)
-      .reshard_after_forward(true)
-      .iterations(3);
+SleepingStack seed_stack() {
+  return sleeping_stack(3).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true).iterations(3);
 }
 
-scenario::SleepingStack seed_stack_of(Rank& rank) {
-  scenario::SleepingStack stack = seed_stack();
+SleepingStack seed_stack_of(Rank& rank) {
+  SleepingStack stack = seed_stack();
   if (rank.world().size() == 1) stack.imagined_ranks(2);
   return stack;
 }
@@ -50,9 +40,9 @@ Scenario post_optim(const PostOptim& how) {
   Scenario scenario;
   scenario.model.root.children = {{.name = "sleep", .children = {std::move(sleeping), relu("relu")}},
                                   {.name = "tiny", .children = {linear("linear", 4, 4), relu("relu")}}};
-  fully_shard(scenario.plan).wrap = {
-      {.modules = {"tiny"}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::no}}};
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
+  fully_shard_plan(scenario.plan).wrap = {
+      {.modules = {"tiny"}, .reshard_after_forward = {ReshardAfterForward::Kind::no}}};
+  scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   scenario.script.input = {2, 4};
   scenario.script.segments = {
       {.iterations = how.iterations,
@@ -62,14 +52,14 @@ Scenario post_optim(const PostOptim& how) {
   return scenario;
 }
 
-Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations) {
-  using Kind = scenario::ReshardAfterForward::Kind;
-  const scenario::ReshardAfterForward reshard{reshard_after_forward ? Kind::yes : Kind::no};
+Scenario small_mlp(Optimizer optimizer, bool reshard_after_forward, int iterations) {
+  using Kind = ReshardAfterForward::Kind;
+  const ReshardAfterForward reshard{reshard_after_forward ? Kind::yes : Kind::no};
   Scenario scenario;
   scenario.model.root.children = {linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .dot_seed = 169};  // gradients 1, -1 and 2
+  scenario.model.loss = {.kind = LossKind::dot, .dot_seed = 169};  // gradients 1, -1 and 2
   scenario.model.init_divisor = 1;
-  fully_shard(scenario.plan).wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
+  fully_shard_plan(scenario.plan).wrap = {{{"l0"}, reshard}, {{"l1"}, reshard}, {{""}, reshard}};
   scenario.plan.optimizer = optimizer;
   scenario.script.input = {2, 4};
   suites::give_one_hot_inputs(scenario.script);
@@ -82,16 +72,16 @@ Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, in
   return scenario;
 }
 
-Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event) {
+Scenario traced_blocks(ReshardAfterForward reshard, bool post_optim_event) {
   Scenario scenario;
   for (const char* name : {"0", "1", "2"}) {
     scenario.model.root.children.push_back(
         {.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
-    fully_shard(scenario.plan).wrap.push_back({{name}, reshard});
+    fully_shard_plan(scenario.plan).wrap.push_back({{name}, reshard});
   }
-  fully_shard(scenario.plan).wrap.push_back({{""}, reshard});
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.5};
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, reshard});
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 64};
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 0.5};
   scenario.script.input = {2, 8};
   scenario.script.segments = {
       {.iterations = 3,
@@ -100,10 +90,9 @@ Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_ev
   return scenario;
 }
 
-Scenario three_iterations(const std::vector<scenario::Action>& before, const std::vector<scenario::Action>& between,
-                          bool reshard) {
+Scenario three_iterations(const std::vector<Action>& before, const std::vector<Action>& between, bool reshard) {
   Scenario scenario = small_mlp({.rate = 0.25}, reshard, 3);
-  std::vector<scenario::Action>& body = scenario.script.segments.front().body;
+  std::vector<Action>& body = scenario.script.segments.front().body;
   body.insert(body.begin() + 1, between.begin(), between.end());
   body.insert(body.begin(), before.begin(), before.end());
   return scenario;
@@ -127,10 +116,10 @@ Scenario language_model(bool wrap_blocks) {
                     relu("relu"),
                     linear("down", 32, 8)}},
       std::move(head)};
-  scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
-  if (wrap_blocks) fully_shard(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
-  fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 0.1};
+  scenario.model.loss = {.kind = LossKind::cross_entropy};
+  if (wrap_blocks) fully_shard_plan(scenario.plan).wrap = {{.modules = {"attend"}}, {.modules = {"feed"}}};
+  fully_shard_plan(scenario.plan).wrap.push_back({.modules = {""}});
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 0.1};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.iterations = 3,
                                .body = {{ActionKind::forward},

@@ -15,19 +15,19 @@ namespace shardproof::overlap {
 
 using namespace std::chrono_literals;
 
-scenario::Module linear(std::string name, std::int64_t in, std::int64_t out);
+Module linear(std::string name, std::int64_t in, std::int64_t out);
 /// A convolution whose weight is [out, channels, in / channels].
-scenario::Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out);
-scenario::Module relu(std::string name);
+Module convolution(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out);
+Module relu(std::string name);
 
 /// The seed test of the stack and of much of the suite.
 inline constexpr char training_overlap_test[] = "test_fully_shard_overlap.py::test_fully_shard_training_overlap";
 
 /// The stack of the seed test, for three iterations.
-scenario::SleepingStack seed_stack();
+SleepingStack seed_stack();
 
 /// The same stack. A world of one rank has a simulated second rank, so that it communicates, too.
-scenario::SleepingStack seed_stack_of(Rank& rank);
+SleepingStack seed_stack_of(Rank& rank);
 
 struct PostOptim {
   std::chrono::nanoseconds sleep_forward = 25ms, sleep_backward = 50ms, all_gather = 10ms;
@@ -37,22 +37,21 @@ struct PostOptim {
 
 /// A sleeping layer that is not sharded, then a small sharded one that is not resharded; AdamW. Reduce-scatters cost
 /// nothing.
-scenario::Scenario post_optim(const PostOptim& how);
+Scenario post_optim(const PostOptim& how);
 
 /// Two linear layers with bias and a ReLU between them, uneven for most worlds. Values are integers and inputs are
 /// one-hot. At a rate of 0.25 three steps of SGD are exact, except if a mean divides by three. Each step may have up to
 /// three micro-batches.
-scenario::Scenario small_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations);
+Scenario small_mlp(Optimizer optimizer, bool reshard_after_forward, int iterations);
 
 /// Three blocks of two linear layers, for three iterations. PyTorch's traces were recorded with this model.
-scenario::Scenario traced_blocks(scenario::ReshardAfterForward reshard, bool post_optim_event);
+Scenario traced_blocks(ReshardAfterForward reshard, bool post_optim_event);
 
 /// `small_mlp` for three iterations of SGD, with calls before each forward and between it and its backward.
-scenario::Scenario three_iterations(const std::vector<scenario::Action>& before,
-                                    const std::vector<scenario::Action>& between, bool reshard);
+Scenario three_iterations(const std::vector<Action>& before, const std::vector<Action>& between, bool reshard);
 
 /// A transformer of one block over 16 tokens, whose head shares the embedding's weight. It is one group of the root, or
 /// the block's two halves have their own groups.
-scenario::Scenario language_model(bool wrap_blocks);
+Scenario language_model(bool wrap_blocks);
 
 }  // namespace shardproof::overlap

@@ -20,7 +20,7 @@ using namespace suites;
 
 namespace {
 
-using Reshard = scenario::ReshardAfterForward::Kind;
+using Reshard = ReshardAfterForward::Kind;
 
 // PyTorch's log has linear layers and collectives. In the runs on the virtual clock it has the optimizer's step, too,
 // as one entry. The update of the model's last parameter represents that entry.
@@ -101,34 +101,30 @@ void check_same(Rank& rank, const trace::Structure& golden, const Run& run, Keep
 
 // The scenarios of PyTorch's other traces, each like the one of `traced_blocks` but for one thing.
 
-scenario::Scenario with_root_parameters(Reshard reshard) {
-  scenario::Scenario scenario = traced_blocks({reshard}, false);
+Scenario with_root_parameters(Reshard reshard) {
+  Scenario scenario = traced_blocks({reshard}, false);
   scenario.model.root.children.push_back(linear("root", 8, 8));
   return scenario;
 }
 
-scenario::Scenario with_lists() {
-  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
-  fully_shard(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
-  fully_shard(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
+Scenario with_lists() {
+  Scenario scenario = traced_blocks({Reshard::yes}, false);
+  fully_shard_plan(scenario.plan).wrap[0].forward_prefetch = {"1", "2"};
+  fully_shard_plan(scenario.plan).wrap[2].backward_prefetch = {"1", "0"};
   return scenario;
 }
 
-scenario::Scenario with_accumulation() {
-  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
-  using scenario::ActionKind;
-  const auto sync = [](bool on) {
-    return scenario::Action{.kind = ActionKind::set_requires_gradient_sync, .value = on};
-  };
-  const scenario::Script::Segment first{.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}}};
-  const scenario::Script::Segment second{
-      .body = {sync(true), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}};
+Scenario with_accumulation() {
+  Scenario scenario = traced_blocks({Reshard::yes}, false);
+  const auto sync = [](bool on) { return Action{.kind = ActionKind::set_requires_gradient_sync, .value = on}; };
+  const Script::Segment first{.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}}};
+  const Script::Segment second{.body = {sync(true), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}};
   scenario.script.segments = {first, second, first, second, first, second};
   return scenario;
 }
 
-scenario::Scenario on_mesh() {
-  scenario::Scenario scenario = traced_blocks({Reshard::yes}, false);
+Scenario on_mesh() {
+  Scenario scenario = traced_blocks({Reshard::yes}, false);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   return scenario;
 }
@@ -195,10 +191,10 @@ RANKED_TEST_CASE("overlap/structure_with_event", clauses("OVL-23"), ranks(2),
 
 RANKED_TEST_CASE("overlap/structure_of_stack", clauses("OVL-23"), ranks(2), needs(Feature::timeline),
                  tags("reference")) {
-  scenario::Scenario scenario = seed_stack();
-  for (scenario::Module& block : scenario.model.root.children)
+  Scenario scenario = seed_stack();
+  for (Module& block : scenario.model.root.children)
     block.children.front().bias = true;  // the recorded layers have one
-  scenario.script.segments.front().body.push_back({scenario::ActionKind::step});
+  scenario.script.segments.front().body.push_back({ActionKind::step});
   const Run run = play(rank, scenario);
   check_same(rank, with_step_named(oracles::golden::structure("h_overlap_virtual_clock"), last_update_of_stack), run,
              is_linear_or_last_update);

@@ -27,7 +27,7 @@ struct Phases {
 };
 
 // By iteration.
-std::vector<Phases> phases(const Trace& trace, const scenario::Scenario& scenario) {
+std::vector<Phases> phases(const Trace& trace, const Scenario& scenario) {
   std::vector<Phases> all;
   for (const Iteration& iteration : iterations(trace, scenario.script)) {
     all.push_back({iteration.forward(), iteration.forward_backward()});
@@ -40,7 +40,7 @@ Phases shorter(const Phases& a, const Phases& b) {
 }
 
 // The shortest of each in any iteration, however long others of the same iteration are.
-Phases shortest(const std::vector<Trace>& traces, const scenario::Scenario& scenario) {
+Phases shortest(const std::vector<Trace>& traces, const Scenario& scenario) {
   Phases least = phases(traces.front(), scenario).front();
   for (const Trace& trace : traces) {
     for (const Phases& iteration : phases(trace, scenario)) least = shorter(least, iteration);
@@ -54,7 +54,7 @@ Nanoseconds longer_time(Nanoseconds a, Nanoseconds b) { return std::max(a, b); }
 
 // The scenario's stack, whose layers and collectives take the times that they took alone. The seed's model has one
 // linear in each layer.
-oracles::Stack stack_at(const scenario::Scenario& scenario, const trace::Durations& durations,
+oracles::Stack stack_at(const Scenario& scenario, const trace::Durations& durations,
                         Nanoseconds (*choose)(Nanoseconds, Nanoseconds)) {
   const auto time_of = [&](std::variant<WorkKind, CollectiveKind> kind, const std::string& label) {
     std::optional<Nanoseconds> chosen;
@@ -105,12 +105,12 @@ void measure_margin(Rank& rank, const Phases& measured, const Phases& expected) 
 
 RANKED_TEST_CASE("overlap/interleaved_timings", clauses("OVL-30", "OVL-31"), ranks(1, 2, 3, 4),
                  needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
-  const scenario::Scenario scenario = seed_stack_of(rank);
+  const Scenario scenario = seed_stack_of(rank);
   trace::Resource resource{};
   // In turns, and not always the same one first, so that a machine that slows down slows both.
   std::vector<Trace> overlapped, serial;
   for (const bool is_serial : {false, true, true, false, false, true, true, false}) {
-    scenario::SleepingStack stack = seed_stack_of(rank);
+    SleepingStack stack = seed_stack_of(rank);
     const Run run = play(rank, is_serial ? stack.serial() : stack);
     if (overlapped.empty() && !is_serial) check_no_race(rank, run);
     resource = run.resource();

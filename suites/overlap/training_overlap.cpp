@@ -28,7 +28,7 @@ std::chrono::milliseconds duration(std::mt19937_64& random, int least, int most)
 }
 
 // Durations of 1 to 60 ms for every layer and both kinds of collective; three iterations.
-scenario::SleepingStack random_stack(std::mt19937_64& random) {
+SleepingStack random_stack(std::mt19937_64& random) {
   const int layers = between(random, 1, 6);
   std::vector<std::chrono::nanoseconds> forward, backward;
   for (int i = 0; i < layers; ++i) {
@@ -36,7 +36,7 @@ scenario::SleepingStack random_stack(std::mt19937_64& random) {
     backward.emplace_back(duration(random, 1, 60));
   }
   const auto all_gather = duration(random, 1, 60), reduce_scatter = duration(random, 1, 60);
-  return scenario::sleeping_stack(layers)
+  return sleeping_stack(layers)
       .forward(forward)
       .backward(backward)
       .all_gather(all_gather)
@@ -48,7 +48,7 @@ scenario::SleepingStack random_stack(std::mt19937_64& random) {
 // As unequal, but every layer computes at least as long as the collectives that run at the same time. So all
 // collectives except the first and the last can overlap. There are two layers or more, and no collective is shorter
 // than the seed's margin. Otherwise an engine without overlap would pass.
-scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
+SleepingStack random_stack_that_hides(std::mt19937_64& random) {
   const int layers = between(random, 2, 6);
   const auto all_gather = duration(random, 3, 12), reduce_scatter = duration(random, 3, 12);
   std::vector<std::chrono::nanoseconds> forward, backward;
@@ -56,7 +56,7 @@ scenario::SleepingStack random_stack_that_hides(std::mt19937_64& random) {
     forward.emplace_back(all_gather + duration(random, 0, 40));
     backward.emplace_back(all_gather + reduce_scatter + duration(random, 0, 60));
   }
-  return scenario::sleeping_stack(layers)
+  return sleeping_stack(layers)
       .forward(forward)
       .backward(backward)
       .all_gather(all_gather)
@@ -166,7 +166,7 @@ RANKED_TEST_CASE("overlap/any_depth", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, FullyShardFeature::prefetch_lists),
                  tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  scenario::SleepingStack stack = random_stack(random);
+  SleepingStack stack = random_stack(random);
   stack.prefetch(between(random, 0, 3), between(random, 0, 3));
   const Run run = play(rank, stack);
   check_no_race(rank, run);
@@ -194,7 +194,7 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
   // Layers that gather for longer than they compute: packing is on the way to the next layer, unless it runs during a
   // gather.
   const auto all_gather = duration(random, 20, 40), packing = duration(random, 5, 15);
-  const Run run = play(rank, scenario::sleeping_stack(between(random, 3, 6))
+  const Run run = play(rank, sleeping_stack(between(random, 3, 6))
                                  .forward(duration(random, 1, 10))
                                  .backward(duration(random, 1, 10))
                                  .all_gather(all_gather)
@@ -216,7 +216,7 @@ RANKED_TEST_CASE("overlap/any_packing", clauses("OVL-21"), ranks(2, 3, 4), each(
 RANKED_TEST_CASE("overlap/any_costs", clauses("OVL-21", "OVL-24"), ranks(1, 2, 3, 4),
                  each("set", 0, 1, 2, 3, 4, 5, 6, 7), needs(Feature::timeline, Feature::serial), tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  scenario::SleepingStack scenario = random_stack(random);
+  SleepingStack scenario = random_stack(random);
   const Run run = play(rank, scenario);
   check_no_race(rank, run);
   const oracles::StackTimes expected = oracles::overlap_times(oracles::stack_of(run.scenario(), rank.world().size()));

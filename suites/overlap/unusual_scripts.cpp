@@ -13,10 +13,6 @@ namespace shardproof::overlap {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Scenario;
-
 RANKED_TEST_CASE("overlap/evaluation_between",
                  clauses("OVL-4", "OVL-5", "OVL-7", "OVL-10", "OVL-11", "OVL-12", "OVL-15", "OVL-18"),
                  ranks(1, 2, 3, 4), also_with_discarded_module(), each("reshard", false, true),
@@ -58,12 +54,13 @@ RANKED_TEST_CASE("overlap/gathered_before_step", clauses("OVL-4", "OVL-5", "OVL-
   Scenario scenario = three_iterations({}, {}, true);
   std::vector<Action>& body = scenario.script.segments.front().body;
   std::vector<Action> before_step{{.kind = ActionKind::unshard, .module = "l0", .async = true}};
-  if (how == "ahead" || how == "prefetched_and_by_hand") fully_shard(scenario.plan).wrap[1].forward_prefetch = {"l0"};
+  if (how == "ahead" || how == "prefetched_and_by_hand")
+    fully_shard_plan(scenario.plan).wrap[1].forward_prefetch = {"l0"};
   if (how == "ahead") before_step = {{ActionKind::evaluate}};
   if (how == "prefetched_and_by_hand") before_step = {{.kind = ActionKind::unshard, .module = "l0"}};
   if (how == "parts") {
-    fully_shard(scenario.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size,
-                                                                world % 2 == 0 ? 2 : 1};
+    fully_shard_plan(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size,
+                                                                     world % 2 == 0 ? 2 : 1};
     before_step.insert(before_step.begin(), Action{ActionKind::evaluate});
   }
   const bool between = how == "prefetched_and_by_hand";  // the forward that has just ended gathered it ahead
@@ -90,7 +87,7 @@ RANKED_TEST_CASE("overlap/unfinished_scripts", clauses("OVL-7", "OVL-13"), ranks
   if (end == "not_last") body = {not_last, {ActionKind::forward}, {ActionKind::backward}};
   if (end == "zero_grad") body = {not_last, {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}};
   if (end == "prefetch") {
-    fully_shard(scenario.plan).wrap[1].forward_prefetch = {"l0"};
+    fully_shard_plan(scenario.plan).wrap[1].forward_prefetch = {"l0"};
     body = {{ActionKind::evaluate}, {ActionKind::forward}};
   }
   const Run run = play_accepted(rank, scenario);

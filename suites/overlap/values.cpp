@@ -16,14 +16,14 @@ using namespace suites;
 namespace {
 
 // A piece of work that leaves what it should write ends the play.
-Run play_closely(Rank& rank, scenario::Scenario scenario) {
+Run play_closely(Rank& rank, Scenario scenario) {
   scenario.device.hide_undeclared_memory = true;
   return play_accepted(rank, scenario);
 }
 
 // On dense inputs: a gradient near zero would make rounding a matter of sign, and Adam's step as large as any other.
-scenario::Scenario dense_mlp(scenario::Optimizer optimizer, bool reshard_after_forward, int iterations) {
-  scenario::Scenario scenario = small_mlp(optimizer, reshard_after_forward, iterations);
+Scenario dense_mlp(Optimizer optimizer, bool reshard_after_forward, int iterations) {
+  Scenario scenario = small_mlp(optimizer, reshard_after_forward, iterations);
   scenario.script.given.clear();
   scenario.script.input_divisor = 1;
   scenario.model.loss.dot_seed = 7;
@@ -43,7 +43,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
   // Five steps of 1e-2 in single precision on values up to some hundreds; a wrong divisor or a lost gradient is off by
   // far more.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
-  const scenario::Optimizer adamw{.kind = scenario::OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
+  const Optimizer adamw{.kind = OptimizerKind::adamw, .rate = 1e-2, .weight_decay = 1e-2};
   const Run run = play(rank, dense_mlp(adamw, rank.param<bool>("reshard"), 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
@@ -51,7 +51,7 @@ RANKED_TEST_CASE("overlap/values_adamw", clauses("OVL-10"), ranks(1, 2, 3, 4), e
 RANKED_TEST_CASE("overlap/values_adam", clauses("OVL-10"), ranks(1, 2, 3, 4)) {
   // As above; the decay goes into the gradient here, and so into both moments.
   const Tolerance tolerance{.loss = 1e-2, .gradient = 1e-2, .parameter = 1e-5};
-  const scenario::Optimizer adam{.kind = scenario::OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
+  const Optimizer adam{.kind = OptimizerKind::adam, .rate = 1e-2, .weight_decay = 0.5};
   const Run run = play(rank, dense_mlp(adam, true, 5));
   check_training(rank, run, oracles::Arithmetic::f64, tolerance);
 }
@@ -65,9 +65,9 @@ RANKED_TEST_CASE("overlap/declared_memory", clauses("OVL-28"), ranks(1, 2, 3, 4)
 
 RANKED_TEST_CASE("overlap/declared_memory_of_parts", clauses("OVL-28"), ranks(4), also_with_discarded_module(),
                  needs(Feature::timeline, FullyShardFeature::reshard_to_size, Feature::hidden_memory)) {
-  scenario::Scenario scenario = three_iterations({}, {}, true);
-  for (scenario::WrapGroup& group : fully_shard(scenario.plan).wrap) {
-    group.reshard_after_forward = {.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
+  Scenario scenario = three_iterations({}, {}, true);
+  for (WrapGroup& group : fully_shard_plan(scenario.plan).wrap) {
+    group.reshard_after_forward = {.kind = ReshardAfterForward::Kind::size, .size = 2};
   }
   check_training(rank, play_closely(rank, std::move(scenario)), oracles::Arithmetic::f32, {});
 }

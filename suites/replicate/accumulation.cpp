@@ -11,16 +11,13 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-
 namespace {
 
-scenario::Scenario accumulating(Rank& rank, std::vector<Action> body) {
-  scenario::Scenario scenario = four_layers(4);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+Scenario accumulating(Rank& rank, std::vector<Action> body) {
+  Scenario scenario = four_layers(4);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
-  if (rank.param("gradients") == "views") plan.gradients = scenario::BucketGradients::views;
+  if (rank.param("gradients") == "views") plan.gradients = BucketGradients::views;
   scenario.script.segments = {{.iterations = 3, .body = std::move(body)}};
   return with_last_step(std::move(scenario));
 }

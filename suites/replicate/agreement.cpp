@@ -18,8 +18,6 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Module;
-
 namespace {
 
 /// Returns what a text says about a rank: the part from the rank's name to the next rank.
@@ -52,7 +50,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), a
   const int world = rank.world().size();
   const bool is_first = rank.param("culprit") == "first";
   const int culprit = is_first ? 1 : world - 1;
-  scenario::Scenario scenario = four_layers(4);
+  Scenario scenario = four_layers(4);
   std::vector<Module>& layers = scenario.model.root.children;
   layers[1].out_features = layers[2].in_features = 5;
   layers[0].bias = false;
@@ -65,7 +63,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), a
       layers[0].out_features = layers[1].in_features = 5, layers[1].out_features = layers[2].in_features = 4;
     if (what == "twins") std::swap(layers[0].name, layers[3].name);
     if (what == "trainability") layers[0].frozen = true;  // only the first parameter differs
-    if (what == "dtype") scenario::replicate(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
+    if (what == "dtype") replicate_plan(scenario.plan).parameter_dtypes["fc1"] = DType::bf16;
   }
   check_refused(rank, scenario, "create", {"rank 0", "rank " + std::to_string(culprit)});
   const std::optional<player::SubjectError> refused = refusal(rank, scenario);
@@ -82,7 +80,7 @@ RANKED_TEST_CASE("replicate/model_differs", clauses("REP-12"), ranks(2, 3, 4), a
 
 // Each rank comes with its own values.
 RANKED_TEST_CASE("replicate/starts_from_rank_0", clauses("REP-13"), ranks(2, 3, 4), also_with_discarded_module()) {
-  scenario::Scenario scenario = exact_net(true, gradients_only());
+  Scenario scenario = exact_net(true, gradients_only());
   const int usual = scenario.model.init_divisor;
   scenario.model.init_divisor = rank.index() == 0 ? usual : 2 * usual;
   const Run run = play_accepted(rank, scenario);

@@ -19,10 +19,9 @@ using namespace suites;
 // The four layers of the seed, with the limits of PyTorch: 16.008, 32.016 and 16.008 MB.
 RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs(Feature::timeline),
                  tags("reference")) {
-  scenario::Scenario scenario = four_layers(2000);
-  scenario.script.segments.front() = {
-      .iterations = 3,
-      .body = {{scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}}};
+  Scenario scenario = four_layers(2000);
+  scenario.script.segments.front() = {.iterations = 3,
+                                      .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}};
   const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   const std::vector<Iteration> all = run.iterations();
@@ -34,11 +33,10 @@ RANKED_TEST_CASE("replicate/bucketing_eager", clauses("REP-20"), ranks(2), needs
 // A weight of 512 x 512 has exactly the bytes of PyTorch's first limit.
 RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ranks(2), needs(Feature::timeline),
                  tags("reference")) {
-  scenario::Scenario scenario = four_layers(512);
-  for (scenario::Module& layer : scenario.model.root.children) layer.bias = false;
+  Scenario scenario = four_layers(512);
+  for (Module& layer : scenario.model.root.children) layer.bias = false;
   scenario.script.segments.front().iterations = 3;
-  scenario.script.segments.front().body = {
-      {scenario::ActionKind::forward}, {scenario::ActionKind::backward}, {scenario::ActionKind::zero_grad}};
+  scenario.script.segments.front().body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}};
   const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
   const std::vector<Iteration> all = run.iterations();
@@ -48,8 +46,8 @@ RANKED_TEST_CASE("replicate/bucket_of_exactly_the_limit", clauses("REP-20"), ran
 // The first backward that syncs gives the order, wherever it comes. A bucket has the gradients of one layer.
 RANKED_TEST_CASE("replicate/buckets_after_no_sync", clauses("REP-20"), ranks(2, 3),
                  needs(Feature::timeline, Feature::gradient_accumulation), tags("reference")) {
-  scenario::Scenario scenario = four_layers(4);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = four_layers(4);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
   const Run run = play_accepted(rank, scenario);
@@ -67,7 +65,7 @@ RANKED_TEST_CASE("replicate/buckets_after_no_sync", clauses("REP-20"), ranks(2, 
 RANKED_TEST_CASE("replicate/bucket_rule", clauses("REP-20"), ranks(2, 4), each("set", 0, 1, 2, 3, 4, 5),
                  needs(Feature::timeline), tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  scenario::Scenario scenario = random_layers(random);
+  Scenario scenario = random_layers(random);
   scenario.script.keep_tensors = true;
   draw_limits(scenario, oracles::ready_order(scenario.model), rank.param<int>("set") % 2 == 0, random);
   const Run run = play_accepted(rank, scenario);

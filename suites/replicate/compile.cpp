@@ -21,11 +21,6 @@ namespace shardproof::replicate {
 using namespace suites;
 using namespace std::chrono_literals;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::BucketFusion;
-using scenario::CompiledRegion;
-
 namespace {
 
 std::string seed_test(const std::string& compiled) {
@@ -33,27 +28,26 @@ std::string seed_test(const std::string& compiled) {
 }
 
 // Registers a compressing hook in an iteration before all others.
-void compress(scenario::Scenario& scenario, const std::string& hook) {
-  const auto kind = hook == "fp16" ? scenario::HookKind::fp16_compress : scenario::HookKind::bf16_compress;
-  scenario.script.segments.insert(
-      scenario.script.segments.begin(),
-      {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+void compress(Scenario& scenario, const std::string& hook) {
+  const auto kind = hook == "fp16" ? HookKind::fp16_compress : HookKind::bf16_compress;
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}}});
 }
 
 // Without sync in the first backward of each iteration, if `sync` is false.
-scenario::Scenario compiled_net(Rank& rank) {
+Scenario compiled_net(Rank& rank) {
   std::vector<Action> body = training();
   const bool syncs = rank.param<bool>("sync");
   if (!syncs)
     body.insert(body.begin(),
                 {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}, sync(true)});
-  scenario::Scenario scenario = exact_net(true, std::move(body));
-  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  Scenario scenario = exact_net(true, std::move(body));
+  replicate_plan(scenario.plan).compile = compile_plan(rank);
   const std::string& hook = rank.param("hook");
   if (hook != "none") {
     // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
     scenario.script.given.clear();
-    scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
+    scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 4096};
     compress(scenario, hook);
   }
   return scenario;
@@ -62,13 +56,13 @@ scenario::Scenario compiled_net(Rank& rank) {
 // Each parameter has one value in the forward, each gradient has one in the backward. Nodes write computed values and
 // gradients alone, a computed one once, and there are no other values than those that nodes use. A backward computes
 // nothing but gradients and values that nodes read.
-void check_values(const scenario::Model& model, const StepGraph& graph) {
+void check_values(const Model& model, const StepGraph& graph) {
   const bool is_forward = graph.pass == StepPass::forward;
   std::vector<std::string> found, expected;
   for (const StepValue& value : graph.values) {
     if (value.kind == (is_forward ? StepValueKind::parameter : StepValueKind::gradient)) found.push_back(value.name);
   }
-  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) expected.push_back(parameter.name);
+  for (const ParameterShape& parameter : parameters(model)) expected.push_back(parameter.name);
   for (const StepValue& value : graph.values) {
     CAPTURE(value.name);
     if (value.kind == StepValueKind::parameter) CHECK(std::ranges::find(expected, value.name) != expected.end());
@@ -112,7 +106,7 @@ RANKED_TEST_CASE(
     seed_where(seed_test("backward_only"), each("hook", "none"), each("sync", true), each("region", "backward"))) {
   const bool compresses = rank.param("hook") != "none", syncs = rank.param<bool>("sync");
   if (compresses) skip_unless_sums_have_an_order(rank);
-  const scenario::Scenario scenario = compiled_net(rank);
+  const Scenario scenario = compiled_net(rank);
   const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   if (!compresses) check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -140,12 +134,12 @@ RANKED_TEST_CASE(
 // The seed's optimizer. Its state depends on each gradient, so equal bits need equal gradients in each step.
 RANKED_TEST_CASE("replicate/compiled_adam", clauses("REP-40"), ranks(2, 4),
                  each("region", "forward_backward", "backward"), needs(ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(true, training());
+  Scenario scenario = exact_net(true, training());
   scenario.model.init_divisor = 8;
   scenario.script.input_divisor = 8;
   scenario.script.given.clear();
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adam, .rate = 1.0 / 64};
-  scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
+  scenario.plan.optimizer = {.kind = OptimizerKind::adam, .rate = 1.0 / 64};
+  replicate_plan(scenario.plan).compile.emplace().region = region_by(rank);
   const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
@@ -160,8 +154,8 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
                  seed_where("test_replicate_with_compiler.py::test_bucketing_coalesced_op", each("fusion", "coalesce")),
                  seed_where("test_replicate_with_compiler.py::test_bucketing_concat_op", each("fusion", "concat"))) {
   const bool existed = rank.param("pass") == "second";
-  scenario::Scenario scenario = four_layers(2000);
-  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  Scenario scenario = four_layers(2000);
+  replicate_plan(scenario.plan).compile = fused_by(rank);
   scenario.script.segments.front() = {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::backward}}};
   if (!existed) scenario.script.segments.front().body.push_back({ActionKind::zero_grad});
   const Run run = play_accepted(rank, scenario);
@@ -186,8 +180,8 @@ RANKED_TEST_CASE("replicate/bucketing", clauses("REP-42"), ranks(2), each("fusio
 RANKED_TEST_CASE("replicate/bucketing_values", clauses("REP-4", "REP-40", "REP-41"), ranks(2),
                  each("fusion", "concat", "coalesce"), needs(Feature::timeline, ReplicateFeature::compiled_step),
                  tags("large"), timeout(120s)) {
-  scenario::Scenario scenario = four_layers(2000);
-  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  Scenario scenario = four_layers(2000);
+  replicate_plan(scenario.plan).compile = fused_by(rank);
   // Ones in few places, so that all sums are exact.
   scenario.script.given = {{std::vector<double>(2000), std::vector<double>(2000)}};
   for (int each = 0; each < 2; ++each)
@@ -218,8 +212,8 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), a
                  each("set", 0, 1, 2, 3), needs(Feature::timeline, ReplicateFeature::compiled_step),
                  tags("reference")) {
   std::mt19937_64 random(rank.seed());
-  scenario::Scenario scenario = random_layers(random);
-  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  Scenario scenario = random_layers(random);
+  replicate_plan(scenario.plan).compile = compile_plan(rank);
   draw_limits(scenario, compiled_ready_order(scenario), rank.param<int>("set") % 2 == 0, random);
   // The first backward of an iteration makes gradients, the second one adds to them.
   scenario.script.segments = {{.iterations = 3,
@@ -234,8 +228,7 @@ RANKED_TEST_CASE("replicate/compiled_plan", clauses("REP-42"), ranks(2, 3, 4), a
     CAPTURE(step.iteration, step.backward);
     CHECK(reduction_plan(backward_of(step)) == expected_plan(run.scenario(), rank.world().size(), step.backward == 2));
     for (const StepGraph& graph : *step.graphs) check_values(run.scenario().model, graph);
-    CHECK(step.graphs->size() ==
-          (scenario::replicate(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
+    CHECK(step.graphs->size() == (replicate_plan(scenario.plan).compile->region == CompiledRegion::backward ? 1U : 2U));
   }
   check_ran_as_planned(rank, run);
   check_no_race(rank, run);
@@ -246,8 +239,8 @@ RANKED_TEST_CASE("replicate/compiled_plan_after_no_sync", clauses("REP-42"), ran
                  each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step),
                  tags("reference")) {
-  scenario::Scenario scenario = four_layers(3);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = four_layers(3);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 48;  // of a layer
   plan.compile.emplace().region = region_by(rank);
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
@@ -265,9 +258,9 @@ RANKED_TEST_CASE("replicate/plan_of_shared_parameters", clauses("REP-42"), ranks
                  needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups,
                        ReplicateFeature::compiled_step),
                  tags("reference")) {
-  scenario::Scenario scenario = four_layers(3);
-  scenario.model.root.children.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
-  scenario::replicate(scenario.plan).compile.emplace().region = region_by(rank);
+  Scenario scenario = four_layers(3);
+  scenario.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "fc2"});
+  replicate_plan(scenario.plan).compile.emplace().region = region_by(rank);
   const Run run = play_accepted(rank, scenario);
   for (const CompiledStep& step : run.compiled_steps()) {
     CAPTURE(step.iteration);
@@ -284,12 +277,12 @@ RANKED_TEST_CASE("replicate/compiled_memory", clauses("REP-14"), ranks(1, 2, 3),
                  each("pass", "first", "second"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::compiled_step)) {
   const bool existed = rank.param("pass") == "second";
-  scenario::Scenario scenario = exact_net(true, training());
+  Scenario scenario = exact_net(true, training());
   if (existed) scenario.script.segments.front().body.back().to_zero = true;
   scenario.script.segments.insert(
       scenario.script.segments.begin(),
       {.body = {sync(false), {ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}, sync(true)}});
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = 72 + 12;
   plan.bucket_bytes = 96 + 24;
   plan.compile = compile_plan(rank);
@@ -316,13 +309,12 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
                  each("existing", "a", "b"), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation,
                        ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(false, {});
+  Scenario scenario = exact_net(false, {});
   const auto layer = [](const char* name) {
-    return scenario::Module{.name = name, .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = 3};
+    return Module{.name = name, .kind = ModuleKind::linear, .in_features = 4, .out_features = 3};
   };
-  scenario.model.root.children = {
-      {.name = "way", .kind = scenario::ModuleKind::choice, .children = {layer("a"), layer("b")}}};
-  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  scenario.model.root.children = {{.name = "way", .kind = ModuleKind::choice, .children = {layer("a"), layer("b")}}};
+  replicate_plan(scenario.plan).compile = fused_by(rank);
   const auto forward = [](const std::string& way) {
     return Action{.kind = ActionKind::forward, .paths = {{"way", way}}};
   };
@@ -355,8 +347,8 @@ RANKED_TEST_CASE("replicate/compiled_memory_of_some", clauses("REP-1", "REP-14")
 RANKED_TEST_CASE("replicate/compiled_overlap", clauses("REP-4", "REP-41", "REP-43"), ranks(1, 2, 3, 4),
                  each("region", "forward_backward", "backward"), each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 80;
   plan.compile = compile_plan(rank);
   const std::chrono::nanoseconds all_reduce = rank.world().size() > 1 ? 10ms : 0ms;
@@ -378,11 +370,11 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
                  each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::compiled_step, ReplicateFeature::compressing_hooks),
                  tags("reference")) {
-  scenario::Scenario scenario = sleeping_layers({3, {.forward = 25'000'000, .backward = 50'000'000}}, 0);
+  Scenario scenario = sleeping_layers({3, {.forward = 25'000'000, .backward = 50'000'000}}, 0);
   scenario.costs.work[WorkKind::reduce_copy_in] = 2'000'000;
-  scenario::replicate(scenario.plan).compile = {.region = region_by(rank), .fusion = BucketFusion::none};
+  replicate_plan(scenario.plan).compile = {.region = region_by(rank), .fusion = BucketFusion::none};
   compress(scenario, rank.param("hook"));
-  const auto gradients = std::ssize(scenario::parameters(scenario.model));
+  const auto gradients = std::ssize(parameters(scenario.model));
   const Run run = play_accepted(rank, scenario);
   std::vector<Iteration> played = steady_iterations(run);
   played.erase(played.begin());  // that of the registration
@@ -404,17 +396,16 @@ RANKED_TEST_CASE("replicate/compiled_casts", clauses("REP-21", "REP-42"), ranks(
 RANKED_TEST_CASE("replicate/compiled_shapes", clauses("REP-4", "REP-40", "REP-41"), ranks(1, 2, 3),
                  each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(true, {});
+  Scenario scenario = exact_net(true, {});
   const auto way = [](const std::string& name, std::int64_t between) {
-    return scenario::Module{
-        .name = name,
-        .children = {{.name = "0", .kind = scenario::ModuleKind::linear, .in_features = 4, .out_features = between},
-                     {.name = "1", .kind = scenario::ModuleKind::linear, .in_features = between, .out_features = 3}}};
+    return Module{.name = name,
+                  .children = {{.name = "0", .kind = ModuleKind::linear, .in_features = 4, .out_features = between},
+                               {.name = "1", .kind = ModuleKind::linear, .in_features = between, .out_features = 3}}};
   };
   scenario.model.root.children = {
-      {.name = "way", .kind = scenario::ModuleKind::choice, .children = {way("narrow", 2), way("wide", 4)}}};
+      {.name = "way", .kind = ModuleKind::choice, .children = {way("narrow", 2), way("wide", 4)}}};
   scenario.plan.optimizer.rate = 1.0 / 4;
-  scenario::replicate(scenario.plan).compile = fused_by(rank);
+  replicate_plan(scenario.plan).compile = fused_by(rank);
   scenario.script.segments.clear();
   const auto forward = [](const char* name) { return Action{.kind = ActionKind::forward, .paths = {{"way", name}}}; };
   for (const bool narrow_first : {true, false, true})

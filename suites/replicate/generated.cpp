@@ -12,8 +12,8 @@ namespace shardproof::replicate {
 namespace {
 
 // Some bucket closes before the last gradient.
-bool has_buckets(const scenario::Scenario& scenario) {
-  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+bool has_buckets(const Scenario& scenario) {
+  const ReplicatePlan& plan = replicate_plan(scenario.plan);
   return plan.first_bucket_bytes < oracles::bytes_of(oracles::trainable_gradients(scenario));
 }
 

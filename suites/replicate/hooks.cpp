@@ -19,21 +19,17 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::HookKind;
-
 namespace {
 
 constexpr std::int64_t state = 1234;
 
 Action registration(HookKind kind, bool refused = false) {
-  return {.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind, .state = state, .refused = refused}};
+  return {.kind = ActionKind::register_hook, .hook = Hook{.kind = kind, .state = state, .refused = refused}};
 }
 
 // Iterations of `gradients_only` in three buckets, after an iteration of these calls.
-scenario::Scenario hooked(std::vector<Action> calls) {
-  scenario::Scenario scenario = exact_net(true, gradients_only());
+Scenario hooked(std::vector<Action> calls) {
+  Scenario scenario = exact_net(true, gradients_only());
   scenario.script.segments.front().iterations = iterations;
   scenario.script.keep_tensors = true;
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(calls)});
@@ -75,9 +71,8 @@ RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2,
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const std::string& hook = rank.param("hook");
   const HookKind kind = hook == "plain" ? HookKind::plain : hook == "doubled" ? HookKind::doubled : HookKind::sum;
-  scenario::Scenario scenario = hooked({registration(kind)});
-  if (rank.param("gradients") == "views")
-    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  Scenario scenario = hooked({registration(kind)});
+  if (rank.param("gradients") == "views") replicate_plan(scenario.plan).gradients = BucketGradients::views;
   const Run run = play_accepted(rank, scenario);
   check_gradients(rank, run, [kind](std::span<const double> by_rank) {
     return kind == HookKind::sum ? sum(by_rank) : (kind == HookKind::doubled ? 2 : 1) * mean(by_rank);
@@ -94,7 +89,7 @@ RANKED_TEST_CASE("replicate/hook_result", clauses("REP-4", "REP-9"), ranks(1, 2,
 
 RANKED_TEST_CASE("replicate/hook_without_sync", clauses("REP-6", "REP-9"), ranks(1, 2, 3),
                  needs(ReplicateFeature::gradient_hooks, Feature::gradient_accumulation)) {
-  scenario::Scenario scenario = hooked({registration(HookKind::plain)});
+  Scenario scenario = hooked({registration(HookKind::plain)});
   scenario.script.segments.back() = {.iterations = 3,
                                      .body = {sync(false),
                                               {ActionKind::forward},
@@ -122,13 +117,11 @@ RANKED_TEST_CASE("replicate/compressing_hook", clauses("REP-4", "REP-10"), ranks
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   skip_unless_sums_have_an_order(rank);
   const DType low = rank.param("dtype") == "f16" ? DType::f16 : DType::bf16;
-  scenario::Scenario scenario =
-      hooked({registration(low == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress)});
+  Scenario scenario = hooked({registration(low == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress)});
   // Gradients are fractions of large integers: in f32 they are exact, in the low precisions they are not.
   scenario.script.given.clear();
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 4096};
-  if (rank.param("gradients") == "views")
-    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 4096};
+  if (rank.param("gradients") == "views") replicate_plan(scenario.plan).gradients = BucketGradients::views;
   const Run run = play_accepted(rank, scenario);
   std::int64_t rounded = 0;
   check_gradients(rank, run, [&](std::span<const double> by_rank) {
@@ -155,8 +148,8 @@ namespace {
 
 // A hook counts from its registration on, also between iterations.
 void check_late_hook(Rank& rank, HookKind kind, DType low) {
-  scenario::Scenario scenario = exact_net(true, gradients_only());
-  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  Scenario scenario = exact_net(true, gradients_only());
+  if (rank.param("step") == "compiled") replicate_plan(scenario.plan).compile.emplace();
   std::vector<Action> then = gradients_only();
   then.insert(then.begin(), registration(kind));
   scenario.script.segments.push_back({.body = std::move(then)});
@@ -187,7 +180,7 @@ RANKED_TEST_CASE("replicate/late_fp16_hook", clauses("REP-10"), ranks(2), each("
 // After two iterations the engine takes a hook, and refuses another one, as before the first.
 RANKED_TEST_CASE("replicate/late_user_hook", clauses("REP-9", "REP-11"), ranks(1, 2, 3),
                  needs(ReplicateFeature::gradient_hooks)) {
-  scenario::Scenario scenario = exact_net(true, gradients_only());
+  Scenario scenario = exact_net(true, gradients_only());
   scenario.script.segments = {
       {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::zero_grad}}},
       {.body = {registration(HookKind::doubled), registration(HookKind::plain, true)}},

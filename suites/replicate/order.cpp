@@ -10,11 +10,6 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-
 namespace {
 
 Module use(std::string name, std::string target) {
@@ -23,8 +18,8 @@ Module use(std::string name, std::string target) {
 
 // Layers `a` and `b` of different sizes. Rank 0 runs `a` and then `b`, the other ranks run `b` first. After three
 // iterations they change roles.
-scenario::Scenario two_orders(int world) {
-  scenario::Scenario scenario = four_layers(4);
+Scenario two_orders(int world) {
+  Scenario scenario = four_layers(4);
   Module a{.name = "a", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4}, b = a;
   b.name = "b";
   b.bias = false;
@@ -34,15 +29,15 @@ scenario::Scenario two_orders(int world) {
        .kind = ModuleKind::choice,
        .children = {{.name = "ab", .children = {use("0", "layers.a"), use("1", "layers.b")}},
                     {.name = "ba", .children = {use("0", "layers.b"), use("1", "layers.a")}}}}};
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 64;  // of a weight
   std::vector<int> others;
   for (int each = 1; each < world; ++each) others.push_back(each);
   const auto forward = [](std::string way, std::vector<int> ranks) {
     return Action{.kind = ActionKind::forward, .paths = {{"way", std::move(way)}}, .ranks = std::move(ranks)};
   };
-  scenario::Script::Segment& first = scenario.script.segments.front();
-  scenario::Script::Segment later = first;
+  Script::Segment& first = scenario.script.segments.front();
+  Script::Segment later = first;
   first.body.erase(first.body.begin());
   first.body.insert(first.body.begin(), {forward("ab", {0}), forward("ba", others)});
   later.body.erase(later.body.begin());
@@ -56,8 +51,8 @@ scenario::Scenario two_orders(int world) {
 RANKED_TEST_CASE("replicate/order_differs", clauses("REP-1", "REP-3", "REP-4"), ranks(2, 3, 4),
                  each("step", "eager", "compiled"), needs(Feature::timeline, Feature::module_groups),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
-  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  Scenario scenario = with_last_step(two_orders(rank.world().size()));
+  if (rank.param("step") == "compiled") replicate_plan(scenario.plan).compile.emplace();
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
@@ -69,9 +64,9 @@ RANKED_TEST_CASE("replicate/order_differs_after_no_sync", clauses("REP-1", "REP-
                  each("step", "eager", "compiled"),
                  needs(Feature::timeline, Feature::module_groups, Feature::gradient_accumulation),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = with_last_step(two_orders(rank.world().size()));
+  Scenario scenario = with_last_step(two_orders(rank.world().size()));
   scenario.script.segments.insert(scenario.script.segments.begin(), without_sync(scenario.script.segments.front()));
-  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  if (rank.param("step") == "compiled") replicate_plan(scenario.plan).compile.emplace();
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);

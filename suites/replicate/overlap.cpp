@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::int64_t layer_bytes = 80;  // a weight of 4 x 4 and its bias
 
-scenario::Scenario seed_layers() {
-  scenario::Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+Scenario seed_layers() {
+  Scenario scenario = sleeping_layers({4, {.forward = 25'000'000, .backward = 50'000'000}}, 10'000'000);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = layer_bytes;
   return scenario;
 }
@@ -32,9 +32,8 @@ scenario::Scenario seed_layers() {
 RANKED_TEST_CASE("replicate/overlap", clauses("REP-2", "REP-4", "REP-5"), ranks(2, 3, 4),
                  each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  scenario::Scenario scenario = seed_layers();
-  if (rank.param("gradients") == "views")
-    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  Scenario scenario = seed_layers();
+  if (rank.param("gradients") == "views") replicate_plan(scenario.plan).gradients = BucketGradients::views;
   const Run run = play_accepted(rank, scenario);
   for (const Iteration& iteration : steady_iterations(run)) {
     CAPTURE(iteration.index());
@@ -55,8 +54,8 @@ RANKED_TEST_CASE("replicate/overlap_times", clauses("REP-21"), ranks(2, 3, 4), e
   std::vector<SleepingLayer> layers;
   for (std::int64_t i = 0, count = pick(2, 6); i < count; ++i)
     layers.push_back({.forward = pick(1, 60) * 1'000'000, .backward = pick(1, 60) * 1'000'000});
-  scenario::Scenario scenario = sleeping_layers(layers, pick(1, 80) * 1'000'000);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = sleeping_layers(layers, pick(1, 80) * 1'000'000);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = pick(1, layer_bytes);  // so there are several buckets
   plan.bucket_bytes = pick(1, 3 * layer_bytes);
   const Run run = play_accepted(rank, scenario);

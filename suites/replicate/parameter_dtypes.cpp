@@ -24,26 +24,22 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::HookKind;
-
 namespace {
 
 DType low_dtype(Rank& rank) { return rank.param("dtype") == to_string(DType::f16) ? DType::f16 : DType::bf16; }
 
 // The second layer of `exact_net` is low. Three buckets: [1.bias 1.weight] of the low precision, [0.bias] and
 // [0.weight].
-scenario::Scenario low_net(DType dtype, std::vector<Action> body) {
-  scenario::Scenario scenario = exact_net(true, std::move(body));
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+Scenario low_net(DType dtype, std::vector<Action> body) {
+  Scenario scenario = exact_net(true, std::move(body));
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.parameter_dtypes["1"] = dtype;
   plan.first_bucket_bytes = 24;
   return scenario;
 }
 
 // Products have more bits than a low precision, so that the layer rounds.
-scenario::Scenario with_large_inputs(scenario::Scenario scenario) {
+Scenario with_large_inputs(Scenario scenario) {
   int factor = 421;
   for (auto& iteration : scenario.script.given) {
     for (auto& input : iteration) {
@@ -54,17 +50,16 @@ scenario::Scenario with_large_inputs(scenario::Scenario scenario) {
   return scenario;
 }
 
-scenario::Scenario with_hook(scenario::Scenario scenario, HookKind kind) {
-  scenario.script.segments.insert(
-      scenario.script.segments.begin(),
-      {.body = {{.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}}}});
+Scenario with_hook(Scenario scenario, HookKind kind) {
+  scenario.script.segments.insert(scenario.script.segments.begin(),
+                                  {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}}});
   return scenario;
 }
 
 // Low precision has to change some loss, gradient or parameter: else the case would show nothing.
-void require_rounding(const scenario::Scenario& scenario, int world) {
-  scenario::Scenario whole = scenario;
-  scenario::replicate(whole.plan).parameter_dtypes.clear();
+void require_rounding(const Scenario& scenario, int world) {
+  Scenario whole = scenario;
+  replicate_plan(whole.plan).parameter_dtypes.clear();
   const auto low = oracles::train_serially(scenario, world, oracles::Arithmetic::f32),
              wide = oracles::train_serially(whole, world, oracles::Arithmetic::f32);
   std::size_t differing = 0;
@@ -80,7 +75,7 @@ void require_rounding(const scenario::Scenario& scenario, int world) {
 }
 
 // Whether it matters that gradients of three iterations are rounded as they are added up, and not only at the end.
-void require_rounding_of_sums(Rank& rank, const scenario::Scenario& scenario) {
+void require_rounding_of_sums(Rank& rank, const Scenario& scenario) {
   const auto rounded = [low = low_dtype(rank)](double value) { return oracles::rounded_to(low, value); };
   std::vector<std::vector<NamedGradient>> own;
   for (int iteration = 0; iteration < 3; ++iteration) own.push_back(own_gradients(scenario, rank.index(), iteration));
@@ -95,13 +90,13 @@ void require_rounding_of_sums(Rank& rank, const scenario::Scenario& scenario) {
   REQUIRE(sum_over_ranks(rank, differing) > 0);
 }
 
-std::uint64_t bytes_of_gradients(const scenario::Scenario& scenario) {
+std::uint64_t bytes_of_gradients(const Scenario& scenario) {
   return static_cast<std::uint64_t>(oracles::bytes_of(oracles::trainable_gradients(scenario)));
 }
 
 // Whether some bucket would have several dtypes if buckets were filled by bytes alone.
-bool mixes_dtypes_by_bytes(const scenario::Scenario& scenario, const std::vector<std::string>& ready) {
-  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+bool mixes_dtypes_by_bytes(const Scenario& scenario, const std::vector<std::string>& ready) {
+  const ReplicatePlan& plan = replicate_plan(scenario.plan);
   const auto all = oracles::trainable_gradients(scenario);
   std::vector<oracles::BucketedGradient> alike;
   for (const std::string& name : ready) {
@@ -117,13 +112,13 @@ bool mixes_dtypes_by_bytes(const scenario::Scenario& scenario, const std::vector
 }
 
 // Random layers, some of them low. Limits mix dtypes in the buckets of an engine that heeds bytes alone.
-scenario::Scenario random_low_layers(Rank& rank, const std::optional<scenario::CompilePlan>& compile = {}) {
+Scenario random_low_layers(Rank& rank, const std::optional<CompilePlan>& compile = {}) {
   std::mt19937_64 random(rank.seed());
   while (true) {
-    scenario::Scenario scenario = random_layers(random);
-    scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+    Scenario scenario = random_layers(random);
+    ReplicatePlan& plan = replicate_plan(scenario.plan);
     plan.compile = compile;
-    for (const scenario::Module& layer : scenario.model.root.children) {
+    for (const Module& layer : scenario.model.root.children) {
       const std::int64_t drawn = pick(random, 0, 3);
       if (drawn > 1) plan.parameter_dtypes[layer.name] = drawn == 2 ? DType::f16 : DType::bf16;
     }
@@ -141,9 +136,8 @@ RANKED_TEST_CASE("replicate/low_precision", clauses("REP-2", "REP-4", "REP-14", 
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   skip_unless_sums_have_an_order(rank);
-  scenario::Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
-  if (rank.param("gradients") == "views")
-    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
+  if (rank.param("gradients") == "views") replicate_plan(scenario.plan).gradients = BucketGradients::views;
   require_rounding(scenario, rank.world().size());
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -163,8 +157,8 @@ RANKED_TEST_CASE("replicate/low_precision_steps", clauses("REP-19"), ranks(1, 2,
                  each("optimizer", "sgd", "momentum"),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::parameter_dtypes)) {
   skip_unless_sums_have_an_order(rank);
-  scenario::Scenario scenario = exact_net(true, training());
-  scenario::replicate(scenario.plan).parameter_dtypes["0"] = low_dtype(rank);
+  Scenario scenario = exact_net(true, training());
+  replicate_plan(scenario.plan).parameter_dtypes["0"] = low_dtype(rank);
   scenario.model.root.children.back().frozen = true;
   scenario.plan.optimizer.rate = low_dtype(rank) == DType::bf16 ? 1.0 / 256 : 1.0 / 2048;
   const bool keeps_momentum = rank.param("optimizer") == "momentum";
@@ -180,7 +174,7 @@ RANKED_TEST_CASE("replicate/low_precision_no_sync", clauses("REP-4", "REP-6", "R
                  each("dtype", "bf16", "f16"),
                  needs(Feature::timeline, Feature::gradient_accumulation, ReplicateFeature::parameter_dtypes)) {
   skip_unless_sums_have_an_order(rank);
-  scenario::Scenario scenario = with_large_inputs(low_net(low_dtype(rank), {}));
+  Scenario scenario = with_large_inputs(low_net(low_dtype(rank), {}));
   scenario.script.segments.clear();
   for (int round = 0; round < 3; ++round) {
     scenario.script.segments.push_back(
@@ -209,7 +203,7 @@ RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-
                  each("dtype", "bf16", "f16"), each("hook", "plain", "sum"),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::gradient_hooks)) {
   skip_unless_sums_have_an_order(rank);
-  scenario::Scenario scenario = with_large_inputs(low_net(low_dtype(rank), gradients_only()));
+  Scenario scenario = with_large_inputs(low_net(low_dtype(rank), gradients_only()));
   scenario.script.keep_tensors = true;
   scenario =
       with_last_step(with_hook(std::move(scenario), rank.param("hook") == "sum" ? HookKind::sum : HookKind::plain));
@@ -225,7 +219,7 @@ RANKED_TEST_CASE("replicate/low_precision_hook", clauses("REP-4", "REP-9", "REP-
     for (const Callback* call : run.callbacks({.kind = CallbackKind::gradient_hook, .iteration = iteration.index()})) {
       std::vector<NamedGradient> of_dtype = left;
       std::erase_if(of_dtype, [&](const NamedGradient& gradient) {
-        return scenario::replicate(scenario.plan).dtype_of(gradient.name) != call->tensors.at(0).dtype();
+        return replicate_plan(scenario.plan).dtype_of(gradient.name) != call->tensors.at(0).dtype();
       });
       {
         const auto judged_dtype = rank.under("REP-19");
@@ -246,10 +240,10 @@ RANKED_TEST_CASE("replicate/low_precision_compressed", clauses("REP-4", "REP-10"
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
   skip_unless_sums_have_an_order(rank);
   const DType hook = rank.param("hook") == "f16" ? DType::f16 : DType::bf16;
-  scenario::Scenario scenario = with_large_inputs(low_net(low_dtype(rank), gradients_only()));
+  Scenario scenario = with_large_inputs(low_net(low_dtype(rank), gradients_only()));
   scenario.model.loss.divisor = 16;  // gradients of f16 stay below its largest number
   const bool compiles = rank.param("step") == "compiled";
-  if (compiles) scenario::replicate(scenario.plan).compile.emplace();
+  if (compiles) replicate_plan(scenario.plan).compile.emplace();
   scenario = with_last_step(
       with_hook(std::move(scenario), hook == DType::f16 ? HookKind::fp16_compress : HookKind::bf16_compress));
   require_rounding(scenario, rank.world().size());
@@ -268,7 +262,7 @@ RANKED_TEST_CASE("replicate/low_precision_compressed", clauses("REP-4", "REP-10"
 // A bucket counts the bytes of its own dtype alone.
 RANKED_TEST_CASE("replicate/dtype_buckets", clauses("REP-20"), ranks(2, 4), each("set", 0, 1, 2, 3, 4, 5),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes), tags("reference")) {
-  scenario::Scenario scenario = random_low_layers(rank);
+  Scenario scenario = random_low_layers(rank);
   scenario.script.keep_tensors = true;
   const Run run = play_accepted(rank, scenario);
   check_bucket_sizes(rank, run);
@@ -280,8 +274,8 @@ RANKED_TEST_CASE("replicate/dtype_buckets", clauses("REP-20"), ranks(2, 4), each
 RANKED_TEST_CASE("replicate/dtype_buckets_of_construction", clauses("REP-22"), ranks(2, 3), each("set", 0, 1, 2, 3),
                  needs(Feature::timeline, ReplicateFeature::unused_parameters, ReplicateFeature::parameter_dtypes),
                  tags("reference")) {
-  scenario::Scenario scenario = random_low_layers(rank);
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = random_low_layers(rank);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.unused_parameters = true;
   // PyTorch drops the limit of the first bucket at construction if it is not the lower one.
   if (plan.first_bucket_bytes > plan.bucket_bytes) std::swap(plan.first_bucket_bytes, plan.bucket_bytes);
@@ -295,8 +289,8 @@ RANKED_TEST_CASE("replicate/low_precision_compiled", clauses("REP-3", "REP-4", "
                  each("region", "forward_backward", "backward"),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step)) {
   skip_unless_sums_have_an_order(rank);
-  scenario::Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
-  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  Scenario scenario = with_last_step(with_large_inputs(low_net(low_dtype(rank), gradients_only())));
+  replicate_plan(scenario.plan).compile = compile_plan(rank);
   require_rounding(scenario, rank.world().size());
   const Run run = play_accepted(rank, scenario);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
@@ -311,7 +305,7 @@ RANKED_TEST_CASE("replicate/dtype_plan", clauses("REP-42"), ranks(2, 4), each("f
                  each("region", "forward_backward", "backward"), each("set", 0, 1, 2, 3),
                  needs(Feature::timeline, ReplicateFeature::parameter_dtypes, ReplicateFeature::compiled_step),
                  tags("reference")) {
-  const scenario::Scenario scenario = random_low_layers(rank, compile_plan(rank));
+  const Scenario scenario = random_low_layers(rank, compile_plan(rank));
   const Run run = play_accepted(rank, scenario);
   REQUIRE(run.compiled_steps().size() == iterations);
   for (const CompiledStep& step : run.compiled_steps()) {

@@ -81,19 +81,19 @@ bool is_part_of_reduction(const StepNode& node) {
 
 }  // namespace
 
-scenario::CompilePlan fused_by(Rank& rank) {
-  for (const scenario::BucketFusion fusion : {scenario::BucketFusion::coalesce, scenario::BucketFusion::none})
+CompilePlan fused_by(Rank& rank) {
+  for (const BucketFusion fusion : {BucketFusion::coalesce, BucketFusion::none})
     if (rank.param("fusion") == to_string(fusion)) return {.fusion = fusion};
-  return {.fusion = scenario::BucketFusion::concat};
+  return {.fusion = BucketFusion::concat};
 }
 
-scenario::CompiledRegion region_by(Rank& rank) {
-  using enum scenario::CompiledRegion;
+CompiledRegion region_by(Rank& rank) {
+  using enum CompiledRegion;
   return rank.param("region") == to_string(backward) ? backward : forward_backward;
 }
 
-scenario::CompilePlan compile_plan(Rank& rank) {
-  scenario::CompilePlan compile = fused_by(rank);
+CompilePlan compile_plan(Rank& rank) {
+  CompilePlan compile = fused_by(rank);
   compile.region = region_by(rank);
   return compile;
 }
@@ -121,22 +121,21 @@ PlanLines reduction_plan(const StepGraph& backward) {
   return with_ordered_results(std::move(lines));
 }
 
-std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario) {
-  const bool is_whole =
-      scenario::replicate(scenario.plan).compile.value().region == scenario::CompiledRegion::forward_backward;
+std::vector<std::string> compiled_ready_order(const Scenario& scenario) {
+  const bool is_whole = replicate_plan(scenario.plan).compile.value().region == CompiledRegion::forward_backward;
   return oracles::ready_order(scenario.model,
                               is_whole ? oracles::ModuleOrder::registered : oracles::ModuleOrder::reversed);
 }
 
-PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed) {
-  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
-  const scenario::BucketFusion fusion = plan.compile.value().fusion;
+PlanLines expected_plan(const Scenario& scenario, int world, bool existed) {
+  const ReplicatePlan& plan = replicate_plan(scenario.plan);
+  const BucketFusion fusion = plan.compile.value().fusion;
   const auto all = oracles::trainable_gradients(scenario);
   std::vector<oracles::BucketedGradient> ready;
   for (const std::string& name : compiled_ready_order(scenario))
     ready.push_back(*std::ranges::find(all, name, &oracles::BucketedGradient::parameter));
   // One rank has no all-reduces to fuse.
-  const bool fuses = fusion != scenario::BucketFusion::none && world > 1;
+  const bool fuses = fusion != BucketFusion::none && world > 1;
   auto buckets = fuses ? oracles::filled_buckets(ready, plan.first_bucket_bytes, plan.bucket_bytes)
                        : oracles::filled_buckets(ready, 1, 1);
   // Each starts with its last gradient.
@@ -148,9 +147,9 @@ PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool exis
   PlanLines lines, results;
   for (std::size_t index = 0; index < buckets.size(); ++index) {
     const oracles::Bucket& bucket = buckets[index];
-    const std::string tag = scenario::bucket_tag(index);
+    const std::string tag = bucket_tag(index);
     const Names members = oracles::names_of(bucket);
-    const bool is_flat = fusion == scenario::BucketFusion::concat && members.size() > 1;
+    const bool is_flat = fusion == BucketFusion::concat && members.size() > 1;
     std::vector<Names> operands;
     if (is_flat) operands = {members};
     else
@@ -200,8 +199,8 @@ PlanLines executed_reductions(const std::vector<fact::Collective>& calls) {
   return lines;
 }
 
-scenario::Scenario eager(scenario::Scenario scenario) {
-  scenario::replicate(scenario.plan).compile.reset();
+Scenario eager(Scenario scenario) {
+  replicate_plan(scenario.plan).compile.reset();
   return scenario;
 }
 

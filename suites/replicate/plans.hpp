@@ -19,15 +19,15 @@ using PlanLines = std::vector<std::string>;
 /// and copies, in order. Excludes other computation. Consecutive results are sorted.
 PlanLines reduction_plan(const StepGraph& backward);
 /// The order in which the gradients of chains of linear modules become ready in a compiled backward.
-std::vector<std::string> compiled_ready_order(const scenario::Scenario& scenario);
+std::vector<std::string> compiled_ready_order(const Scenario& scenario);
 /// The part that reduces gradients, by the rule of PyTorch's compiler, for chains of linear modules. With `existed`,
 /// gradients exist already, so results are copied.
-PlanLines expected_plan(const scenario::Scenario& scenario, int world, bool existed);
+PlanLines expected_plan(const Scenario& scenario, int world, bool existed);
 
 /// The `compile` section of a plan from the case's parameters: `fusion` alone, `region` alone, or both.
-scenario::CompilePlan fused_by(Rank& rank);
-scenario::CompiledRegion region_by(Rank& rank);
-scenario::CompilePlan compile_plan(Rank& rank);
+CompilePlan fused_by(Rank& rank);
+CompiledRegion region_by(Rank& rank);
+CompilePlan compile_plan(Rank& rank);
 
 /// The all-reduces of a graph: `bucket 0: 20 f32 (sum of 0,1)`, one line for each operand.
 PlanLines planned_reductions(const StepGraph& graph);
@@ -38,7 +38,7 @@ PlanLines executed_reductions(const std::vector<fact::Collective>& calls);
 void check_ran_as_planned(const Rank& rank, const Run& run);
 
 /// The same scenario without a compiled step.
-scenario::Scenario eager(scenario::Scenario scenario);
+Scenario eager(Scenario scenario);
 
 /// The backward of a compiled step. Fails if the step has none.
 const StepGraph& backward_of(const CompiledStep& step);

@@ -18,11 +18,6 @@
 
 namespace shardproof::replicate {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-
 namespace {
 
 Module linear(std::string name, std::int64_t in, std::int64_t out) {
@@ -44,14 +39,14 @@ std::vector<Action> gradients_only() {
 
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
 
-scenario::Script::Segment without_sync(scenario::Script::Segment segment) {
+Script::Segment without_sync(Script::Segment segment) {
   segment.iterations = 1;
   segment.body.insert(segment.body.begin(), sync(false));
   segment.body.push_back(sync(true));
   return segment;
 }
 
-scenario::Scenario with_last_step(scenario::Scenario scenario) {
+Scenario with_last_step(Scenario scenario) {
   scenario.plan.optimizer = {.rate = 1.0 / 2};
   scenario.script.segments.push_back({.body = training()});
   return scenario;
@@ -63,13 +58,13 @@ suites::Tolerance exact_unless_division_rounds(Rank& rank) {
   return {.loss = rank.world().size() < 7 ? 0.2 : 0.4, .gradient = 1e-2, .parameter = 1e-2};
 }
 
-scenario::Scenario exact_net(bool many, std::vector<Action> body) {
-  scenario::Scenario scenario;
+Scenario exact_net(bool many, std::vector<Action> body) {
+  Scenario scenario;
   scenario.model.root.children = {linear("0", 4, 6), {.name = "relu", .kind = ModuleKind::relu}, linear("1", 6, 3)};
-  scenario.model.loss = {.kind = scenario::LossKind::dot, .divisor = 1};
+  scenario.model.loss = {.kind = LossKind::dot, .divisor = 1};
   scenario.model.init_divisor = 1;
-  scenario.plan.optimizer = {.kind = scenario::OptimizerKind::sgd, .rate = 1.0 / 2};
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  scenario.plan.optimizer = {.kind = OptimizerKind::sgd, .rate = 1.0 / 2};
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   // In bytes: 1.bias 12, 1.weight 72, 0.bias 24, 0.weight 96.
   if (many) plan.first_bucket_bytes = 12, plan.bucket_bytes = 96;
   scenario.script.input = {2, 4};
@@ -79,12 +74,12 @@ scenario::Scenario exact_net(bool many, std::vector<Action> body) {
   return scenario;
 }
 
-scenario::Scenario four_layers(std::int64_t width) {
-  scenario::Scenario scenario;
+Scenario four_layers(std::int64_t width) {
+  Scenario scenario;
   for (const char* const name : {"fc1", "fc2", "fc3", "fc4"})
     scenario.model.root.children.push_back(linear(name, width, width));
   scenario.model.init_divisor = 1;
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
+  scenario.plan.engine = ChosenEngine(std::make_unique<ReplicatePlan>());
   scenario.script.input = {1, width};
   scenario.script.input_divisor = 1;
   scenario.script.segments = {{.iterations = iterations, .body = gradients_only()}};
@@ -95,8 +90,8 @@ std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most
   return least + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most - least + 1));
 }
 
-scenario::Scenario random_layers(std::mt19937_64& random) {
-  scenario::Scenario scenario = four_layers(1);
+Scenario random_layers(std::mt19937_64& random) {
+  Scenario scenario = four_layers(1);
   std::vector<Module>& layers = scenario.model.root.children;
   layers.clear();
   std::int64_t width = pick(random, 1, 6);
@@ -110,8 +105,7 @@ scenario::Scenario random_layers(std::mt19937_64& random) {
   return scenario;
 }
 
-void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact,
-                 std::mt19937_64& random) {
+void draw_limits(Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random) {
   const auto gradients = oracles::trainable_gradients(scenario);
   std::vector<std::int64_t> sums;  // of bytes, of gradients of the first one's dtype
   std::optional<DType> dtype;
@@ -121,7 +115,7 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
     if (gradient->dtype != *dtype) continue;
     sums.push_back((sums.empty() ? 0 : sums.back()) + gradient->bytes);
   }
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   if (!exact) {
     plan.first_bucket_bytes = pick(random, 1, 100);
     plan.bucket_bytes = pick(random, 1, 200);
@@ -135,15 +129,15 @@ void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& r
   plan.bucket_bytes = sum_to(pick(random, begin, std::max(begin, last - 1))) - sum_to(begin - 1) + pick(random, 0, 1);
 }
 
-scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce) {
-  scenario::Scenario scenario;
+Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce) {
+  Scenario scenario;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Module layer = linear(std::to_string(i), 4, 4);
     layer.forward_sleep = layers[i].forward;
     layer.backward_sleep = layers[i].backward;
     scenario.model.root.children.push_back(std::move(layer));
   }
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ReplicatePlan>());
+  scenario.plan.engine = ChosenEngine(std::make_unique<ReplicatePlan>());
   scenario.costs.collectives[CollectiveKind::all_reduce] = {.fixed = all_reduce};
   scenario.script.input = {2, 4};
   scenario.script.segments = {
@@ -221,7 +215,7 @@ void check_memory_classes(const Rank& rank, const Run& run) {
 void check_reduced_once(Rank& rank, const Run& run) {
   const auto judged = suites::judging(rank, "REP-2", suites::Finding::extra_reduction);
   std::map<DType, std::uint64_t> expected;  // elements
-  for (const scenario::ParameterShape& parameter : scenario::parameters(run.scenario().model)) {
+  for (const ParameterShape& parameter : parameters(run.scenario().model)) {
     if (parameter.trainable && rank.world().size() > 1)
       expected[run.scenario().plan.engine.get()->dtype_of(parameter.name)] +=
           static_cast<std::uint64_t>(numel(parameter.shape));
@@ -234,7 +228,7 @@ void check_reduced_once(Rank& rank, const Run& run) {
     for (const fact::Collective& call : iteration.collectives()) {
       if (kind.is_agreement(call)) continue;
       CAPTURE(call.tag);
-      CHECK(call.tag == scenario::bucket_tag(started++));
+      CHECK(call.tag == bucket_tag(started++));
       CHECK(call.kind == CollectiveKind::all_reduce);
       reduced[call.dtype] += call.in_count;
     }
@@ -245,7 +239,7 @@ void check_reduced_once(Rank& rank, const Run& run) {
 namespace {
 
 // How many buckets at the end no limit has closed.
-std::ptrdiff_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::vector<oracles::Bucket>& buckets) {
+std::ptrdiff_t unclosed_buckets(const ReplicatePlan& plan, const std::vector<oracles::Bucket>& buckets) {
   std::set<DType> begun;
   std::ptrdiff_t unclosed = 0;
   for (const oracles::Bucket& bucket : buckets) {
@@ -258,9 +252,9 @@ std::ptrdiff_t unclosed_buckets(const scenario::ReplicatePlan& plan, const std::
 // The buckets of the first backward in iteration 0, later those in ready order. Buckets that no limit has closed, one
 // for each dtype, come in the order in which the engine has them. With unused parameters, buckets are always those of
 // the construction.
-std::vector<oracles::Bucket> expected_buckets(const scenario::Scenario& scenario, int iteration,
+std::vector<oracles::Bucket> expected_buckets(const Scenario& scenario, int iteration,
                                               const std::vector<DType>& found) {
-  const scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  const ReplicatePlan& plan = replicate_plan(scenario.plan);
   if (iteration == 0 || plan.unused_parameters) return oracles::first_buckets(scenario);
   std::vector<oracles::Bucket> buckets = oracles::later_buckets(scenario, oracles::ready_order(scenario.model));
   for (auto bucket = buckets.end() - unclosed_buckets(plan, buckets); bucket != buckets.end(); ++bucket) {

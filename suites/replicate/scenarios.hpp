@@ -20,15 +20,15 @@ namespace shardproof::replicate {
 inline constexpr int iterations = 4;
 
 /// One forward, backward, step and zero_grad, with captures before and after the step.
-std::vector<scenario::Action> training();
+std::vector<Action> training();
 /// Forward, backward, capture and zero_grad. No step moves the parameters, so all values of a deep network are exact.
-std::vector<scenario::Action> gradients_only();
-scenario::Action sync(bool on);
+std::vector<Action> gradients_only();
+Action sync(bool on);
 /// One iteration of the segment without sync, and sync on again after it.
-scenario::Script::Segment without_sync(scenario::Script::Segment segment);
+Script::Segment without_sync(Script::Segment segment);
 /// Appends an iteration of `training` with a rate of 1/2. So parameters move once, and values of a deep network stay
 /// exact.
-scenario::Scenario with_last_step(scenario::Scenario scenario);
+Scenario with_last_step(Scenario scenario);
 
 /// The tolerance of an engine that divides each rank's gradient before the sum: values are exact if the number of ranks
 /// is a power of two.
@@ -36,28 +36,27 @@ suites::Tolerance exact_unless_division_rounds(Rank& rank);
 
 /// Layers of 4, 6 and 3 features with a ReLU between them, on small integers, so three steps are exact. With `many`,
 /// the plan's limits make three buckets of the four parameters. Otherwise all are in one bucket.
-scenario::Scenario exact_net(bool many, std::vector<scenario::Action> body);
+Scenario exact_net(bool many, std::vector<Action> body);
 
 /// The four layers of the seed, `fc1` to `fc4`, of `width` features each, without activation. Iterations of
 /// `gradients_only`.
-scenario::Scenario four_layers(std::int64_t width);
+Scenario four_layers(std::int64_t width);
 
 /// A number from `least` to `most`, both included.
 std::int64_t pick(std::mt19937_64& random, std::int64_t least, std::int64_t most);
 /// Two to five linear layers of one to six features, some without bias. Iterations of `gradients_only`.
-scenario::Scenario random_layers(std::mt19937_64& random);
+Scenario random_layers(std::mt19937_64& random);
 /// Draws the limits of buckets. `ready` has the parameters in the order in which gradients become ready. With `exact`,
 /// a limit is the size of consecutive gradients, or one byte more. So the first two buckets reach their limits exactly,
 /// or just miss them. With several dtypes, this holds for the first one.
-void draw_limits(scenario::Scenario& scenario, const std::vector<std::string>& ready, bool exact,
-                 std::mt19937_64& random);
+void draw_limits(Scenario& scenario, const std::vector<std::string>& ready, bool exact, std::mt19937_64& random);
 
 /// Layers that sleep, one after the other.
 struct SleepingLayer {
   Nanoseconds forward = 0, backward = 0;
 };
 /// Layers `0`, `1`, … of 4 features. Each all-reduce takes `all_reduce`. Iterations of forward, backward and zero_grad.
-scenario::Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce);
+Scenario sleeping_layers(const std::vector<SleepingLayer>& layers, Nanoseconds all_reduce);
 
 /// The all-reduces of buckets in an iteration, in the order in which the host issued them.
 std::vector<fact::Collective> bucket_calls(const Iteration& iteration);

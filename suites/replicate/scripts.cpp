@@ -14,11 +14,6 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-
 namespace {
 
 // Each iteration has one backward that syncs, and it is the last one.
@@ -47,15 +42,15 @@ std::vector<Action> script_of(const std::string& what) {
   return body;
 }
 
-scenario::Scenario off_path(const std::string& what) {
-  scenario::Scenario scenario = four_layers(4);
+Scenario off_path(const std::string& what) {
+  Scenario scenario = four_layers(4);
   std::vector<Module>& layers = scenario.model.root.children;
   if (what == "shared_parameters") {
     layers[2].tied_to = "fc1";
     layers.push_back({.name = "again", .kind = ModuleKind::use, .target = "fc2"});
   }
   if (what == "frozen") layers[0].frozen = layers[2].frozen = true;
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = 12;
   plan.bucket_bytes = 80;
   scenario.script.segments.front().body = script_of(what);
@@ -75,9 +70,9 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
                  needs_if("what", "failed_forward", Feature::failed_forward),
                  needs_if("what", "failed_forward_syncs", Feature::failed_forward, Feature::gradient_accumulation),
                  needs_if("what", "other_call_unsynced", Feature::failed_forward, Feature::gradient_accumulation)) {
-  scenario::Scenario scenario = off_path(rank.param("what"));
+  Scenario scenario = off_path(rank.param("what"));
   const bool compiles = rank.param("step") == "compiled";
-  if (compiles) scenario::replicate(scenario.plan).compile.emplace();
+  if (compiles) replicate_plan(scenario.plan).compile.emplace();
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
@@ -95,9 +90,9 @@ RANKED_TEST_CASE("replicate/scripts", clauses("REP-1", "REP-2", "REP-4", "REP-6"
 RANKED_TEST_CASE("replicate/meta_initialisation", clauses("REP-1", "REP-14"), ranks(1, 2, 4),
                  each("step", "eager", "compiled"), needs(Feature::timeline, Feature::meta_initialisation),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(true, training());
-  scenario.plan.initialisation = scenario::Initialisation::meta;
-  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  Scenario scenario = exact_net(true, training());
+  scenario.plan.initialisation = Initialisation::meta;
+  if (rank.param("step") == "compiled") replicate_plan(scenario.plan).compile.emplace();
   scenario.script.segments.insert(scenario.script.segments.begin(),
                                   {.body = {{.kind = ActionKind::materialize, .module = "1"},
                                             {.kind = ActionKind::materialize, .module = "0"},
@@ -123,12 +118,12 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
                  needs_if("plan", "concat", ReplicateFeature::compiled_step),
                  needs_if("plan", "coalesce", ReplicateFeature::compiled_step),
                  needs_if("hook", "bf16_compress", ReplicateFeature::compressing_hooks)) {
-  scenario::Scenario scenario = off_path("evaluation_syncs");
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = off_path("evaluation_syncs");
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   const std::string& what = rank.param("plan");
-  if (what == "views") plan.gradients = scenario::BucketGradients::views;
+  if (what == "views") plan.gradients = BucketGradients::views;
   if (what == "concat") plan.compile.emplace();
-  if (what == "coalesce") plan.compile = {.fusion = scenario::BucketFusion::coalesce};
+  if (what == "coalesce") plan.compile = {.fusion = BucketFusion::coalesce};
   if (what == "unused_parameters") {
     plan.unused_parameters = true;
     const Module layer{.name = "unused", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4};
@@ -136,9 +131,9 @@ RANKED_TEST_CASE("replicate/declared_memory", clauses("REP-4"), ranks(1, 2, 3),
         {.name = "way", .kind = ModuleKind::choice, .children = {{.name = "none", .kind = ModuleKind::relu}, layer}});
   }
   if (rank.param("hook") != "none")
-    scenario.script.segments.insert(scenario.script.segments.begin(),
-                                    {.body = {{.kind = ActionKind::register_hook,
-                                               .hook = scenario::Hook{.kind = scenario::HookKind::bf16_compress}}}});
+    scenario.script.segments.insert(
+        scenario.script.segments.begin(),
+        {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::bf16_compress}}}});
   const Run usual = play_accepted(rank, scenario);
   scenario.device.hide_undeclared_memory = true;
   const Run hidden = play_accepted(rank, scenario);

@@ -28,11 +28,6 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::TensorParallel;
-
 namespace {
 
 constexpr std::int64_t input_features = 3, inner_features = 12, output_features = 5;
@@ -61,7 +56,7 @@ struct Division {
 // The batch of a copy repeats one row, once for each copy. So gradients are multiples of that number, and their mean
 // does not round. The row's numbers are small, so that values keep few bits: all are 1 or all -1, but for one that is 3
 // or -3.
-void give_inputs(scenario::Script& script, const Division& division) {
+void give_inputs(Script& script, const Division& division) {
   script.input = {division.copies, input_features};
   for (int iteration = 0; iteration < iterations; ++iteration) {
     auto& by_copy = script.given.emplace_back();
@@ -77,9 +72,9 @@ void give_inputs(scenario::Script& script, const Division& division) {
 // A pair is a column module and a row module, each with a ReLU after it: without, all copies would have the same
 // gradients of biases. Three steps of one pair are exact. More pairs are exact until the first step, which then comes
 // last. From the second backward on, each gradient has its own bucket.
-scenario::Scenario divided_pairs(const Division& division, int pairs) {
-  scenario::Scenario scenario;
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+Scenario divided_pairs(const Division& division, int pairs) {
+  Scenario scenario;
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   std::int64_t in = input_features;
   for (int pair = 0; pair < pairs; ++pair) {
     const std::string up = "fc" + std::to_string(2 * pair + 1), down = "fc" + std::to_string(2 * pair + 2);
@@ -102,7 +97,7 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
   plan.first_bucket_bytes = plan.bucket_bytes = 1;
   scenario.plan.mesh = {.shape = {division.copies, division.parts}, .names = {"dp", "tp"}};
   scenario.plan.optimizer.rate = 0.25;
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.loss = {.kind = LossKind::dot};
   scenario.model.init_divisor = 1;
   give_inputs(scenario.script, division);
   if (pairs == 1) scenario.script.segments = {{.iterations = 3, .body = training()}};
@@ -110,16 +105,16 @@ scenario::Scenario divided_pairs(const Division& division, int pairs) {
   return scenario;
 }
 
-scenario::Scenario undivided(const scenario::Scenario& scenario) {
-  scenario::Scenario whole{.model = scenario.model, .script = scenario.script};
+Scenario undivided(const Scenario& scenario) {
+  Scenario whole{.model = scenario.model, .script = scenario.script};
   whole.plan.optimizer = scenario.plan.optimizer;
-  fully_shard(whole.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(whole.plan).wrap = {{.modules = {""}}};
   return whole;
 }
 
 // The rank holds the part that its place in the row says.
-void check_part(const scenario::Scenario& scenario, const Division& division, const CapturedParameter& held) {
-  const std::optional<int> dimension = divided_dimension(scenario::replicate(scenario.plan), held.name);
+void check_part(const Scenario& scenario, const Division& division, const CapturedParameter& held) {
+  const std::optional<int> dimension = divided_dimension(replicate_plan(scenario.plan), held.name);
   Shape expected = held.shape;
   if (dimension) {
     const std::int64_t extent = expected[static_cast<std::size_t>(*dimension)] /= division.parts;
@@ -132,7 +127,7 @@ void check_part(const scenario::Scenario& scenario, const Division& division, co
 
 void check_as_undivided(Rank& rank, const Run& run, const Division& division) {
   const auto judged = rank.under("REP-30");
-  const scenario::Scenario whole = undivided(run.scenario());
+  const Scenario whole = undivided(run.scenario());
   require_exact_sums(whole, division.copies);
   const auto expected = oracles::train_serially(whole, division.copies, oracles::Arithmetic::f32);
   REQUIRE(run.captures().size() == expected.size());
@@ -187,10 +182,10 @@ void check_sums_over_parts(const Rank& rank, const std::vector<fact::Collective>
   CHECK(found == elements);
 }
 
-std::uint64_t elements_held(const scenario::Scenario& scenario, const Division& division) {
+std::uint64_t elements_held(const Scenario& scenario, const Division& division) {
   std::uint64_t elements = 0;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(scenario.model)) {
-    const int divisor = divided_dimension(scenario::replicate(scenario.plan), parameter.name) ? division.parts : 1;
+  for (const ParameterShape& parameter : parameters(scenario.model)) {
+    const int divisor = divided_dimension(replicate_plan(scenario.plan), parameter.name) ? division.parts : 1;
     elements += static_cast<std::uint64_t>(numel(parameter.shape) / divisor);
   }
   return elements;
@@ -207,9 +202,9 @@ void play_ddp_tp(Rank& rank) {
 
 // In the plan, gradients are reduced among the ranks with the same part of each copy, and a module's values among those
 // with parts of one copy.
-void check_planned_groups(const StepGraph& graph, const scenario::Scenario& scenario, const Division& division,
+void check_planned_groups(const StepGraph& graph, const Scenario& scenario, const Division& division,
                           std::size_t sums) {
-  const auto& divided = scenario::replicate(scenario.plan).tensor_parallel;
+  const auto& divided = replicate_plan(scenario.plan).tensor_parallel;
   std::size_t buckets = 0, found = 0;
   for (const StepNode& node : graph.nodes) {
     if (node.kind != StepNodeKind::all_reduce) continue;
@@ -225,12 +220,12 @@ void check_planned_groups(const StepGraph& graph, const scenario::Scenario& scen
 
 void play_compiled_ddp_tp(Rank& rank) {
   const Division division(rank);
-  scenario::Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = plan.bucket_bytes = 100;  // some buckets have several gradients
-  plan.compile = scenario::CompilePlan{};
-  const bool is_whole = rank.param("region") == to_string(scenario::CompiledRegion::forward_backward);
-  if (!is_whole) plan.compile->region = scenario::CompiledRegion::backward;
+  plan.compile = CompilePlan{};
+  const bool is_whole = rank.param("region") == to_string(CompiledRegion::forward_backward);
+  if (!is_whole) plan.compile->region = CompiledRegion::backward;
   const Run run = play_accepted(rank, scenario);
   check_as_undivided(rank, run, division);
   check_equal(rank, run, play_accepted(rank, eager(scenario)));
@@ -248,7 +243,7 @@ void play_compiled_ddp_tp(Rank& rank) {
   check_freed_memory(rank, run);
 }
 
-void check_groups(Rank& rank, const Division& division, const scenario::Scenario& scenario) {
+void check_groups(Rank& rank, const Division& division, const Scenario& scenario) {
   const int pairs = rank.param<int>("pairs");
   const Run run = play_accepted(rank, scenario);
   for (const Iteration& iteration : steady_iterations(run)) {
@@ -326,8 +321,8 @@ RANKED_TEST_CASE("replicate/compiled_ddp_tp_groups", clauses("REP-31", "REP-32")
                  each("fusion", "concat", "coalesce"),
                  needs(Feature::timeline, ReplicateFeature::tensor_parallel, ReplicateFeature::compiled_step)) {
   const Division division(rank);
-  scenario::Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
-  scenario::replicate(scenario.plan).compile = compile_plan(rank);
+  Scenario scenario = divided_pairs(division, rank.param<int>("pairs"));
+  replicate_plan(scenario.plan).compile = compile_plan(rank);
   check_groups(rank, division, scenario);
 }
 // Modules that are divided into one part are whole.
@@ -427,10 +422,10 @@ RANKED_TEST_CASE("replicate/ddp_tp_refused", clauses("REP-35"), ranks(2, 4), als
                  needs_if("what", "discarded", Feature::module_groups),
                  needs_if("what", "residual", Feature::module_groups),
                  needs_if("what", "scale_of_part", Feature::module_groups)) {
-  scenario::Scenario scenario;
+  Scenario scenario;
   Misfit modules = misfit(rank.param("what"));
   scenario.model.root.children = std::move(modules.modules);
-  scenario::replicate(scenario.plan).tensor_parallel = std::move(modules.divided);
+  replicate_plan(scenario.plan).tensor_parallel = std::move(modules.divided);
   scenario.plan.mesh = {.shape = {rank.world().size() / 2, 2}, .names = {"dp", "tp"}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = training()}};

@@ -15,14 +15,11 @@ SUITE_ENGINE("replicate", "replicate");
 
 using namespace suites;
 
-using scenario::ActionKind;
-using scenario::BucketGradients;
-
 namespace {
 
-scenario::Scenario with_gradients(Rank& rank, scenario::Scenario scenario) {
+Scenario with_gradients(Rank& rank, Scenario scenario) {
   const bool views = rank.param("gradients") == to_string(BucketGradients::views);
-  scenario::replicate(scenario.plan).gradients = views ? BucketGradients::views : BucketGradients::copies;
+  replicate_plan(scenario.plan).gradients = views ? BucketGradients::views : BucketGradients::copies;
   return scenario;
 }
 
@@ -42,11 +39,11 @@ RANKED_TEST_CASE("replicate/train_parity", clauses("REP-1", "REP-2", "REP-4"), r
 RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 3, 4),
                  each("step", "eager", "compiled"), needs(Feature::timeline, Feature::convolution),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(true, training());
-  scenario::Module& layer = scenario.model.root.children.back();
-  layer.kind = scenario::ModuleKind::convolution;
+  Scenario scenario = exact_net(true, training());
+  Module& layer = scenario.model.root.children.back();
+  layer.kind = ModuleKind::convolution;
   layer.channels = 3;
-  if (rank.param("step") == "compiled") scenario::replicate(scenario.plan).compile.emplace();
+  if (rank.param("step") == "compiled") replicate_plan(scenario.plan).compile.emplace();
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
@@ -56,17 +53,16 @@ RANKED_TEST_CASE("replicate/convolution", clauses("REP-1", "REP-2", "REP-4"), ra
 
 RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("optimizer", "momentum", "adam", "adamw"),
                  each("many", false, true)) {
-  scenario::Scenario scenario = exact_net(rank.param<bool>("many"), training());
+  Scenario scenario = exact_net(rank.param<bool>("many"), training());
   scenario.model.init_divisor = 8;
   scenario.script.input_divisor = 8;
   scenario.script.given.clear();
   const std::string& optimizer = rank.param("optimizer");
   scenario.plan.optimizer = optimizer == "momentum"
-                                ? scenario::Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
-                                : scenario::Optimizer{.kind = optimizer == "adam" ? scenario::OptimizerKind::adam
-                                                                                  : scenario::OptimizerKind::adamw,
-                                                      .rate = 1.0 / 64,
-                                                      .weight_decay = 0.125};
+                                ? Optimizer{.rate = 1.0 / 16, .momentum = 0.5}
+                                : Optimizer{.kind = optimizer == "adam" ? OptimizerKind::adam : OptimizerKind::adamw,
+                                            .rate = 1.0 / 64,
+                                            .weight_decay = 0.125};
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f64, {.loss = 1e-3, .gradient = 1e-3, .parameter = 1e-3},
                  Moves::some_parameter);
@@ -76,7 +72,7 @@ RANKED_TEST_CASE("replicate/optimizers", clauses("REP-1"), ranks(2, 3), each("op
 RANKED_TEST_CASE("replicate/zeroed_gradients", clauses("REP-1", "REP-2", "REP-4"), ranks(1, 2, 4),
                  each("gradients", "copies", "views"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  std::vector<scenario::Action> body = training();
+  std::vector<Action> body = training();
   body.back().to_zero = true;
   const Run run = play_accepted(rank, with_gradients(rank, exact_net(true, std::move(body))));
   check_training(rank, run, oracles::Arithmetic::f32, equal_values, Moves::some_parameter);
@@ -89,12 +85,12 @@ RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4
                  each("gradients", "copies", "views"),
                  needs(Feature::timeline, Feature::shared_parameters, Feature::module_groups),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  scenario::Scenario scenario = with_gradients(rank, four_layers(3));
-  std::vector<scenario::Module>& layers = scenario.model.root.children;
+  Scenario scenario = with_gradients(rank, four_layers(3));
+  std::vector<Module>& layers = scenario.model.root.children;
   layers[2].tied_to = "fc1";
-  layers.push_back({.name = "again", .kind = scenario::ModuleKind::use, .target = "fc2"});
-  scenario::replicate(scenario.plan).first_bucket_bytes = 12;
-  scenario::replicate(scenario.plan).bucket_bytes = 36;
+  layers.push_back({.name = "again", .kind = ModuleKind::use, .target = "fc2"});
+  replicate_plan(scenario.plan).first_bucket_bytes = 12;
+  replicate_plan(scenario.plan).bucket_bytes = 36;
   const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
@@ -104,7 +100,7 @@ RANKED_TEST_CASE("replicate/shared_parameters", clauses("REP-1", "REP-2", "REP-4
 RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gradients", "copies", "views"),
                  each("many", false, true), each("to", "none", "zero"), needs(Feature::timeline),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
-  std::vector<scenario::Action> body = training();
+  std::vector<Action> body = training();
   body.back().to_zero = rank.param("to") == "zero";
   const Run run = play_accepted(rank, with_gradients(rank, exact_net(rank.param<bool>("many"), std::move(body))));
   const std::uint64_t all = 4 * trainable_elements(run.scenario().model);
@@ -128,11 +124,11 @@ RANKED_TEST_CASE("replicate/memory", clauses("REP-14"), ranks(1, 2, 3), each("gr
 
 RANKED_TEST_CASE("replicate/failed_forward", clauses("REP-15"), ranks(1, 2, 3),
                  needs(Feature::timeline, Feature::failed_forward)) {
-  std::vector<scenario::Action> body = gradients_only();
+  std::vector<Action> body = gradients_only();
   body.insert(body.begin(), {.kind = ActionKind::forward, .fails_in = "fc3"});
-  scenario::Scenario scenario = four_layers(4);
+  Scenario scenario = four_layers(4);
   scenario.script.segments.front().body = std::move(body);
-  scenario::replicate(scenario.plan).first_bucket_bytes = scenario::replicate(scenario.plan).bucket_bytes = 80;
+  replicate_plan(scenario.plan).first_bucket_bytes = replicate_plan(scenario.plan).bucket_bytes = 80;
   const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_reduced_once(rank, run);
@@ -169,8 +165,8 @@ RANKED_TEST_CASE("replicate/host_waits", clauses("REP-16"), ranks(2, 3), each("g
 // All later iterations run the graphs of the first one.
 RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3),
                  needs(Feature::timeline, ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = exact_net(true, training());
-  scenario::replicate(scenario.plan).compile.emplace();
+  Scenario scenario = exact_net(true, training());
+  replicate_plan(scenario.plan).compile.emplace();
   const Run run = play_accepted(rank, scenario);
   const Kind& kind = kind_of(scenario.plan);
   for (const Iteration& iteration : steady_iterations(run)) {
@@ -182,8 +178,8 @@ RANKED_TEST_CASE("replicate/compiled_host_waits", clauses("REP-16"), ranks(2, 3)
 
 // An engine that cannot reduce a pair of tensors says so.
 RANKED_TEST_CASE("replicate/pair_of_tensors", clauses("REP-18"), ranks(1, 2, 3), also_with_discarded_module()) {
-  scenario::Scenario scenario = exact_net(true, training());
-  scenario.model.root.children.back().tensor = scenario::TensorKind::two_tensor;
+  Scenario scenario = exact_net(true, training());
+  scenario.model.root.children.back().tensor = TensorKind::two_tensor;
   if (refusal(rank, scenario)) return check_refused_or_unsupported(rank, scenario, "create", {"1.weight"});
   const Run run = play_accepted(rank, scenario);
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);

@@ -15,16 +15,11 @@ namespace shardproof::replicate {
 
 using namespace suites;
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-
 namespace {
 
 // After the layer `in`, one of three layers runs.
-scenario::Scenario three_ways(std::vector<Action> body) {
-  scenario::Scenario scenario = four_layers(4);
+Scenario three_ways(std::vector<Action> body) {
+  Scenario scenario = four_layers(4);
   Module layer{.name = "in", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4};
   Module way{.name = "way", .kind = ModuleKind::choice};
   for (const char* const name : {"x", "y", "z"}) {
@@ -33,7 +28,7 @@ scenario::Scenario three_ways(std::vector<Action> body) {
     way.children.push_back(child);
   }
   scenario.model.root.children = {layer, way};
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.unused_parameters = true;
   plan.first_bucket_bytes = plan.bucket_bytes = 96;
   scenario.script.segments.front().body = std::move(body);
@@ -62,9 +57,8 @@ RANKED_TEST_CASE("replicate/unused_parameters", clauses("REP-1", "REP-2", "REP-3
   std::vector<Action> body{forward_by("x", {0}),   {ActionKind::backward}, {ActionKind::capture},  forward_by("z"),
                            {ActionKind::backward}, {ActionKind::capture},  {ActionKind::zero_grad}};
   if (!alone) body.insert(body.begin() + 1, forward_by("y", all_but_first(rank.world().size())));
-  scenario::Scenario scenario = three_ways(std::move(body));
-  if (rank.param("gradients") == "views")
-    scenario::replicate(scenario.plan).gradients = scenario::BucketGradients::views;
+  Scenario scenario = three_ways(std::move(body));
+  if (rank.param("gradients") == "views") replicate_plan(scenario.plan).gradients = BucketGradients::views;
   const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
   check_sound(rank, run);
@@ -90,7 +84,7 @@ RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ra
   std::vector<Action> body{forward_by("x", {0}),   {ActionKind::backward}, {ActionKind::capture},  forward_by("none"),
                            {ActionKind::backward}, {ActionKind::capture},  {ActionKind::zero_grad}};
   if (!alone) body.insert(body.begin() + 1, forward_by("none", all_but_first(rank.world().size())));
-  scenario::Scenario scenario = three_ways(std::move(body));
+  Scenario scenario = three_ways(std::move(body));
   std::vector<Module>& modules = scenario.model.root.children;
   modules.erase(modules.begin());
   modules.front().children.push_back({.name = "none", .kind = ModuleKind::relu});
@@ -108,14 +102,14 @@ RANKED_TEST_CASE("replicate/no_parameter_reached", clauses("REP-1", "REP-7"), ra
 // A use in a backward without sync counts for the next reduction.
 RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3),
                  needs(Feature::module_groups, Feature::gradient_accumulation, ReplicateFeature::unused_parameters)) {
-  scenario::Scenario scenario = three_ways({sync(false),
-                                            forward_by("x"),
-                                            {ActionKind::backward},
-                                            sync(true),
-                                            forward_by("y"),
-                                            {ActionKind::backward},
-                                            {ActionKind::capture},
-                                            {ActionKind::zero_grad}});
+  Scenario scenario = three_ways({sync(false),
+                                  forward_by("x"),
+                                  {ActionKind::backward},
+                                  sync(true),
+                                  forward_by("y"),
+                                  {ActionKind::backward},
+                                  {ActionKind::capture},
+                                  {ActionKind::zero_grad}});
   std::ranges::reverse(scenario.model.root.children);  // so the first parameter is one that the backward does not reach
   const Run run = play_accepted(rank, with_last_step(scenario));
   check_training(rank, run, oracles::Arithmetic::f32, exact_unless_division_rounds(rank), Moves::some_parameter);
@@ -126,8 +120,8 @@ RANKED_TEST_CASE("replicate/unused_after_no_sync", clauses("REP-7"), ranks(2, 3)
 RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), each("step", "eager", "compiled"),
                  each("backward", "first", "second"), needs(Feature::module_groups),
                  needs_if("step", "compiled", ReplicateFeature::compiled_step)) {
-  scenario::Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  Scenario scenario = three_ways({forward_by("y"), {ActionKind::backward}, {ActionKind::zero_grad}});
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.unused_parameters = false;
   if (rank.param("step") == "compiled") plan.compile.emplace();
   std::ranges::reverse(scenario.model.root.children);
@@ -146,8 +140,8 @@ RANKED_TEST_CASE("replicate/unused_refused", clauses("REP-8"), ranks(1, 2, 3), e
 RANKED_TEST_CASE("replicate/buckets_of_construction", clauses("REP-22"), ranks(2, 3),
                  needs(Feature::timeline, Feature::module_groups, ReplicateFeature::unused_parameters),
                  tags("reference")) {
-  scenario::Scenario scenario = three_ways({forward_by("x"), {ActionKind::backward}, {ActionKind::zero_grad}});
-  scenario::replicate(scenario.plan).first_bucket_bytes = 64;
+  Scenario scenario = three_ways({forward_by("x"), {ActionKind::backward}, {ActionKind::zero_grad}});
+  replicate_plan(scenario.plan).first_bucket_bytes = 64;
   const Run run = play_accepted(rank, scenario);
   // Weights of 64 bytes and biases of 16: limits of 64 and 96 close buckets after [in.weight], [in.bias, x.weight,
   // x.bias], and so on.

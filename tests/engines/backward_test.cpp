@@ -15,8 +15,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::Action;
-using scenario::ActionKind;
 
 namespace {
 
@@ -25,8 +23,8 @@ const Action forward{.kind = ActionKind::forward}, backward{.kind = ActionKind::
 Action forward_of(std::string module) { return {.kind = ActionKind::forward, .module = std::move(module)}; }
 
 /// On the first rank; layers are of four features.
-Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::vector<Action> body, int ranks = 2) {
-  scenario::Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
+Run played_by(Plan plan, std::vector<Module> layers, std::vector<Action> body, int ranks = 2) {
+  Scenario scenario{.model = model_of(std::move(layers)), .plan = std::move(plan), .script = {}, .costs = {}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {{.body = std::move(body)}};
   std::optional<Run> first;
@@ -38,9 +36,9 @@ Run played_by(scenario::Plan plan, std::vector<scenario::Module> layers, std::ve
   return std::move(*first);
 }
 
-Run played(std::vector<scenario::Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
-  scenario::Plan plan;
-  for (std::string& path : wrapped) fully_shard(plan).wrap.push_back({.modules = {std::move(path)}});
+Run played(std::vector<Module> layers, std::vector<std::string> wrapped, std::vector<Action> body) {
+  Plan plan;
+  for (std::string& path : wrapped) fully_shard_plan(plan).wrap.push_back({.modules = {std::move(path)}});
   return played_by(std::move(plan), std::move(layers), std::move(body));
 }
 
@@ -61,7 +59,7 @@ std::vector<std::string> collectives(const Run& run) {
 }  // namespace
 
 TEST_CASE("a weight is reduced once, when all its uses have come") {
-  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), use_of("again", "a")};
+  const std::vector<Module> layers{linear_module("a", 4, 4), use_of("again", "a")};
   CHECK(collectives(played(layers, {"a", ""}, {forward, backward})) ==
         std::vector<std::string>{"gather a", "gather a", "gather a", "gather a", "scatter a"});
   // A root is not resharded between its forwards.
@@ -70,7 +68,7 @@ TEST_CASE("a weight is reduced once, when all its uses have come") {
 }
 
 TEST_CASE("a group that a backward does not reach is resharded after it, every time") {
-  scenario::Module frozen = linear_module("frozen", 4, 4);
+  Module frozen = linear_module("frozen", 4, 4);
   frozen.frozen = true;
   const Run run =
       played({frozen, linear_module("a", 4, 4)}, {"a", ""}, {forward, backward, forward, backward, forward});
@@ -171,8 +169,8 @@ TEST_CASE("clipping without gradients makes no all-reduce") {
 // PyTorch does the same, as `shardproof play` shows: a group finishes with the last of its modules, or else with the
 // root.
 TEST_CASE("a group that is unfinished before the root is gathered when a backward begins") {
-  const auto gathered_last = [](std::vector<scenario::Module> layers, std::string partner_of_a = "b") {
-    const scenario::Plan plan = plan_of(
+  const auto gathered_last = [](std::vector<Module> layers, std::string partner_of_a = "b") {
+    const Plan plan = plan_of(
         {{.modules = {"c"}}, {.modules = {"a", std::move(partner_of_a)}}, {.modules = {"d"}}, {.modules = {""}}});
     Run run = played_by(plan, std::move(layers), {forward, backward});
     const auto& facts = run.trace().facts;
@@ -186,18 +184,17 @@ TEST_CASE("a group that is unfinished before the root is gathered when a backwar
     }
     return last;
   };
-  const scenario::Module a = linear_module("a", 4, 4), b = linear_module("b", 4, 4), c = linear_module("c", 4, 4),
-                         d = linear_module("d", 4, 4);
+  const Module a = linear_module("a", 4, 4), b = linear_module("b", 4, 4), c = linear_module("c", 4, 4),
+               d = linear_module("d", 4, 4);
   CHECK(gathered_last({a, b, c, d}) == "c");  // ahead of it
   CHECK(gathered_last({a, b, c, use_of("again", "a"), d}) == "a");
-  CHECK(gathered_last({a, c, {.name = "kept", .kind = scenario::ModuleKind::list, .children = {b}}, d}, "kept.b") ==
-        "a");
+  CHECK(gathered_last({a, c, {.name = "kept", .kind = ModuleKind::list, .children = {b}}, d}, "kept.b") == "a");
 }
 
 // PyTorch's engine waits for it all the same: what it waits for stays until a gather has.
 TEST_CASE("the gather after a reshard by hand waits for the forward that made the larger parts") {
-  const scenario::ReshardAfterForward to_pairs{.kind = scenario::ReshardAfterForward::Kind::size, .size = 2};
-  const scenario::Plan plan = plan_of({{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}});
+  const ReshardAfterForward to_pairs{.kind = ReshardAfterForward::Kind::size, .size = 2};
+  const Plan plan = plan_of({{.modules = {"a"}, .reshard_after_forward = to_pairs}, {.modules = {""}}});
   const Action drop{.kind = ActionKind::reshard, .module = "a"};
   const Run run = played_by(plan, {linear_module("a", 4, 4)}, {forward, drop, backward}, 4);
   const auto& facts = run.trace().facts;
@@ -220,13 +217,12 @@ TEST_CASE("the gather after a reshard by hand waits for the forward that made th
 }
 
 TEST_CASE("every module of a group has its input and its output cast") {
-  scenario::Plan plan = plan_of({{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}});
+  Plan plan = plan_of({{.modules = {"c"}}, {.modules = {"a", "b"}}, {.modules = {""}}});
   plan.mixed_precision = {.param = DType::bf16, .reduce = {}, .output = DType::f32};
-  const std::vector<scenario::Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4),
-                                             linear_module("b", 4, 4)};
+  const std::vector<Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
   CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else "b" refuses its input
-  fully_shard(plan).wrap.erase(
-      fully_shard(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
+  fully_shard_plan(plan).wrap.erase(
+      fully_shard_plan(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
   CHECK_THROWS_WITH(played_by(plan, layers, {forward}),
                     Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
 }

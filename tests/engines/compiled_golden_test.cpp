@@ -10,12 +10,12 @@
 
 #include "fixtures/engines/replicate/compile/compiled_step.hpp"
 #include "fixtures/oracles/buckets.hpp"
-#include "fixtures/oracles/golden.hpp"
 #include "harness/device/imagined_communicator.hpp"
 #include "harness/device/sim/sim_device.hpp"
 #include "harness/device/wrappers.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "tests/engines/networks.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 #include "tests/oracles/compiled_golden.hpp"
 
 namespace shardproof::engines {
@@ -43,19 +43,19 @@ class SizesOnlyDevice final : public DeviceWrapper {
   std::vector<std::unique_ptr<std::byte[]>> memory_;  // of all storage, released or not
 };
 
-scenario::Scenario four_layers_of(const CompiledBackward& recorded) {
-  scenario::Scenario scenario;
+Scenario four_layers_of(const CompiledBackward& recorded) {
+  Scenario scenario;
   for (const char* const name : {"fc1", "fc2", "fc3", "fc4"})
     scenario.model.root.children.push_back(linear_module(name, recorded.width, recorded.width));
-  const bool concatenates = recorded.fusion == to_string(scenario::BucketFusion::concat);
-  replicate(scenario.plan).compile =
-      scenario::CompilePlan{.fusion = concatenates ? scenario::BucketFusion::concat : scenario::BucketFusion::coalesce};
+  const bool concatenates = recorded.fusion == to_string(BucketFusion::concat);
+  replicate_plan(scenario.plan).compile =
+      CompilePlan{.fusion = concatenates ? BucketFusion::concat : BucketFusion::coalesce};
   scenario.script.input = {1, recorded.width};
   return scenario;
 }
 
 // The plan of the first backward of one rank of two.
-StepGraph plan_of_backward(const scenario::Scenario& scenario) {
+StepGraph plan_of_backward(const Scenario& scenario) {
   device::SimDevice simulated({}, 0);
   SizesOnlyDevice sizes(simulated);
   TracingDevice device(sizes);
@@ -64,7 +64,7 @@ StepGraph plan_of_backward(const scenario::Scenario& scenario) {
   for (Parameter& parameter : network.parameters())
     parameter.value =
         device.empty(Device::compute, parameter.dtype, parameter.shape, MemoryClass::parameter, parameter.name);
-  CompiledStep step(network.parameters(), device, world, replicate(scenario.plan));
+  CompiledStep step(network.parameters(), device, world, replicate_plan(scenario.plan));
   Tape tape(device);
   const Shape& batch = scenario.script.input;  // layers are as wide as their inputs
   const Tensor input = sizes.empty(Device::compute, DType::f32, batch, MemoryClass::other, "batch"),
@@ -110,7 +110,7 @@ TEST_CASE(
     "the plan of a compiled backward has the all-reduces and waits of PyTorch's, at the width that was recorded") {
   for (const CompiledBackward& recorded : oracles::golden::compiled_backwards()) {
     CAPTURE(recorded.fusion);
-    const scenario::Scenario scenario = four_layers_of(recorded);
+    const Scenario scenario = four_layers_of(recorded);
     const StepGraph plan = plan_of_backward(scenario);
     CHECK(oracles::calls_in_words(planned_calls(plan)) == oracles::calls_in_words(recorded.calls));
     CHECK(std::ranges::count(plan.nodes, StepNodeKind::all_reduce, &StepNode::kind) == recorded.buckets);
@@ -118,7 +118,7 @@ TEST_CASE(
     const std::vector<oracles::Bucket> buckets =
         oracles::later_buckets(scenario, oracles::ready_order(scenario.model, oracles::ModuleOrder::registered));
     for (std::size_t index = 0; index < buckets.size(); ++index)
-      CHECK(given_by(plan, scenario::bucket_tag(index)) == oracles::names_of(buckets[index]));
+      CHECK(given_by(plan, bucket_tag(index)) == oracles::names_of(buckets[index]));
   }
 }
 

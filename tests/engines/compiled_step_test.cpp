@@ -25,12 +25,6 @@
 namespace shardproof::engines {
 namespace {
 
-using scenario::Action;
-using scenario::ActionKind;
-using scenario::BucketFusion;
-using scenario::CompiledRegion;
-using scenario::CompilePlan;
-using scenario::Scenario;
 using shardproof::testing::in_words;
 using shardproof::testing::played;
 using Words = std::vector<std::string>;
@@ -44,9 +38,7 @@ Plans plans(const Run& run) {
 
 Action action(ActionKind kind) { return {.kind = kind}; }
 Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
-Action compressing(scenario::HookKind kind) {
-  return {.kind = ActionKind::register_hook, .hook = scenario::Hook{.kind = kind}};
-}
+Action compressing(HookKind kind) { return {.kind = ActionKind::register_hook, .hook = Hook{.kind = kind}}; }
 
 const std::vector<Action> iteration{action(ActionKind::forward), action(ActionKind::backward),
                                     action(ActionKind::capture), action(ActionKind::step),
@@ -69,9 +61,9 @@ const std::vector<Action> without_sync{sync(false),
                                        action(ActionKind::step),
                                        action(ActionKind::zero_grad)};
 
-Scenario scenario_of(std::vector<scenario::Module> children, std::vector<Action> body, int iterations = 3) {
+Scenario scenario_of(std::vector<Module> children, std::vector<Action> body, int iterations = 3) {
   Scenario scenario;
-  scenario.model = model_of(std::move(children), {.kind = scenario::LossKind::dot});
+  scenario.model = model_of(std::move(children), {.kind = LossKind::dot});
   scenario.model.init_divisor = scenario.script.input_divisor = 4;
   scenario.plan.optimizer.rate = 0.015625;
   scenario.script.input = {2, 4};
@@ -82,15 +74,15 @@ Scenario scenario_of(std::vector<scenario::Module> children, std::vector<Action>
 // The weight of one layer, 64 bytes, fills the first bucket; 160 bytes with two biases and another weight fill the
 // second.
 Scenario four_linears(const CompilePlan& how, std::vector<Action> body, int iterations = 3) {
-  std::vector<scenario::Module> layers;
+  std::vector<Module> layers;
   for (const char* const name : {"fc1", "fc2", "fc3", "fc4"}) {
-    scenario::Module layer = linear_module(name, 4, 4);
+    Module layer = linear_module(name, 4, 4);
     layer.forward_sleep = 25'000'000;
     layer.backward_sleep = 50'000'000;
     layers.push_back(layer);
   }
   Scenario scenario = scenario_of(std::move(layers), std::move(body), iterations);
-  scenario::ReplicatePlan& plan = replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = 64;
   plan.bucket_bytes = 128;
   plan.compile = how;
@@ -100,7 +92,7 @@ Scenario four_linears(const CompilePlan& how, std::vector<Action> body, int iter
 
 void expect_sound(const Run& run, int rank) {
   CAPTURE(rank);
-  for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
+  for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
   CHECK(run.left_alive() == 0);
 }
 
@@ -126,7 +118,7 @@ Words planned_reductions(const StepGraph& graph) {
 Words executed_reductions(const Iteration& of) {
   Words words;
   for (const fact::Collective& each : of.collectives(ActionKind::backward)) {
-    if (each.tag == scenario::ready_order_tag) continue;
+    if (each.tag == ready_order_tag) continue;
     CHECK(each.kind == CollectiveKind::all_reduce);
     words.push_back(reduction_in_words(each.tag, each.in_count, each.dtype, each.op, each.group));
   }
@@ -154,7 +146,7 @@ Words executed_work(const Iteration& of) {
     }
     if (!is_inside) continue;
     if (const auto* const work = std::get_if<fact::Work>(&fact);
-        work != nullptr && work->stream == 0 && work->label != scenario::ready_order_tag)
+        work != nullptr && work->stream == 0 && work->label != ready_order_tag)
       words.push_back(work->label);
     if (const auto* const wait = std::get_if<fact::EventWaited>(&fact); wait != nullptr && wait->stream == 0)
       words.emplace_back("wait");
@@ -163,12 +155,12 @@ Words executed_work(const Iteration& of) {
 }
 
 TEST_CASE("only a compiled forward puts a weight before its bias") {
-  const auto started_with = [](scenario::CompiledRegion region) {
-    scenario::CompilePlan how{.region = region, .fusion = scenario::BucketFusion::none};
+  const auto started_with = [](CompiledRegion region) {
+    CompilePlan how{.region = region, .fusion = BucketFusion::none};
     return planned_reductions(plans(played(four_linears(how, two_halves, 1), 2).front()).front().back()).front();
   };
-  CHECK(started_with(scenario::CompiledRegion::forward_backward) == "bucket 0: 16 f32 sum of 0,1");
-  CHECK(started_with(scenario::CompiledRegion::backward) == "bucket 0: 4 f32 sum of 0,1");
+  CHECK(started_with(CompiledRegion::forward_backward) == "bucket 0: 16 f32 sum of 0,1");
+  CHECK(started_with(CompiledRegion::backward) == "bucket 0: 4 f32 sum of 0,1");
 }
 
 TEST_CASE("the plan of four equal layers has three buckets, a weight before its bias") {
@@ -261,17 +253,16 @@ std::vector<CompilePlan> all_plans() {
 }
 
 // Layers of several shapes, a layer that is used twice, and one that is frozen.
-std::vector<scenario::Module> mixed_layers() {
-  scenario::Module frozen = linear_module("frozen", 5, 5);
+std::vector<Module> mixed_layers() {
+  Module frozen = linear_module("frozen", 5, 5);
   frozen.frozen = true;
-  return {
-      linear_module("a", 4, 5),
-      module_of(scenario::ModuleKind::relu, "relu"),
-      linear_module("b", 5, 5),
-      frozen,
-      module_of(scenario::ModuleKind::residual, "c", {linear_module("in", 5, 3, false), linear_module("out", 3, 5)}),
-      use_of("again", "b"),
-      linear_module("d", 5, 2)};
+  return {linear_module("a", 4, 5),
+          module_of(ModuleKind::relu, "relu"),
+          linear_module("b", 5, 5),
+          frozen,
+          module_of(ModuleKind::residual, "c", {linear_module("in", 5, 3, false), linear_module("out", 3, 5)}),
+          use_of("again", "b"),
+          linear_module("d", 5, 2)};
 }
 
 void expect_equal(const Run& compiled, const Run& eager) {
@@ -293,13 +284,13 @@ void expect_equal(const Run& compiled, const Run& eager) {
 }
 
 void expect_compiled_equals_eager(Scenario scenario, int world) {
-  replicate(scenario.plan).first_bucket_bytes = 40;
-  replicate(scenario.plan).bucket_bytes = 100;
+  replicate_plan(scenario.plan).first_bucket_bytes = 40;
+  replicate_plan(scenario.plan).bucket_bytes = 100;
   scenario.device.hide_undeclared_memory = world == 2;
   const std::vector<Run> eager = played(scenario, world);
   for (const CompilePlan& how : all_plans()) {
     CAPTURE(to_string(how.region), to_string(how.fusion), how.schedule_waits);
-    replicate(scenario.plan).compile = how;
+    replicate_plan(scenario.plan).compile = how;
     const std::vector<Run> compiled = played(scenario, world);
     for (std::size_t rank = 0; rank < eager.size(); ++rank) {
       expect_sound(compiled[rank], static_cast<int>(rank));
@@ -310,8 +301,8 @@ void expect_compiled_equals_eager(Scenario scenario, int world) {
 }
 
 void expect_compiled_equals_eager_with_hooks(int world) {
-  using Hook = std::optional<scenario::HookKind>;
-  for (const Hook hook : {Hook(), Hook(scenario::HookKind::bf16_compress), Hook(scenario::HookKind::fp16_compress)}) {
+  using Hook = std::optional<HookKind>;
+  for (const Hook hook : {Hook(), Hook(HookKind::bf16_compress), Hook(HookKind::fp16_compress)}) {
     for (const std::vector<Action>& body : {iteration, two_halves, without_sync}) {
       CAPTURE(world, hook.has_value(), body.size());
       Scenario scenario = scenario_of(mixed_layers(), body);
@@ -353,7 +344,7 @@ TEST_CASE("a hook that compresses is in the plan, and buckets count its bytes") 
   std::vector<Action> body = iteration;
   Scenario scenario = four_linears({}, body, 1);
   scenario.script.segments.insert(scenario.script.segments.begin(),
-                                  {.iterations = 1, .body = {compressing(scenario::HookKind::bf16_compress)}});
+                                  {.iterations = 1, .body = {compressing(HookKind::bf16_compress)}});
   const StepGraph plan = plans(played(scenario, 2).front()).back().back();
   // A weight has 32 bytes now, so the first bucket has two.
   CHECK(planned_reductions(plan) == Words{"bucket 0: 36 bf16 sum of 0,1", "bucket 1: 44 bf16 sum of 0,1"});
@@ -404,7 +395,7 @@ TEST_CASE("memory is freed after its last use") {
     CAPTURE(to_string(region));
     Scenario scenario = four_linears({.region = region}, body);
     const Run compiled = played(scenario, 2).front();
-    replicate(scenario.plan).compile.reset();
+    replicate_plan(scenario.plan).compile.reset();
     const Run eager = played(scenario, 2).front();
     const std::vector<Iteration> all = compiled.iterations(), expected = eager.iterations();
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -435,7 +426,7 @@ TEST_CASE("a captured forward that fails executes nothing, and the next one begi
   failing.fails_in = "d";
   std::vector<Action> body = iteration;
   Scenario plain = scenario_of(mixed_layers(), body);
-  replicate(plain.plan).compile = CompilePlan();
+  replicate_plan(plain.plan).compile = CompilePlan();
   Scenario scenario = plain;
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(), failing);
   const std::vector<Run> expected = played(plain, 2), found = played(scenario, 2);
@@ -488,8 +479,8 @@ TEST_CASE("a compiled step refuses a user's hook, and an eager trainer has no pl
     CHECK(refused.error() ==
           "replicate: a compiled step cannot call a user's gradient hook: leave compile out, or use a hook that "
           "compresses");
-    CHECK(compiled->perform(compressing(scenario::HookKind::bf16_compress), {}).ok());
-    replicate(scenario.plan).compile.reset();
+    CHECK(compiled->perform(compressing(HookKind::bf16_compress), {}).ok());
+    replicate_plan(scenario.plan).compile.reset();
     std::vector<StepGraph> plan;
     CHECK(made(scenario)->compiled_plan(plan).status() == CallStatus::unsupported);
   });
@@ -528,7 +519,7 @@ TEST_CASE("a trace keeps work, and memory comes when the work runs") {
 // One training step after the other, with the tape that layers record on.
 class Steps {
  public:
-  Steps(const scenario::Model& model, const scenario::ReplicatePlan& plan, Group& group)
+  Steps(const Model& model, const ReplicatePlan& plan, Group& group)
       : device_(inner_),
         world_(inner_.communicator(group)),
         network_(model),
@@ -564,11 +555,11 @@ class Steps {
 };
 
 TEST_CASE("a step is compiled again when a shape, a path or an existing gradient is new, and otherwise kept") {
-  const scenario::Model model = model_of(
-      {linear_module("a", 4, 4), module_of(scenario::ModuleKind::choice, "way",
-                                           {use_of("left", "a"), module_of(scenario::ModuleKind::sequential, "right",
+  const Model model = model_of(
+      {linear_module("a", 4, 4), module_of(ModuleKind::choice, "way",
+                                           {use_of("left", "a"), module_of(ModuleKind::sequential, "right",
                                                                            {use_of("0", "a"), use_of("1", "a")})})});
-  scenario::ReplicatePlan plan;
+  ReplicatePlan plan;
   plan.compile = CompilePlan();
   on_thread_ranks(1, [&](int, Group& group) {
     Steps steps(model, plan, group);

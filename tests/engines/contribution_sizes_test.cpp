@@ -6,7 +6,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::ExtensionForm;
 
 namespace {
 

@@ -21,8 +21,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::ActionKind;
-using scenario::ExtensionForm;
 
 namespace {
 
@@ -89,12 +87,12 @@ AllGatherExtension extension(Device& device, int rank, const Spoiler& spoiler) {
 
 /// Two layers, weights [3, 4] and [2, 3], each a group that goes after forward.
 struct Setup {
-  scenario::Model model = model_of({linear_module("a", 4, 3, false), linear_module("b", 3, 2, false)});
-  scenario::Plan plan = plan_of({wrapped("a"), wrapped("b"), {.modules = {""}}});
+  Model model = model_of({linear_module("a", 4, 3, false), linear_module("b", 3, 2, false)});
+  Plan plan = plan_of({wrapped("a"), wrapped("b"), {.modules = {""}}});
   std::map<std::string, Spoiler> extended;  ///< by parameter
 
-  static scenario::WrapGroup wrapped(std::string module) {
-    return {.modules = {std::move(module)}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}};
+  static WrapGroup wrapped(std::string module) {
+    return {.modules = {std::move(module)}, .reshard_after_forward = {ReshardAfterForward::Kind::yes}};
   }
 };
 
@@ -147,7 +145,7 @@ Outcome train(const Setup& setup, int rank, Group& group, const std::vector<Acti
     const auto* access = std::get_if<fact::HostAccess>(&fact);
     return access != nullptr && access->label == extension_sizes_tag && !access->reads.empty();
   });
-  outcome.races = trace::describe(trace::find_races(trace), rank);
+  outcome.races = trace::describe(trace::find_races(trace));
   return outcome;
 }
 
@@ -302,7 +300,7 @@ TEST_CASE(
 
   setup = with("b.weight", {.pre = failing_at<PreCall>(0, 0), .post = {}});
   setup.extended["a.weight"] = {};
-  fully_shard(setup.plan).wrap = {{.modules = {""}}};  // of which it is the second parameter
+  fully_shard_plan(setup.plan).wrap = {{.modules = {""}}};  // of which it is the second parameter
   outcomes = train_on(2, setup, {forward, forward, backward});
   check_errors(
       outcomes,
@@ -440,10 +438,9 @@ TEST_CASE("memory that an extension gives to free more than once, or that goes i
 
 TEST_CASE("what hooks have gathered ahead for a module that does not run goes back without a post hook") {
   Setup setup;
-  setup.model.root.children.push_back(
-      module_of(scenario::ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
-  fully_shard(setup.plan).wrap.insert(fully_shard(setup.plan).wrap.begin(), Setup::wrapped("spare.c"));
-  fully_shard(setup.plan).wrap[1].forward_prefetch = {"spare.c"};
+  setup.model.root.children.push_back(module_of(ModuleKind::list, "spare", {linear_module("c", 3, 3, false)}));
+  fully_shard_plan(setup.plan).wrap.insert(fully_shard_plan(setup.plan).wrap.begin(), Setup::wrapped("spare.c"));
+  fully_shard_plan(setup.plan).wrap[1].forward_prefetch = {"spare.c"};
   std::vector<int> pre_calls(2);
   setup.extended["spare.c.weight"] = {.pre =
                                           [&](const PreCall& call) {
@@ -499,18 +496,18 @@ TEST_CASE("a rank keeps to the sizes that were agreed") {
 TEST_CASE("a trainer frees all its memory after a failed backward") {
   struct Row {
     const char* parameter;
-    scenario::BackwardPrefetch prefetch;
-    scenario::Mesh mesh;
+    BackwardPrefetch prefetch;
+    Mesh mesh;
   };
-  using enum scenario::BackwardPrefetch;
-  const scenario::Mesh square{.shape = {2, 2}, .names = {"replicate", "shard"}};
+  using enum BackwardPrefetch;
+  const Mesh square{.shape = {2, 2}, .names = {"replicate", "shard"}};
   const std::vector<Row> all{{"b.weight", previous, {}}, {"b.weight", none, {}},         {"a.weight", previous, {}},
                              {"a.weight", none, {}},     {"b.weight", previous, square}, {"a.weight", none, square}};
   for (const auto& [parameter, prefetch, mesh] : all) {
     const int world = mesh.shape.empty() ? 2 : 4;
     CAPTURE(parameter, prefetch, world);
     Setup setup = with(parameter, {.pre = failing_at<PreCall>(1), .post = {}});
-    fully_shard(setup.plan).backward_prefetch = prefetch;
+    fully_shard_plan(setup.plan).backward_prefetch = prefetch;
     setup.plan.mesh = mesh;
     const std::string about = std::string("parameter \"") + parameter + "\": the ";
     auto outcomes = train_on(world, setup, {forward, backward});
@@ -535,7 +532,7 @@ TEST_CASE("parts over fewer ranks are no shards that hooks could be given, over 
   for (const int size : {1, 4, 2}) {
     CAPTURE(size);
     Setup setup = with("a.weight", {});
-    fully_shard(setup.plan).wrap[0].reshard_after_forward = {scenario::ReshardAfterForward::Kind::size, size};
+    fully_shard_plan(setup.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, size};
     const auto outcomes = train_on(4, setup, {forward, backward});
     const std::string refused =
         "fully_shard: parameter \"a.weight\" has an all-gather extension, and its group keeps larger parts over 2 "

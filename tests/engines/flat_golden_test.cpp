@@ -6,9 +6,9 @@
 
 #include "fixtures/engines/flat_shard/layout.hpp"
 #include "fixtures/oracles/difference.hpp"
-#include "fixtures/oracles/golden.hpp"
 #include "harness/trace/order.hpp"
 #include "tests/engines/flat_scenarios.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 using namespace shardproof;
 using namespace shardproof::scenario;
@@ -50,7 +50,7 @@ engines::FlatLayout laid_out(const golden::FlatLayout& recorded) {
 Scenario gathering(const golden::FlatLayout& recorded) {
   Scenario scenario = flat_scenario(modules_named(recorded.module), {""});
   scenario.model.init_divisor = 8;
-  flat_shard(scenario.plan).use_orig_params = recorded.use_orig_params;
+  flat_shard_plan(scenario.plan).use_orig_params = recorded.use_orig_params;
   scenario.script.input = {1, scenario.model.root.children.front().in_features};
   scenario.script.segments = {{1, {forward_action, {ActionKind::capture}}}};
   scenario.script.keep_tensors = true;
@@ -69,7 +69,7 @@ Scenario blocks(ShardStrategy strategy) {
     children.push_back(
         holder(ModuleKind::sequential, name, {layer("in_proj", 8, 32), activation("relu"), layer("out_proj", 32, 8)}));
   Scenario scenario = flat_scenario(std::move(children), {"0", "1", "2", ""});
-  flat_shard(scenario.plan).strategy = strategy;
+  flat_shard_plan(scenario.plan).strategy = strategy;
   scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 64};
   scenario.script.input = {2, 8};
   scenario.script.segments = {{2, {forward_action, backward_action, step_action}}};
@@ -136,8 +136,8 @@ TEST_CASE("flat parameters train as PyTorch trains them") {
           flat_scenario({holder(ModuleKind::sequential, "net", {layer("0", 8, 16), activation("1"), layer("2", 16, 8)}),
                          activation("relu"), layer("out", 8, 4)},
                         {"net", ""});
-      flat_shard(scenario.plan).strategy = strategy;
-      flat_shard(scenario.plan).use_orig_params = true;
+      flat_shard_plan(scenario.plan).strategy = strategy;
+      flat_shard_plan(scenario.plan).use_orig_params = true;
       scenario.model.init_divisor = scenario.script.input_divisor = 8;
       scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = values.loss_divisor};
       scenario.plan.optimizer.rate = 0.1;
@@ -218,7 +218,7 @@ TEST_CASE("the host issues the calls of PyTorch's flat engine in its order, and 
 
 TEST_CASE("the check of the order of gathers makes PyTorch's calls in its order") {
   Scenario scenario = blocks(ShardStrategy::full_shard);
-  flat_shard(scenario.plan).validate_order = true;
+  flat_shard_plan(scenario.plan).validate_order = true;
   for (const trace::Structure& actual : structures(scenario, 2))
     check_order_but_for_host_waits(golden::structure("h_fsdp1_FULL_SHARD_detail_W2"), actual);
 }

@@ -14,51 +14,43 @@
 
 namespace shardproof::testing {
 
-using FlatModel = scenario::Module (*)();
+using FlatModel = Module (*)();
 
-inline scenario::Module layer(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
-  return {.name = std::move(name),
-          .kind = scenario::ModuleKind::linear,
-          .in_features = in,
-          .out_features = out,
-          .bias = bias};
+inline Module layer(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
 }
 
-inline scenario::Module holder(scenario::ModuleKind kind, std::string name, std::vector<scenario::Module> children) {
+inline Module holder(ModuleKind kind, std::string name, std::vector<Module> children) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
 }
 
-inline scenario::Module activation(std::string name) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::relu};
-}
+inline Module activation(std::string name) { return {.name = std::move(name), .kind = ModuleKind::relu}; }
 
 /// The models differ only in their modules. Their input is [2, 3], and each layer has few features.
-inline scenario::Scenario flat_scenario(std::vector<scenario::Module> children, std::vector<std::string> wrap) {
-  scenario::Scenario scenario;
+inline Scenario flat_scenario(std::vector<Module> children, std::vector<std::string> wrap) {
+  Scenario scenario;
   scenario.model.root.children = std::move(children);
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.loss = {.kind = LossKind::dot};
   scenario.model.init_divisor = scenario.script.input_divisor = 4;
-  scenario::flat_shard(scenario.plan).wrap = std::move(wrap);
+  flat_shard_plan(scenario.plan).wrap = std::move(wrap);
   scenario.plan.optimizer.rate = 0.015625;
   scenario.script.input = {2, 3};
   return scenario;
 }
 
-inline scenario::Action sync(bool on) {
-  return {.kind = scenario::ActionKind::set_requires_gradient_sync, .value = on};
-}
+inline Action sync(bool on) { return {.kind = ActionKind::set_requires_gradient_sync, .value = on}; }
 
 /// The checks of every run: no race, no memory alive at the end, exactly the planned collectives, whole units as the
 /// strategy says, and the values of the serial model. Returns the number of captures that were compared in double
 /// precision, too.
-inline std::size_t check_flat_run(const scenario::Scenario& scenario, int ranks) {
-  scenario::validate(scenario);
+inline std::size_t check_flat_run(const Scenario& scenario, int ranks) {
+  validate(scenario);
   const std::vector<Run> runs = played(scenario, ranks);
   const auto planned = suites::flat_shard_checks().planned(scenario, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const Run& run = runs[static_cast<std::size_t>(rank)];
     CAPTURE(rank);
-    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
+    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
     CHECK(run.left_alive() == 0);
     suites::flat_shard_checks().check_nothing_gathered_twice(run);
     for (const suites::MemoryCheck check :

@@ -47,7 +47,7 @@ Scenario last_on_the_left(std::vector<Script::Segment> segments) {
   Scenario scenario =
       flat_scenario({layer("a", 3, 3), holder(ModuleKind::choice, "way", {layer("left", 3, 3), activation("right")})},
                     {"a", "way.left", ""});
-  flat_shard(scenario.plan).forward_prefetch = true;
+  flat_shard_plan(scenario.plan).forward_prefetch = true;
   scenario.script.segments = std::move(segments);
   return scenario;
 }
@@ -78,7 +78,7 @@ void check_issued(const Scenario& scenario, ActionKind call, const Texts& first,
 
 void check_sound(const Scenario& scenario) {
   for (const Run& run : played(scenario, 2)) {
-    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, 0));
+    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
     CHECK(run.left_alive() == 0);
   }
 }
@@ -94,7 +94,7 @@ TEST_CASE("a backward gathers the unit before the current one before it, after i
   Scenario scenario = three_units();
   const auto check = [&](FlatPrefetch prefetch, const Texts& expected) {
     CAPTURE(to_string(prefetch));
-    flat_shard(scenario.plan).backward_prefetch = prefetch;
+    flat_shard_plan(scenario.plan).backward_prefetch = prefetch;
     check_issued(scenario, ActionKind::backward, expected, expected);
   };
   check(FlatPrefetch::before, {"gather c", "gather b", "c", "reduce c", "gather a", "b", "reduce b", "a", "reduce a"});
@@ -105,11 +105,11 @@ TEST_CASE("a backward gathers the unit before the current one before it, after i
 TEST_CASE("a frozen unit gathers the unit before it like others") {
   Scenario scenario = three_units();
   scenario.model.root.children[1].frozen = true;
-  flat_shard(scenario.plan).backward_prefetch = FlatPrefetch::after;
+  flat_shard_plan(scenario.plan).backward_prefetch = FlatPrefetch::after;
   const Texts expected{"gather c", "c", "gather b", "reduce c", "b", "gather a", "a", "reduce a"};
   check_issued(scenario, ActionKind::backward, expected, expected);
   // A frozen unit is freed after its own backward, and not only at the end.
-  flat_shard(scenario.plan).limit_all_gathers = false;
+  flat_shard_plan(scenario.plan).limit_all_gathers = false;
   for (const Run& run : played(scenario, 2)) {
     std::uint64_t whole = 0;
     bool has_gone = false;
@@ -131,7 +131,7 @@ TEST_CASE("a forward gathers the next unit of the first iteration while a unit c
   const Texts in_turn{"gather a", "a", "gather b", "b", "gather c", "c"},
       ahead{"gather a", "gather b", "a", "gather c", "b", "c"};
   check_issued(scenario, ActionKind::forward, in_turn, in_turn);
-  flat_shard(scenario.plan).forward_prefetch = true;
+  flat_shard_plan(scenario.plan).forward_prefetch = true;
   check_issued(scenario, ActionKind::forward, in_turn, ahead);
   // An evaluate before the first iteration records no order.
   scenario.script.segments.front().body = {evaluate, forward, backward};
@@ -143,7 +143,7 @@ TEST_CASE("a failed forward leaves no order of gathers") {
       flat_scenario({layer("a", 3, 4), holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4)}),
                      layer("c", 4, 2)},
                     {"a", "way.left", "way.right", "c", ""});
-  flat_shard(scenario.plan).forward_prefetch = true;
+  flat_shard_plan(scenario.plan).forward_prefetch = true;
   scenario.script.segments = {{1, {failing_in("c", on_way("right")), forward, backward}}, {2, {forward, backward}}};
   for (const Run& run : played(scenario, 2)) {
     for (const Iteration& iteration : run.iterations()) {
@@ -169,7 +169,7 @@ TEST_CASE("each iteration has its own order, and gathers ahead by that of the fi
                                                              "reduce a"});
     }
   }
-  flat_shard(scenario.plan).forward_prefetch = true;
+  flat_shard_plan(scenario.plan).forward_prefetch = true;
   scenario.script.segments = {{1, {forward, backward}}, {1, {on_way("right"), backward}}, {1, {forward, backward}}};
   for (const Run& run : played(scenario, 2)) {
     CHECK(issued(run.iterations()[1], ActionKind::forward) ==
@@ -182,7 +182,7 @@ TEST_CASE("each iteration has its own order, and gathers ahead by that of the fi
 TEST_CASE("flat memory is of its class") {
   for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::no_shard}) {
     Scenario scenario = three_units();
-    flat_shard(scenario.plan).strategy = strategy;
+    flat_shard_plan(scenario.plan).strategy = strategy;
     const bool shards = strategy == ShardStrategy::full_shard;
     CAPTURE(shards);
     for (const Run& run : played(scenario, 2)) {
@@ -206,8 +206,8 @@ TEST_CASE("parameters that are whole during an optimizer step are gathered again
        {ShardStrategy::full_shard, ShardStrategy::shard_grad_op, ShardStrategy::no_shard}) {
     CAPTURE(to_string(strategy));
     Scenario scenario = three_units();
-    flat_shard(scenario.plan).wrap = {"a", ""};
-    flat_shard(scenario.plan).strategy = strategy;
+    flat_shard_plan(scenario.plan).wrap = {"a", ""};
+    flat_shard_plan(scenario.plan).strategy = strategy;
     scenario.script.segments = {{2, {forward, backward, evaluate, step, evaluate, capture, zero_grad}}};
     check_flat_run(scenario, 2);
   }
@@ -217,7 +217,7 @@ TEST_CASE("a dedicated stream casts parts for a gather") {
   Scenario scenario = three_units();
   scenario.plan.mixed_precision.param = DType::bf16;
   for (const ShardStrategy strategy : {ShardStrategy::full_shard, ShardStrategy::no_shard}) {
-    flat_shard(scenario.plan).strategy = strategy;
+    flat_shard_plan(scenario.plan).strategy = strategy;
     const Run run = std::move(played(scenario, 2).front());
     const auto roles = streams(run.trace());
     std::size_t casts = 0;
@@ -239,9 +239,9 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
   scenario = three_units();
   scenario.model.root.children[1].tied_to = "a";
   check_refused(scenario, "parameter \"a.weight\" is in the unit \"a\", but as \"b.weight\" in the unit \"b\"");
-  flat_shard(scenario.plan).wrap = {"a", "c"};
+  flat_shard_plan(scenario.plan).wrap = {"a", "c"};
   check_refused(scenario, "but as \"b.weight\" in no unit");
-  flat_shard(scenario.plan).wrap = {"b", "c"};
+  flat_shard_plan(scenario.plan).wrap = {"b", "c"};
   check_refused(scenario, "parameter \"a.weight\" is in no unit, but as \"b.weight\" in the unit \"b\"");
 
   scenario = three_units();
@@ -254,24 +254,24 @@ TEST_CASE("plans that no flat parameter can hold are refused, by the names of wh
 
   scenario = three_units();
   scenario.model.root.children[2].frozen = true;
-  flat_shard(scenario.plan).wrap = {""};
+  flat_shard_plan(scenario.plan).wrap = {""};
   check_refused(scenario, "unit \"\" has frozen and trainable parameters (for example \"c.weight\")");
-  flat_shard(scenario.plan).use_orig_params = true;
+  flat_shard_plan(scenario.plan).use_orig_params = true;
   check_sound(scenario);
 
   scenario = flat_scenario({holder(ModuleKind::sequential, "u", {layer("x", 3, 3)}),
                             {.name = "again", .kind = ModuleKind::use, .target = "u.x"}},
                            {"u", ""});
   check_refused(scenario, "\"again\" uses \"u.x\", whose parameters are in the unit \"u\"");
-  flat_shard(scenario.plan).wrap = {"u.x", ""};
+  flat_shard_plan(scenario.plan).wrap = {"u.x", ""};
   check_sound(scenario);
 }
 
 TEST_CASE("a refused hook is answered with where it can be registered") {
-  const auto hooked = [](std::vector<std::string> wrap, std::string module, scenario::Hook hook = {}) {
+  const auto hooked = [](std::vector<std::string> wrap, std::string module, Hook hook = {}) {
     Scenario scenario = three_units();
     scenario.model.root.children.push_back(activation("nothing"));
-    flat_shard(scenario.plan).wrap = std::move(wrap);
+    flat_shard_plan(scenario.plan).wrap = std::move(wrap);
     auto& body = scenario.script.segments.front().body;
     body.insert(body.begin(),
                 {.kind = ActionKind::register_hook, .module = std::move(module), .hook = std::move(hook)});
@@ -282,7 +282,7 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
   check_refused(hooked({"a", "b", ""}, "a"), "flat_shard: \"a\" is not a root: register the hook at \"\"");
   check_refused(hooked({"nothing", "b", ""}, "nothing", {.direct = true}),
                 "flat_shard: \"nothing\" is not a unit with parameters; choose from \"b\", \"\"");
-  check_refused(hooked({"a", ""}, "", {.kind = scenario::HookKind::not_callable}),
+  check_refused(hooked({"a", ""}, "", {.kind = HookKind::not_callable}),
                 "flat_shard: the gradient hook at \"\" has no function to call");
   Scenario scenario = hooked({"a", ""}, "");
   scenario.script.segments.front().body.insert(scenario.script.segments.front().body.begin(),
@@ -293,18 +293,16 @@ TEST_CASE("a refused hook is answered with where it can be registered") {
 TEST_CASE("an engine that lacks the point of a hook names the points that it has") {
   Scenario scenario = three_units();
   auto& body = scenario.script.segments.front().body;
-  body.insert(body.begin(), {.kind = ActionKind::register_hook,
-                             .hook = scenario::Hook{.point = scenario::HookPoint::after_reduction}});
+  body.insert(body.begin(), {.kind = ActionKind::register_hook, .hook = Hook{.point = HookPoint::after_reduction}});
   check_refused(scenario, "flat_shard has no hooks at point after_reduction; use \"reduction\"");
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FullyShardPlan>());
-  scenario::fully_shard(scenario.plan).wrap = {{.modules = {""}}};
-  body.front().hook->point = scenario::HookPoint::reduction;
+  scenario.plan.engine = ChosenEngine(std::make_unique<FullyShardPlan>());
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {""}}};
+  body.front().hook->point = HookPoint::reduction;
   check_refused(scenario,
                 "fully_shard has no hooks at point reduction; use \"after_reduction\" or \"after_accumulation\"");
-  body.front().hook =
-      scenario::Hook{.kind = scenario::HookKind::not_callable, .point = scenario::HookPoint::after_reduction};
+  body.front().hook = Hook{.kind = HookKind::not_callable, .point = HookPoint::after_reduction};
   check_refused(scenario, "fully_shard: the gradient hook at \"\" has no function to call");
-  body.front().hook = scenario::Hook{.kind = scenario::HookKind::fp16_compress};
+  body.front().hook = Hook{.kind = HookKind::fp16_compress};
   check_refused(scenario,
                 "fully_shard has no built-in hook fp16_compress; use a user's hook at point \"after_reduction\"");
 }
@@ -312,7 +310,7 @@ TEST_CASE("an engine that lacks the point of a hook names the points that it has
 TEST_CASE("one rank alone warns that it cannot shard") {
   const auto warnings = [](ShardStrategy strategy, int world) {
     Scenario scenario = three_units();
-    flat_shard(scenario.plan).strategy = strategy;
+    flat_shard_plan(scenario.plan).strategy = strategy;
     return texts_of(played(scenario, world).front().warnings());
   };
   const Texts alone = warnings(ShardStrategy::shard_grad_op, 1);
@@ -331,7 +329,7 @@ Scenario validated(std::vector<Script::Segment> segments) {
                      holder(ModuleKind::choice, "way", {layer("left", 4, 4), layer("right", 4, 4), activation("none")}),
                      layer("c", 4, 2)},
                     {"a", "way.left", "way.right", "c", ""});
-  flat_shard(scenario.plan).validate_order = true;
+  flat_shard_plan(scenario.plan).validate_order = true;
   scenario.script.segments = std::move(segments);
   return scenario;
 }

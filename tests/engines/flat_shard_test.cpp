@@ -46,7 +46,7 @@ Scenario partly_frozen() {
   Scenario scenario = flat_scenario(
       {holder(ModuleKind::sequential, "a", {layer("in", 3, 4), layer("out", 4, 4)}), layer("b", 4, 2)}, {"a", ""});
   scenario.model.root.children[0].children[0].frozen = true;
-  flat_shard(scenario.plan).use_orig_params = true;
+  flat_shard_plan(scenario.plan).use_orig_params = true;
   return scenario;
 }
 
@@ -84,14 +84,14 @@ Scenario chosen() {
 // Each unit is a root, and a backward reaches one of those on the way.
 Scenario two_roots() {
   Scenario scenario = chosen();
-  flat_shard(scenario.plan).wrap = {"way.left", "way.right", "b"};
+  flat_shard_plan(scenario.plan).wrap = {"way.left", "way.right", "b"};
   return scenario;
 }
 
 // Parameters of one unit, of which a forward uses some.
 Scenario chosen_in_one_unit() {
   Scenario scenario = chosen();
-  flat_shard(scenario.plan).wrap = {"way", ""};
+  flat_shard_plan(scenario.plan).wrap = {"way", ""};
   return scenario;
 }
 
@@ -240,7 +240,7 @@ class Turns {
 };
 
 void draw_options(Plan& plan, ShardStrategy strategy, int world, Turns& turns) {
-  FlatShardPlan& section = flat_shard(plan);
+  FlatShardPlan& section = flat_shard_plan(plan);
   section.strategy = strategy;
   section.use_orig_params = section.use_orig_params || turns.below(2) == 1;
   section.backward_prefetch = static_cast<FlatPrefetch>(turns.below(3));
@@ -270,7 +270,7 @@ void check_product(std::size_t stride) {
           scenario.script.segments = script.make(scenario.model);
           draw_options(scenario.plan, strategy, world, turns);
           if (at++ % stride != 0) continue;
-          const FlatShardPlan& section = flat_shard(scenario.plan);
+          const FlatShardPlan& section = flat_shard_plan(scenario.plan);
           CAPTURE(model.name, script.name, to_string(strategy), world, section.use_orig_params,
                   to_string(section.backward_prefetch), section.forward_prefetch, section.limit_all_gathers,
                   section.validate_order, scenario.plan.mesh.shape, scenario.plan.mixed_precision.param.has_value(),
@@ -353,8 +353,8 @@ TEST_CASE("flat parameters get memory and values late, and train as others") {
         CAPTURE(to_string(strategy), use_orig_params, world);
         Scenario scenario = nested();
         scenario.plan.initialisation = Initialisation::meta;
-        flat_shard(scenario.plan).strategy = strategy;
-        flat_shard(scenario.plan).use_orig_params = use_orig_params;
+        flat_shard_plan(scenario.plan).strategy = strategy;
+        flat_shard_plan(scenario.plan).use_orig_params = use_orig_params;
         scenario.script.segments = {{1, {{ActionKind::materialize}, {ActionKind::initialize}}},
                                     plain(scenario.model).front()};
         check_flat_run(scenario, world);
@@ -377,7 +377,7 @@ TEST_CASE(
   Scenario scenario = chosen_in_one_unit();
   scenario.model.root.children.insert(scenario.model.root.children.begin() + 2,
                                       holder(ModuleKind::discard, "aside", {layer("x", 4, 3)}));
-  flat_shard(scenario.plan).wrap = {"way", "aside.x", ""};
+  flat_shard_plan(scenario.plan).wrap = {"way", "aside.x", ""};
   scenario.script.segments = {{1, {forward, backward, capture}}};
   for (const Run& run : played(scenario, 2)) {
     const auto gradient = [&](const char* name) {
@@ -393,7 +393,7 @@ TEST_CASE("at most two gathers are ahead of the computation that uses them, by w
   for (const bool limits : {false, true}) {
     Scenario scenario = flat_scenario({layer("a", 3, 3), layer("b", 3, 3), layer("c", 3, 3), layer("d", 3, 2)},
                                       {"a", "b", "c", "d", ""});
-    flat_shard(scenario.plan).limit_all_gathers = limits;
+    flat_shard_plan(scenario.plan).limit_all_gathers = limits;
     scenario.script.segments = {{3, {forward, backward, step, zero_grad}}};
     for (const Run& run : played(scenario, 2)) {
       for (const Iteration& iteration : run.iterations()) {

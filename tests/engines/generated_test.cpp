@@ -28,7 +28,7 @@ bool is_rounded_once(const Staged& staged) {
     has_sums = has_sums && (module.kind != ModuleKind::linear || std::min(module.in_features, module.out_features) > 1);
   });
   if (!has_sums) return false;
-  return staged.ranks != 3 && fully_shard(plan).gradient_divide_factor != 3 && !plan.mixed_precision.reduce;
+  return staged.ranks != 3 && fully_shard_plan(plan).gradient_divide_factor != 3 && !plan.mixed_precision.reduce;
 }
 
 }  // namespace

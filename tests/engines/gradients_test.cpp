@@ -8,10 +8,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::LossKind;
-using scenario::Model;
-using scenario::Module;
-using scenario::ModuleKind;
 
 namespace {
 
@@ -19,7 +15,7 @@ namespace {
 void check_gradients(Model model, const Tensor& input, const Tensor& targets = {}, const std::string& module = "") {
   model.init_divisor = 4;
   const std::vector<Tensor> parameters = initial_parameters(model);
-  const std::vector<scenario::ParameterShape> declared = scenario::parameters(model);
+  const std::vector<ParameterShape> declared = shardproof::parameters(model);
   const Trained trained = train(model, parameters, input, targets, module);
 
   for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -51,7 +47,7 @@ void check_gradients(Model model, const Tensor& input, const Tensor& targets = {
 
 Tensor features() { return formula::tensor(1000, {5, 3}, 8); }
 Tensor tokens() { return formula::tokens(5000, {2, 3}, 5); }
-constexpr scenario::Loss squares{.kind = LossKind::sum_of_squares, .divisor = 8};
+constexpr Loss squares{.kind = LossKind::sum_of_squares, .divisor = 8};
 
 Module embedding(std::string name, std::int64_t positions) {
   return {
@@ -61,7 +57,7 @@ Module embedding(std::string name, std::int64_t positions) {
 }  // namespace
 
 TEST_CASE("gradients are those of the loss") {
-  for (const scenario::Loss how : {scenario::Loss{.kind = LossKind::sum}, squares, {.kind = LossKind::dot}}) {
+  for (const Loss how : {Loss{.kind = LossKind::sum}, squares, {.kind = LossKind::dot}}) {
     CAPTURE(static_cast<int>(how.kind));
     check_gradients(
         model_of({linear_module("a", 3, 4), module_of(ModuleKind::relu, "relu"), linear_module("b", 4, 2, false)}, how),
@@ -87,7 +83,7 @@ TEST_CASE("a convolution has the gradients of its loss, of the shape of its weig
     Module convolution = convolution_module("c", channels, 4, 2);
     convolution.bias = channels != 2;
     const Model model = model_of({linear_module("a", 3, 4), convolution}, squares);
-    CHECK(scenario::parameters(model)[2].shape == Shape{2, channels, 4 / channels});
+    CHECK(parameters(model)[2].shape == Shape{2, channels, 4 / channels});
     check_gradients(model, features());
   }
 }
@@ -130,7 +126,7 @@ TEST_CASE("a tied weight has the gradient of the embedding and of the head") {
   head.tied_to = "tokens";
   const Model model =
       model_of({embedding("tokens", 0), linear_module("a", 4, 4), head}, {.kind = LossKind::cross_entropy});
-  CHECK(scenario::parameters(model).size() == 3);
+  CHECK(parameters(model).size() == 3);
   check_gradients(model, tokens(), formula::tokens(6000, {6}, 5));
   Module biased = linear_module("b", 3, 3);
   biased.tied_to = "a";

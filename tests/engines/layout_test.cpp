@@ -9,7 +9,6 @@
 #include <span>
 
 #include "fixtures/engines/reference.hpp"
-#include "fixtures/oracles/golden.hpp"
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/device/sim/sim_platform.hpp"
 #include "harness/player/player.hpp"
@@ -17,10 +16,9 @@
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "tests/engines/guarded_device.hpp"
 #include "tests/engines/thread_ranks.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 using namespace shardproof;
-using scenario::ActionKind;
-using scenario::Scenario;
 
 namespace {
 
@@ -64,15 +62,15 @@ Scenario training(const Stack& stack) {
   for (std::size_t i = 0; i < stack.layers.size(); ++i) {
     const Layer& layer = stack.layers[i];
     scenario.model.root.children.push_back({.name = layer_name(i),
-                                            .kind = scenario::ModuleKind::linear,
+                                            .kind = ModuleKind::linear,
                                             .in_features = layer.in,
                                             .out_features = layer.out,
                                             .bias = layer.bias});
-    if (!stack.one_group) fully_shard(scenario.plan).wrap.push_back({.modules = {layer_name(i)}});
+    if (!stack.one_group) fully_shard_plan(scenario.plan).wrap.push_back({.modules = {layer_name(i)}});
   }
-  fully_shard(scenario.plan)
-      .wrap.push_back({.modules = {""}, .reshard_after_forward = {scenario::ReshardAfterForward::Kind::yes}});
-  scenario.model.loss = {.kind = scenario::LossKind::sum};
+  fully_shard_plan(scenario.plan)
+      .wrap.push_back({.modules = {""}, .reshard_after_forward = {ReshardAfterForward::Kind::yes}});
+  scenario.model.loss = {.kind = LossKind::sum};
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
   scenario.script.input = {1, stack.layers.front().in};
   scenario.script.segments = {
@@ -338,7 +336,7 @@ TEST_CASE("at any world size, no memory is used before its time or after its rel
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       CAPTURE(rank);
       const Run& run = *ranks[rank].run;
-      for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, static_cast<int>(rank)));
+      for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
       REQUIRE(run.captures().size() == 1);
       CHECK(run.captures()[0].loss == expected.losses[rank]);
       const std::vector<CapturedParameter>& parameters = run.captures()[0].parameters;

@@ -10,9 +10,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::Model;
-using scenario::Module;
-using scenario::ModuleKind;
 
 namespace {
 

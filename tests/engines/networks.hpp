@@ -13,44 +13,39 @@
 
 namespace shardproof::engines {
 
-inline scenario::Module linear_module(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
-  return {.name = std::move(name),
-          .kind = scenario::ModuleKind::linear,
-          .in_features = in,
-          .out_features = out,
-          .bias = bias};
+inline Module linear_module(std::string name, std::int64_t in, std::int64_t out, bool bias = true) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = bias};
 }
 
-inline scenario::Module module_of(scenario::ModuleKind kind, std::string name,
-                                  std::vector<scenario::Module> children = {}) {
+inline Module module_of(ModuleKind kind, std::string name, std::vector<Module> children = {}) {
   return {.name = std::move(name), .kind = kind, .children = std::move(children)};
 }
 
-inline scenario::Module wide_module(scenario::ModuleKind kind, std::string name, std::int64_t features) {
+inline Module wide_module(ModuleKind kind, std::string name, std::int64_t features) {
   return {.name = std::move(name), .kind = kind, .features = features};
 }
 
-inline scenario::Module convolution_module(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
+inline Module convolution_module(std::string name, std::int64_t channels, std::int64_t in, std::int64_t out) {
   return {.name = std::move(name),
-          .kind = scenario::ModuleKind::convolution,
+          .kind = ModuleKind::convolution,
           .in_features = in,
           .out_features = out,
           .channels = channels};
 }
 
-inline scenario::Module use_of(std::string name, std::string target) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::use, .target = std::move(target)};
+inline Module use_of(std::string name, std::string target) {
+  return {.name = std::move(name), .kind = ModuleKind::use, .target = std::move(target)};
 }
 
 /// A plan for `fully_shard` with these groups.
-inline scenario::Plan plan_of(std::vector<scenario::WrapGroup> groups) {
-  scenario::Plan plan;
-  fully_shard(plan).wrap = std::move(groups);
+inline Plan plan_of(std::vector<WrapGroup> groups) {
+  Plan plan;
+  fully_shard_plan(plan).wrap = std::move(groups);
   return plan;
 }
 
-inline scenario::Model model_of(std::vector<scenario::Module> children, scenario::Loss loss = {}) {
-  scenario::Model model;
+inline Model model_of(std::vector<Module> children, Loss loss = {}) {
+  Model model;
   model.root.children = std::move(children);
   model.loss = loss;
   return model;
@@ -65,9 +60,9 @@ inline void play_back(Tape& tape, const Variable& output, const Tensor& gradient
 }
 
 /// By formula, in order of registration.
-inline std::vector<Tensor> initial_parameters(const scenario::Model& model) {
+inline std::vector<Tensor> initial_parameters(const Model& model) {
   std::vector<Tensor> values;
-  for (const scenario::ParameterShape& parameter : scenario::parameters(model)) {
+  for (const ParameterShape& parameter : parameters(model)) {
     values.push_back(initial_value(model, values.size(), 0, parameter.shape));
   }
   return values;
@@ -80,7 +75,7 @@ struct Trained {
 };
 
 /// One forward and one backward.
-inline Trained train(const scenario::Model& model, const std::vector<Tensor>& parameters, const Tensor& input,
+inline Trained train(const Model& model, const std::vector<Tensor>& parameters, const Tensor& input,
                      const Tensor& targets = {}, const std::string& module = "") {
   device::SimDevice device({}, 0);
   Network network(model);

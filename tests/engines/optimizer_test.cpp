@@ -4,7 +4,6 @@
 #include "harness/device/sim/sim_device.hpp"
 
 using namespace shardproof;
-using scenario::OptimizerKind;
 
 namespace {
 

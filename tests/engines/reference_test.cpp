@@ -23,7 +23,7 @@ namespace {
 
 class NoTrainer final : public EngineTrainer {
  public:
-  NoTrainer(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context)
+  NoTrainer(const Model& model, const Plan& plan, const EngineContext& engine_context)
       : EngineTrainer("none", model, plan, engine_context) {}
 };
 
@@ -45,8 +45,8 @@ Engine refusing(std::string_view kind) {
 }
 
 Reply create_alone(Subject& subject, const std::string& kind, std::unique_ptr<Trainer>& out) {
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>(kind));
+  Scenario scenario = sleeping_stack(1);
+  scenario.plan.engine = ChosenEngine(std::make_unique<scenario::ForeignSection>(kind));
   Reply reply;
   on_thread_ranks(1, [&](int rank, Group& group) {
     device::SimPlatform platform({}, group, rank);
@@ -86,15 +86,15 @@ TEST_CASE("a plan goes to the engine of its kind, and a plan of another kind is 
 
 TEST_CASE("a call that the engine does not know is unsupported") {
   Reference subject;
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  Scenario scenario = sleeping_stack(1);
   on_thread_ranks(1, [&](int rank, Group& group) {
     device::SimPlatform platform({}, group, rank);
     std::unique_ptr<Trainer> trainer;
     REQUIRE(subject.create(scenario.model, scenario.plan, {platform.device(), platform.world(), rank}, trainer).ok());
-    const Reply reply = trainer->perform({.kind = scenario::ActionKind::capture}, {});
+    const Reply reply = trainer->perform({.kind = ActionKind::capture}, {});
     CHECK(reply.status() == CallStatus::unsupported);
     CHECK(reply.error() == "fully_shard knows no action \"capture\"");
-    CHECK(trainer->perform({.kind = scenario::ActionKind::set_is_last_backward}, {}).ok());
+    CHECK(trainer->perform({.kind = ActionKind::set_is_last_backward}, {}).ok());
   });
 }
 

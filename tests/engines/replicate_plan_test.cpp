@@ -11,10 +11,10 @@ namespace shardproof::testing {
 
 namespace {
 
-scenario::Scenario replicated_modules(std::vector<scenario::Module> children) {
-  scenario::Scenario scenario = flat_scenario(std::move(children), {});
+Scenario replicated_modules(std::vector<Module> children) {
+  Scenario scenario = flat_scenario(std::move(children), {});
   scenario.plan.engine = {};
-  scenario::ReplicatePlan& plan = scenario::replicate(scenario.plan);
+  ReplicatePlan& plan = replicate_plan(scenario.plan);
   plan.first_bucket_bytes = 16;
   plan.bucket_bytes = 64;
   scenario.script.input = {1, 4};
@@ -24,10 +24,10 @@ scenario::Scenario replicated_modules(std::vector<scenario::Module> children) {
 }  // namespace
 
 TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gradients as they are") {
-  using enum scenario::ActionKind;
-  scenario::Scenario scenario =
-      replicated_modules({holder(scenario::ModuleKind::choice, "way", {activation("none"), layer("some", 4, 4)})});
-  scenario::replicate(scenario.plan).unused_parameters = true;
+  using enum ActionKind;
+  Scenario scenario =
+      replicated_modules({holder(ModuleKind::choice, "way", {activation("none"), layer("some", 4, 4)})});
+  replicate_plan(scenario.plan).unused_parameters = true;
   scenario.script.segments = {{2, {{forward}, {backward}, {capture}}}};
   for (const Run& run : played(scenario, 2)) {
     for (const CapturedParameter& parameter : run.captures().back().parameters) CHECK(!parameter.gradient.defined());
@@ -36,8 +36,8 @@ TEST_CASE("a backward that reaches no parameter reduces zeros, and leaves all gr
 }
 
 TEST_CASE("a pair of tensors is refused: buckets hold plain ones") {
-  scenario::Scenario scenario = replicated_modules({layer("pair", 4, 4)});
-  scenario.model.root.children[0].tensor = scenario::TensorKind::two_tensor;
+  Scenario scenario = replicated_modules({layer("pair", 4, 4)});
+  scenario.model.root.children[0].tensor = TensorKind::two_tensor;
   CHECK_THROWS_MATCHES(
       played(scenario, 2), std::exception,
       Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("parameter \"pair.weight\" is a pair")));

@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "fixtures/engines/sharding/rows.hpp"
-#include "fixtures/oracles/golden.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 using namespace shardproof::engines;
 

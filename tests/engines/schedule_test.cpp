@@ -21,7 +21,7 @@ constexpr int layers = 4;
 Scenario slow_reductions(int limit) {
   Scenario scenario = sleeping_stack(layers).forward(10ms).backward(10ms).collectives(1ms).iterations(3);
   scenario.costs.collectives[CollectiveKind::reduce_scatter] = {.fixed = 100'000'000};
-  fully_shard(scenario.plan).live_reduce_inputs = limit;
+  fully_shard_plan(scenario.plan).live_reduce_inputs = limit;
   return scenario;
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("a group whose input has no gradient gathers nothing ahead for the ear
   for (const char* const name : {"l0", "l1", "head"})
     scenario.model.root.children.push_back(
         {.name = name, .kind = ModuleKind::linear, .in_features = 4, .out_features = 4});
-  fully_shard(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"l1"}}, {.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"l0"}}, {.modules = {"l1"}}, {.modules = {""}}};
   scenario.script.input = {2, 4};
   scenario.script.segments = {
       {.iterations = 3, .body = {{ActionKind::forward}, {ActionKind::forward}, {ActionKind::backward}}}};

@@ -19,7 +19,7 @@
 
 namespace shardproof::testing {
 
-inline std::vector<Run> played(const scenario::Scenario& scenario, int ranks) {
+inline std::vector<Run> played(const Scenario& scenario, int ranks) {
   std::vector<std::optional<Run>> runs(static_cast<std::size_t>(ranks));
   on_thread_ranks(ranks, [&](int rank, Group& group) {
     engines::Reference subject;
@@ -57,8 +57,8 @@ inline Tensor in_f32(const Tensor& values) {
 
 /// By rank, what was captured. Every rank with a part of a parameter has a gradient of it if the serial model does. The
 /// ranks hold each element of each parameter. With `first`, the later captures are not compared.
-inline void check_exact(const scenario::Scenario& scenario, const std::vector<Run>& runs,
-                        oracles::Arithmetic arithmetic, std::optional<std::size_t> first = std::nullopt) {
+inline void check_exact(const Scenario& scenario, const std::vector<Run>& runs, oracles::Arithmetic arithmetic,
+                        std::optional<std::size_t> first = std::nullopt) {
   const int ranks = static_cast<int>(runs.size());
   auto expected = oracles::train_serially(scenario, ranks, arithmetic);
   REQUIRE(ranks > 0);

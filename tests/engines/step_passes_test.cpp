@@ -139,13 +139,13 @@ TEST_CASE("a graph without reductions stays as it is") {
       .pass = StepPass::forward,
       .values = {{.name = "x", .kind = StepValueKind::input, .shape = {2}}, {.name = "y", .shape = {2}}},
       .nodes = {{.operation = "forward", .label = "a", .inputs = {0}, .outputs = {1}}}};
-  for (const scenario::BucketFusion fusion : {scenario::BucketFusion::concat, scenario::BucketFusion::coalesce})
+  for (const BucketFusion fusion : {BucketFusion::concat, BucketFusion::coalesce})
     CHECK(compiled_pass(graph, {.fusion = fusion}, limits).graph == graph);
 }
 
 TEST_CASE("a division may overwrite what the pass made and reads no more, and not a gradient that exists") {
   const auto is_free = [](const StepGraph& graph) {
-    const CompiledPass pass = compiled_pass(graph, {.fusion = scenario::BucketFusion::none}, limits);
+    const CompiledPass pass = compiled_pass(graph, {.fusion = BucketFusion::none}, limits);
     return pass.is_free_after(1, pass.graph.nodes[1].inputs.front());
   };
   CHECK(is_free(three()));

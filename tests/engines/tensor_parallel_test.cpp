@@ -79,7 +79,7 @@ Scenario on_mesh(std::vector<Module> children, engines::TensorParallelModules di
   scenario.model.loss = {.kind = LossKind::dot};
   scenario.model.init_divisor = 1;
   scenario.plan.mesh = {.shape = {sizes.copies, sizes.parts}, .names = {"dp", "tp"}};
-  replicate(scenario.plan).tensor_parallel = std::move(divided);
+  replicate_plan(scenario.plan).tensor_parallel = std::move(divided);
   scenario.plan.optimizer.rate = 0.25;
   scenario.script.segments = {{3, std::move(body)}};
   give_inputs(scenario.script, sizes);
@@ -119,7 +119,7 @@ void sleep_in_linear_modules(Module& module, Nanoseconds forward_sleep, Nanoseco
 Scenario undivided(const Scenario& scenario) {
   Scenario whole{.model = scenario.model, .script = scenario.script};
   whole.plan.optimizer = scenario.plan.optimizer;
-  fully_shard(whole.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(whole.plan).wrap = {{.modules = {""}}};
   for (Script::Segment& segment : whole.script.segments) {
     std::erase_if(segment.body, [](const Action& action) { return action.kind == ActionKind::register_hook; });
     if (segment.body.empty()) segment.body = {zero_grad};
@@ -172,7 +172,7 @@ std::vector<int> copy_group(int rank, Sizes sizes) {
 }
 
 void check_groups(const Run& run, int rank, Sizes sizes) {
-  const auto& divided = replicate(run.scenario().plan).tensor_parallel;
+  const auto& divided = replicate_plan(run.scenario().plan).tensor_parallel;
   for (const Fact& fact : run.trace().facts) {
     const auto* const collective = std::get_if<fact::Collective>(&fact);
     if (collective == nullptr) continue;
@@ -193,7 +193,7 @@ std::vector<std::string> tags_of(const std::vector<fact::Collective>& collective
 void check_sound(const std::vector<Run>& runs, Sizes sizes) {
   for (int rank = 0; rank < sizes.world(); ++rank) {
     const Run& run = runs[static_cast<std::size_t>(rank)];
-    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race, rank));
+    for (const trace::Race& race : run.races()) FAIL_CHECK(trace::describe(race));
     CHECK(run.left_alive() == 0);
     check_groups(run, rank, sizes);
   }
@@ -276,7 +276,7 @@ Reductions run_in(const Iteration& iteration, ActionKind call) {
 // Sums over parts have the label of their module, and gradients are reduced over copies.
 void check_plan(const StepGraph& graph, const Scenario& scenario, int rank, Sizes sizes) {
   CHECK(objection_to(graph) == "");
-  const auto& divided = replicate(scenario.plan).tensor_parallel;
+  const auto& divided = replicate_plan(scenario.plan).tensor_parallel;
   for (const auto& [label, group] : planned_in(graph)) {
     CAPTURE(label);
     CHECK(group == (divided.contains(label) ? part_group(rank, sizes) : copy_group(rank, sizes)));
@@ -290,7 +290,7 @@ void check_compiled(Scenario scenario, Sizes sizes) {
     for (const BucketFusion fusion : {BucketFusion::none, BucketFusion::coalesce, BucketFusion::concat}) {
       for (const bool schedules : {true, false}) {
         CAPTURE(sizes.copies, sizes.parts, to_string(region), to_string(fusion), schedules);
-        replicate(scenario.plan).compile = {.region = region, .fusion = fusion, .schedule_waits = schedules};
+        replicate_plan(scenario.plan).compile = {.region = region, .fusion = fusion, .schedule_waits = schedules};
         const std::vector<Run> compiled = played(scenario, sizes.world());
         CHECK(differences(scenario, sizes, compiled) == std::set<std::string>());
         check_sound(compiled, sizes);
@@ -320,8 +320,8 @@ void check_compiled(Scenario scenario, Sizes sizes) {
 TEST_CASE("a compiled step of a divided model contains its sums, and trains as the undivided model does") {
   for (const Sizes sizes : meshes) {
     for (Scenario scenario : {pair(sizes), pairs(sizes)}) {
-      replicate(scenario.plan).first_bucket_bytes = 40;
-      replicate(scenario.plan).bucket_bytes = 100;
+      replicate_plan(scenario.plan).first_bucket_bytes = 40;
+      replicate_plan(scenario.plan).bucket_bytes = 100;
       scenario.device.hide_undeclared_memory = sizes.world() == 4;
       check_compiled(scenario, sizes);
     }
@@ -334,7 +334,7 @@ TEST_CASE("a divided model trains as the undivided one without copies, without p
     check_as_undivided(pair(sizes), sizes);
     check_as_undivided(pairs(sizes), sizes);
     for (const Run& run : played(pairs(sizes), sizes.world())) {
-      const auto& divided = replicate(run.scenario().plan).tensor_parallel;
+      const auto& divided = replicate_plan(run.scenario().plan).tensor_parallel;
       for (const Iteration& iteration : run.iterations()) {
         CHECK(tags_of(iteration.collectives(), divided).empty() == (sizes.parts == 1));
         const bool reduces = std::ranges::any_of(iteration.collectives(),
@@ -348,7 +348,7 @@ TEST_CASE("a divided model trains as the undivided one without copies, without p
 TEST_CASE("a pair sums once in forward and once in backward, and not in the backward of the model's input") {
   const Sizes sizes{2, 2};
   for (const Run& run : played(pairs(sizes), sizes.world())) {
-    const auto& divided = replicate(run.scenario().plan).tensor_parallel;
+    const auto& divided = replicate_plan(run.scenario().plan).tensor_parallel;
     for (const Iteration& iteration : run.iterations()) {
       CHECK(tags_of(iteration.collectives(ActionKind::forward), divided) ==
             std::vector<std::string>{"fc2", "block.fc4"});
@@ -364,7 +364,7 @@ TEST_CASE("a pair sums once in forward and once in backward, and not in the back
   }
   for (const Run& run : played(pair(sizes), sizes.world())) {
     for (const Iteration& iteration : run.iterations()) {
-      CHECK(tags_of(iteration.collectives(), replicate(run.scenario().plan).tensor_parallel) ==
+      CHECK(tags_of(iteration.collectives(), replicate_plan(run.scenario().plan).tensor_parallel) ==
             std::vector<std::string>{"fc2"});
     }
   }
@@ -376,7 +376,7 @@ TEST_CASE("an evaluation sums in forward alone") {
   check_as_undivided(scenario, sizes);
   for (const Run& run : played(scenario, sizes.world())) {
     for (const Iteration& iteration : run.iterations()) {
-      CHECK(tags_of(iteration.collectives(ActionKind::evaluate), replicate(run.scenario().plan).tensor_parallel) ==
+      CHECK(tags_of(iteration.collectives(ActionKind::evaluate), replicate_plan(run.scenario().plan).tensor_parallel) ==
             std::vector<std::string>{"fc2", "block.fc4"});
     }
   }
@@ -391,7 +391,7 @@ TEST_CASE("divided gradients go through buckets, views, switches and late values
         for (const bool unused : {false, true}) {
           CAPTURE(bytes, to_string(gradients), unused);
           Scenario scenario = pairs(sizes, accumulated);
-          ReplicatePlan& plan = replicate(scenario.plan);
+          ReplicatePlan& plan = replicate_plan(scenario.plan);
           plan.first_bucket_bytes = plan.bucket_bytes = bytes;
           plan.gradients = gradients;
           plan.unused_parameters = unused;
@@ -424,7 +424,7 @@ TEST_CASE("frozen modules are divided as others, and get no gradient") {
   scenario.model.root.children[0].frozen = true;
   for (const Run& run : played(scenario, 4)) {
     for (const Iteration& iteration : run.iterations()) {
-      CHECK(tags_of(iteration.collectives(ActionKind::backward), replicate(scenario.plan).tensor_parallel) ==
+      CHECK(tags_of(iteration.collectives(ActionKind::backward), replicate_plan(scenario.plan).tensor_parallel) ==
             std::vector<std::string>{"block.fc3"});
     }
   }
@@ -446,8 +446,8 @@ TEST_CASE("divided modules may be used again, chosen, and discarded") {
       on_mesh({layer("up", 3, 4), holder(ModuleKind::choice, "way", {activation("left"), activation("right")}),
                layer("down", 4, 3), holder(ModuleKind::discard, "aside", {layer("x", 3, 4)})},
               divided, sizes, reduced);
-  replicate(chosen.plan).tensor_parallel["aside.x"] = TensorParallel::column;
-  replicate(chosen.plan).unused_parameters = true;
+  replicate_plan(chosen.plan).tensor_parallel["aside.x"] = TensorParallel::column;
+  replicate_plan(chosen.plan).unused_parameters = true;
   check_as_undivided(chosen, sizes);
 }
 
@@ -455,7 +455,7 @@ TEST_CASE("buckets hold parts, and a rank has its part of the memory alone") {
   for (const Sizes sizes : meshes) {
     CAPTURE(sizes.copies, sizes.parts);
     Scenario scenario = pair(sizes);
-    replicate(scenario.plan).first_bucket_bytes = replicate(scenario.plan).bucket_bytes = 1;
+    replicate_plan(scenario.plan).first_bucket_bytes = replicate_plan(scenario.plan).bucket_bytes = 1;
     const std::uint64_t parts = static_cast<std::uint64_t>(sizes.parts);
     const std::uint64_t fc1 = (12 * 3 + 12) / parts, fc2_weight = 12 * 5 / parts, fc2_bias = 5;
     for (const Run& run : played(scenario, sizes.world())) {
@@ -519,7 +519,7 @@ TEST_CASE("reductions that are left out, or made among other ranks, give other v
   using Reduce = OtherwiseReducing::Reduce;
   const Sizes sizes{2, 2};
   const Scenario scenario = pairs(sizes);
-  const auto& divided = replicate(scenario.plan).tensor_parallel;
+  const auto& divided = replicate_plan(scenario.plan).tensor_parallel;
   const auto leaves_out = [&](const std::function<bool(const Collective&)>& left_out) {
     return differences(scenario, sizes, played_otherwise(scenario, sizes, [left_out](Communicator&, Device&) -> Reduce {
                          return [left_out](Communicator& group, Stream stream, const Collective& collective) {
@@ -633,7 +633,7 @@ TEST_CASE("the module before a divided module must give the input that it needs"
 
 TEST_CASE("every rank refuses modules that do not fit, before it communicates") {
   Scenario scenario = pair({2, 2});
-  replicate(scenario.plan).tensor_parallel.erase("fc1");
+  replicate_plan(scenario.plan).tensor_parallel.erase("fc1");
   std::vector<std::string> said(4);
   on_thread_ranks(4, [&](int rank, Group& group) {
     engines::Reference subject;

@@ -13,10 +13,6 @@
 
 using namespace shardproof;
 namespace golden = shardproof::oracles::golden;
-using scenario::ActionKind;
-using scenario::Module;
-using scenario::ModuleKind;
-using scenario::Scenario;
 
 namespace {
 
@@ -31,8 +27,8 @@ Scenario recorded(std::vector<Module> children, const golden::Values& values) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
   for (const Module& child : scenario.model.root.children)
-    fully_shard(scenario.plan).wrap.push_back({.modules = {child.name}});
-  fully_shard(scenario.plan).wrap.push_back({.modules = {""}});
+    fully_shard_plan(scenario.plan).wrap.push_back({.modules = {child.name}});
+  fully_shard_plan(scenario.plan).wrap.push_back({.modules = {""}});
   scenario.script.input = values.input;
   scenario.script.segments = {{.iterations = static_cast<int>(values.iterations.size()),
                                .body = {{ActionKind::forward},
@@ -41,7 +37,7 @@ Scenario recorded(std::vector<Module> children, const golden::Values& values) {
                                         {ActionKind::capture},
                                         {ActionKind::zero_grad}}}};
   if (values.optimizer == "adam") {
-    scenario.plan.optimizer = {.kind = scenario::OptimizerKind::adamw, .rate = 1e-2};
+    scenario.plan.optimizer = {.kind = OptimizerKind::adamw, .rate = 1e-2};
   } else {
     scenario.plan.optimizer.rate = values.optimizer == "sgd_1/16" ? 0.0625 : values.optimizer == "sgd_0.1" ? 0.1 : 0.5;
   }
@@ -51,7 +47,7 @@ Scenario recorded(std::vector<Module> children, const golden::Values& values) {
 Scenario exact(const golden::Values& values) {
   Scenario scenario = recorded({linear("l0", 4, 6), relu("relu"), linear("l1", 6, 3)}, values);
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
-  scenario.model.loss = {.kind = scenario::LossKind::dot};
+  scenario.model.loss = {.kind = LossKind::dot};
   return scenario;
 }
 
@@ -61,7 +57,7 @@ Scenario blocks(const golden::Values& values) {
     children.push_back({.name = name, .children = {linear("in_proj", 8, 32), relu("relu"), linear("out_proj", 32, 8)}});
   }
   Scenario scenario = recorded(std::move(children), values);
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 64};
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 64};
   return scenario;
 }
 
@@ -80,7 +76,7 @@ Scenario blocks_in_bf16_reduced_as_they_are(const golden::Values& values) {
 Scenario uneven(const golden::Values& values) {
   Scenario scenario =
       recorded({linear("l0", 5, 7), relu("relu0"), linear("l1", 7, 3), relu("relu1"), linear("l2", 3, 1)}, values);
-  scenario.model.loss = {.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
+  scenario.model.loss = {.kind = LossKind::sum_of_squares, .divisor = 8};
   return scenario;
 }
 
@@ -103,7 +99,7 @@ Scenario tokens(const golden::Values& values) {
        .kind = ModuleKind::residual,
        .children = {wide(ModuleKind::layer_norm, "ln2"), linear("up", 8, 32), relu("relu"), linear("down", 32, 8)}},
       head};
-  scenario.model.loss = {.kind = scenario::LossKind::cross_entropy};
+  scenario.model.loss = {.kind = LossKind::cross_entropy};
   return scenario;
 }
 

@@ -12,10 +12,6 @@
 
 using namespace shardproof;
 using namespace shardproof::engines;
-using scenario::ActionKind;
-using scenario::Model;
-using scenario::Module;
-using scenario::ModuleKind;
 
 namespace {
 
@@ -39,7 +35,7 @@ Model language_model(std::int64_t vocabulary, std::int64_t features, std::int64_
                  {wide_module(ModuleKind::layer_norm, "ln", features), linear_module("up", features, 4 * features),
                   module_of(ModuleKind::relu, "relu"), linear_module("down", 4 * features, features)}),
        head},
-      {.kind = scenario::LossKind::cross_entropy});
+      {.kind = LossKind::cross_entropy});
 }
 
 // The mean over ranks; in rank order, then one division.
@@ -53,8 +49,8 @@ Tensor mean(const std::vector<Trained>& ranks, std::size_t parameter) {
 
 // Forward and backward of the serial model, for a world of one.
 oracles::SerialIteration serially(const Model& model, const Shape& input) {
-  scenario::Scenario scenario{.model = model};
-  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
+  Scenario scenario{.model = model};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {""}}};
   scenario.script.input = input;
   scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
   return oracles::train_serially(scenario, 1, oracles::Arithmetic::f64).at(0);
@@ -106,7 +102,7 @@ TEST_CASE("a small language model trains as in PyTorch, before anybody shards it
 }
 
 TEST_CASE("layers and the serial model, which share nothing, compute the same") {
-  const scenario::Loss loss{.kind = scenario::LossKind::sum_of_squares, .divisor = 8};
+  const Loss loss{.kind = LossKind::sum_of_squares, .divisor = 8};
   check_as_serially(language_model(11, 6, 5), formula::tokens(5000, {3, 5}, 11), formula::tokens(6000, {15}, 11));
   Module frozen = module_of(ModuleKind::residual, "frozen",
                             {wide_module(ModuleKind::layer_norm, "norm", 4),

@@ -21,17 +21,17 @@ using namespace shardproof;
 
 namespace {
 
-Run run_alone(const scenario::Scenario& scenario, Subject& subject) {
+Run run_alone(const Scenario& scenario, Subject& subject) {
   control::ControlPage control = control::ControlPage::anonymous(1);
   const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   return testing::play_simulated(scenario, subject, *groups.front(), 0);
 }
 
 Trace play_alone(std::unique_ptr<Subject> subject) {
-  return run_alone(scenario::sleeping_stack(2).train(2, {}), *subject).trace();
+  return run_alone(sleeping_stack(2).train(2, {}), *subject).trace();
 }
 
-std::vector<Capture> captures_alone(const scenario::Scenario& scenario, std::unique_ptr<Subject> subject) {
+std::vector<Capture> captures_alone(const Scenario& scenario, std::unique_ptr<Subject> subject) {
   return run_alone(scenario, *subject).captures();
 }
 
@@ -62,8 +62,6 @@ TEST_CASE("a wrapper passes every call on to the wrapped device") {
 }
 
 TEST_CASE("wrapped kernels compute what kernels compute") {
-  using scenario::ActionKind;
-  using scenario::ModuleKind;
   class Handing final : public DeviceWrapper {
    public:
     using DeviceWrapper::DeviceWrapper;
@@ -73,12 +71,12 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
     }
   };
   const auto handing = [] { return with_device<Handing>(std::make_unique<engines::Reference>()); };
-  scenario::Scenario layers;
+  Scenario layers;
   layers.model.root.children = {{.name = "l", .kind = ModuleKind::linear, .in_features = 4, .out_features = 4},
                                 {.name = "relu", .kind = ModuleKind::relu},
                                 {.name = "scale", .kind = ModuleKind::scale}};
-  fully_shard(layers.plan).wrap = {{.modules = {""}}};
-  fully_shard(layers.plan).gradient_divide_factor = 3;
+  fully_shard_plan(layers.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(layers.plan).gradient_divide_factor = 3;
   layers.script.input = {2, 4};
   layers.script.segments = {{.iterations = 2,
                              .body = {{ActionKind::forward},
@@ -87,17 +85,15 @@ TEST_CASE("wrapped kernels compute what kernels compute") {
                                       {ActionKind::step},
                                       {ActionKind::capture},
                                       {ActionKind::zero_grad}}}};
-  scenario::Scenario tokens = layers;
+  Scenario tokens = layers;
   tokens.model.root.children = {
       {.name = "emb", .kind = ModuleKind::embedding, .features = 4, .vocabulary = 8, .positions = 3},
       {.name = "ln", .kind = ModuleKind::layer_norm, .features = 4},
       {.name = "mix", .kind = ModuleKind::attention, .features = 4}};
   tokens.script.input = {2, 3};
-  for (const scenario::LossKind loss : {scenario::LossKind::sum, scenario::LossKind::sum_of_squares,
-                                        scenario::LossKind::dot, scenario::LossKind::cross_entropy}) {
-    for (const scenario::OptimizerKind optimizer :
-         {scenario::OptimizerKind::sgd, scenario::OptimizerKind::adam, scenario::OptimizerKind::adamw}) {
-      for (scenario::Scenario scenario : {layers, tokens}) {
+  for (const LossKind loss : {LossKind::sum, LossKind::sum_of_squares, LossKind::dot, LossKind::cross_entropy}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
+      for (Scenario scenario : {layers, tokens}) {
         scenario.model.loss.kind = loss;
         scenario.plan.optimizer.kind = optimizer;
         const auto plain = captures_alone(scenario, std::make_unique<engines::Reference>()),
@@ -137,8 +133,8 @@ TEST_CASE("a subject keeps its name and its claims under an alteration") {
 }
 
 TEST_CASE("a plan for another engine is refused, not guessed at") {
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
+  Scenario scenario = sleeping_stack(1);
+  scenario.plan.engine = ChosenEngine(std::make_unique<scenario::ForeignSection>());
   control::ControlPage control = control::ControlPage::anonymous(1);
   const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   engines::Reference subject;
@@ -150,26 +146,25 @@ TEST_CASE("an altered section changes plans of its kind, and leaves plans of oth
     std::string_view name() const override { return "receiving"; }
     std::string_view version() const override { return "1"; }
     Claims claims() const override { return {}; }
-    Reply create(const scenario::Model&, const scenario::Plan& plan, const EngineContext&,
-                 std::unique_ptr<Trainer>&) override {
+    Reply create(const Model&, const Plan& plan, const EngineContext&, std::unique_ptr<Trainer>&) override {
       received = plan;
       return Reply::failed("it only receives");
     }
-    scenario::Plan received;
+    Plan received;
   };
   auto receiving = std::make_unique<Receiving>();
-  const scenario::Plan& received = receiving->received;
-  const auto subject = altered_section<scenario::FullyShardPlan>(
-      std::move(receiving), [](scenario::FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
+  const Plan& received = receiving->received;
+  const auto subject = altered_section<FullyShardPlan>(std::move(receiving),
+                                                       [](FullyShardPlan& plan) { plan.gradient_divide_factor = 7; });
   control::ControlPage control = control::ControlPage::anonymous(1);
   const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
   device::SimPlatform platform({}, *groups.front(), 0);
   std::unique_ptr<Trainer> trainer;
-  scenario::Plan plan;
-  fully_shard(plan).wrap = {{.modules = {""}}};
+  Plan plan;
+  fully_shard_plan(plan).wrap = {{.modules = {""}}};
   CHECK_FALSE(subject->create({}, plan, {platform.device(), platform.world(), 0}, trainer).ok());
-  CHECK(fully_shard(received).gradient_divide_factor == 7);
-  plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FlatShardPlan>());
+  CHECK(fully_shard_plan(received).gradient_divide_factor == 7);
+  plan.engine = ChosenEngine(std::make_unique<FlatShardPlan>());
   CHECK_FALSE(subject->create({}, plan, {platform.device(), platform.world(), 0}, trainer).ok());
   CHECK(received == plan);
 }
@@ -185,7 +180,7 @@ TEST_CASE("an alteration of the world's collectives also alters those of every g
   };
   control::ControlPage control = control::ControlPage::anonymous(4);
   const auto groups = fabric::make_thread_world({.control = &control, .epoch = [](int) { return 1U; }});
-  scenario::Scenario scenario = scenario::sleeping_stack(2);
+  Scenario scenario = sleeping_stack(2);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   std::vector<int> calls(groups.size()), issued(groups.size());
   {

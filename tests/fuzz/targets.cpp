@@ -142,14 +142,14 @@ void case_filter(std::string_view input) {
 }
 
 void scenario(std::string_view input) {
-  scenario::Scenario read;
+  Scenario read;
   try {
-    read = scenario::parse_scenario(input);
+    read = parse_scenario(input);
   } catch (const std::invalid_argument&) {
     return;
   }
   const std::string text = nlohmann::ordered_json(read).dump();
-  require(scenario::parse_scenario(text) == read, "a written scenario reads as it was written");
+  require(parse_scenario(text) == read, "a written scenario reads as it was written");
 }
 
 void waivers(std::string_view input) {

@@ -21,8 +21,7 @@ class Nothing final : public Subject {
   std::string_view name() const override { return "nothing"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext&,
-               std::unique_ptr<Trainer>&) override {
+  Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>&) override {
     return Reply::failed("it trains nothing");
   }
 };

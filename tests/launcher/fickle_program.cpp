@@ -20,8 +20,7 @@ class Refusing : public Subject {
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {{"fully_shard", {}}}; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext&,
-               std::unique_ptr<Trainer>&) override {
+  Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>&) override {
     if (std::getenv("FICKLE_ABORTS") != nullptr) std::abort();
     return Reply::failed(name_ + " trains nothing");
   }
@@ -33,7 +32,7 @@ class Refusing : public Subject {
 class Fickle final : public Refusing {
  public:
   using Refusing::Refusing;
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
+  Reply create(const Model& model, const Plan& plan, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
     const char* const mark = std::getenv("FICKLE_MARK");
     if (mark != nullptr && std::filesystem::create_directory(mark))

@@ -28,8 +28,7 @@ class Named final : public Subject {
     if (const char* const file = std::getenv("PREPARED")) std::ofstream(file, std::ios::app) << name_ << std::endl;
     return {};
   }
-  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext&,
-               std::unique_ptr<Trainer>&) override {
+  Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>&) override {
     return Reply::failed(name_ + " trains nothing");
   }
 

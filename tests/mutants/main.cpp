@@ -15,7 +15,7 @@ namespace shardproof {
 namespace {
 
 // The model, the plan and the calls so far of this thread's trainer.
-thread_local scenario::Scenario so_far;
+thread_local Scenario so_far;
 
 // Some ingredients need a feature, and are one trait together with it: residuals are a kind of module_groups.
 std::size_t count_traits() {
@@ -31,7 +31,7 @@ void publish_traits() {
   mutants::set_traits(is_drawn ? count_traits() : 0);
 }
 
-void add(scenario::Action action) {
+void add(Action action) {
   so_far.script.segments.resize(1);
   so_far.script.segments.front().body.push_back(std::move(action));
   publish_traits();
@@ -46,26 +46,26 @@ class WatchedTrainer final : public TrainerWrapper {
     so_far = {};
   }
 
-  Reply perform(const scenario::Action& action, const Batch& batch) override {
+  Reply perform(const Action& action, const Batch& batch) override {
     add(action);
-    if (action.kind == scenario::ActionKind::forward) mutants::begin_pass();
+    if (action.kind == ActionKind::forward) mutants::begin_pass();
     return TrainerWrapper::perform(action, batch);
   }
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
-    add({.kind = scenario::ActionKind::extend});
+    add({.kind = ActionKind::extend});
     return TrainerWrapper::register_all_gather_extension(target, std::move(extension));
   }
   Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
-    add({.kind = scenario::ActionKind::register_hook, .hook = scenario::Hook()});
+    add({.kind = ActionKind::register_hook, .hook = Hook()});
     return TrainerWrapper::register_gradient_hook(target, std::move(hook));
   }
 };
 
 std::unique_ptr<Subject> watched(std::unique_ptr<Subject> subject) {
   return with_trainer<WatchedTrainer>(
-      altered(std::move(subject), {.model = [](const scenario::Model& model) { so_far = {.model = model}; },
+      altered(std::move(subject), {.model = [](const Model& model) { so_far = {.model = model}; },
                                    .plan =
-                                       [](const scenario::Plan& plan) {
+                                       [](const Plan& plan) {
                                          so_far.plan = plan;
                                          publish_traits();
                                        }}));

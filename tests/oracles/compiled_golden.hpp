@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/oracles/golden.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 namespace shardproof::oracles {
 

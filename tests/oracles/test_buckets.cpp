@@ -14,8 +14,8 @@
 
 #include "fixtures/oracles/bucket_times.hpp"
 #include "fixtures/oracles/buckets.hpp"
-#include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/plan/replicate.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 #include "tests/oracles/compiled_golden.hpp"
 #include "tests/oracles/scenarios.hpp"
 
@@ -38,8 +38,8 @@ Names names_of_all(const std::vector<Bucket>& buckets) {
 Scenario replicated(std::vector<Module> children, std::int64_t first_bytes, std::int64_t bytes) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  replicate(scenario.plan).first_bucket_bytes = first_bytes;
-  replicate(scenario.plan).bucket_bytes = bytes;
+  replicate_plan(scenario.plan).first_bucket_bytes = first_bytes;
+  replicate_plan(scenario.plan).bucket_bytes = bytes;
   scenario.script.input = {1, 1};
   return scenario;
 }
@@ -95,7 +95,7 @@ TEST_CASE("buckets are those of PyTorch, at each width and cap that was recorded
   for (const golden::Buckets& recorded : golden::buckets()) {
     CAPTURE(recorded.width, recorded.has_default_cap, recorded.cap_bytes);
     Scenario scenario = four_layers(recorded.width);
-    ReplicatePlan& section = replicate(scenario.plan);
+    ReplicatePlan& section = replicate_plan(scenario.plan);
     section.bucket_bytes = recorded.cap_bytes;
     if (!recorded.has_default_cap) section.first_bucket_bytes = recorded.cap_bytes;
     check_buckets(first_buckets(scenario), recorded.first);
@@ -152,14 +152,14 @@ TEST_CASE("in the first backward all gradients are in one bucket, unless paramet
   CHECK(names_of_all(later_buckets(scenario, ready)) ==
         Names{{"d.bias"}, {"d.weight", "b.weight"}, {"a.bias", "a.weight"}});
 
-  replicate(scenario.plan).unused_parameters = true;
+  replicate_plan(scenario.plan).unused_parameters = true;
   const Names limited{{"d.bias"}, {"b.weight", "d.weight"}, {"a.bias"}, {"a.weight"}};
   CHECK(names_of_all(first_buckets(scenario)) == Names{{"d.weight", "d.bias"}, {"a.bias", "b.weight"}, {"a.weight"}});
   CHECK(later_buckets(scenario, ready) == first_buckets(scenario));
 
-  replicate(scenario.plan).parameter_dtypes = {{"b", DType::bf16}, {"d", DType::bf16}};
+  replicate_plan(scenario.plan).parameter_dtypes = {{"b", DType::bf16}, {"d", DType::bf16}};
   CHECK(names_of_all(first_buckets(scenario)) == Names{{"d.bias"}, {"b.weight", "d.weight"}, {"a.bias"}, {"a.weight"}});
-  replicate(scenario.plan).unused_parameters = false;
+  replicate_plan(scenario.plan).unused_parameters = false;
   CHECK(names_of_all(first_buckets(scenario)) == Names{{"b.weight", "d.weight", "d.bias"}, {"a.weight", "a.bias"}});
   CHECK(bytes_of(trainable_gradients(scenario)) == 4 + 4 + 2 + 2 + 2);
 

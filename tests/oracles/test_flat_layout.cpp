@@ -3,9 +3,9 @@
 #include <string>
 
 #include "fixtures/oracles/flat_layout.hpp"
-#include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/formula.hpp"
 #include "harness/scenario/plan/flat_shard.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 using namespace shardproof;
 using namespace shardproof::oracles;
@@ -13,17 +13,17 @@ using namespace shardproof::oracles;
 namespace {
 
 // One layer without a bias for each parameter, as no layout depends on more than numbers of elements.
-scenario::Scenario of_sizes(const golden::FlatLayout& recorded) {
-  scenario::Scenario scenario;
+Scenario of_sizes(const golden::FlatLayout& recorded) {
+  Scenario scenario;
   for (const std::int64_t elements : recorded.elements) {
     scenario.model.root.children.push_back({.name = "l" + std::to_string(scenario.model.root.children.size()),
-                                            .kind = scenario::ModuleKind::linear,
+                                            .kind = ModuleKind::linear,
                                             .in_features = elements,
                                             .out_features = 1,
                                             .bias = false});
   }
-  flat_shard(scenario.plan).wrap = {""};
-  flat_shard(scenario.plan).use_orig_params = recorded.use_orig_params;
+  flat_shard_plan(scenario.plan).wrap = {""};
+  flat_shard_plan(scenario.plan).use_orig_params = recorded.use_orig_params;
   return scenario;
 }
 
@@ -52,8 +52,8 @@ TEST_CASE("flat layouts: each element of each part is what PyTorch put there") {
 }
 
 TEST_CASE("flat layouts: a unit's values are counted without padding, and copies share no parts") {
-  scenario::Scenario scenario = of_sizes({.use_orig_params = true, .elements = {3, 5}});
-  flat_shard(scenario.plan).strategy = scenario::ShardStrategy::hybrid;
+  Scenario scenario = of_sizes({.use_orig_params = true, .elements = {3, 5}});
+  flat_shard_plan(scenario.plan).strategy = ShardStrategy::hybrid;
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   const FlatUnit unit = flat_units(scenario, 4).at(0);
   CHECK(unit.values() == 8);

@@ -10,8 +10,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "fixtures/oracles/golden.hpp"
 #include "harness/scenario/formula.hpp"
+#include "tests/golden_tables/golden_tables.hpp"
 
 using namespace shardproof;
 using namespace shardproof::oracles;

@@ -9,22 +9,22 @@ using namespace shardproof::oracles;
 
 namespace {
 
-scenario::Module linear(std::string name, std::int64_t in, std::int64_t out) {
-  return {.name = std::move(name), .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out};
+Module linear(std::string name, std::int64_t in, std::int64_t out) {
+  return {.name = std::move(name), .kind = ModuleKind::linear, .in_features = in, .out_features = out};
 }
 
 // 6, 9 and 8 elements: of "a", "b" and the root.
-scenario::Scenario three_groups(scenario::ReshardAfterForward::Kind reshard) {
-  scenario::Scenario scenario;
+Scenario three_groups(ReshardAfterForward::Kind reshard) {
+  Scenario scenario;
   scenario.model.root.children = {linear("a", 1, 3), linear("b", 2, 3), linear("out", 3, 2)};
-  fully_shard(scenario.plan).wrap = {{{"a"}, {reshard}}, {{"b"}, {reshard}}, {{""}, {}}};
+  fully_shard_plan(scenario.plan).wrap = {{{"a"}, {reshard}}, {{"b"}, {reshard}}, {{""}, {}}};
   return scenario;
 }
 
 }  // namespace
 
 TEST_CASE("groups come in the order in which they are gathered, with padded parts on the wire") {
-  const std::vector<GroupBytes> groups = group_bytes(three_groups(scenario::ReshardAfterForward::Kind::yes), 2);
+  const std::vector<GroupBytes> groups = group_bytes(three_groups(ReshardAfterForward::Kind::yes), 2);
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].name.empty());
   CHECK(groups[0].whole == 4 * 8);
@@ -38,17 +38,16 @@ TEST_CASE("groups come in the order in which they are gathered, with padded part
 }
 
 TEST_CASE("peaks: the root and one more group are whole, two gathered buffers are alive, one operand is") {
-  CHECK(group_memory(three_groups(scenario::ReshardAfterForward::Kind::yes), 2) ==
-        GroupMemory{.parameter = 4 * (8 + 9),
-                    .padded_parameter = 4 * (8 + 12),
-                    .gathered = 4 * (8 + 12),
-                    .gradient = 4 * (8 + 9),
-                    .reduce_input = 4 * 12});
-  CHECK(group_memory(three_groups(scenario::ReshardAfterForward::Kind::no), 2).parameter == 4 * (8 + 6 + 9));
+  CHECK(group_memory(three_groups(ReshardAfterForward::Kind::yes), 2) == GroupMemory{.parameter = 4 * (8 + 9),
+                                                                                     .padded_parameter = 4 * (8 + 12),
+                                                                                     .gathered = 4 * (8 + 12),
+                                                                                     .gradient = 4 * (8 + 9),
+                                                                                     .reduce_input = 4 * 12});
+  CHECK(group_memory(three_groups(ReshardAfterForward::Kind::no), 2).parameter == 4 * (8 + 6 + 9));
 }
 
 TEST_CASE("a policy halves what is computed with, not what is reduced in f32") {
-  scenario::Scenario scenario = three_groups(scenario::ReshardAfterForward::Kind::yes);
+  Scenario scenario = three_groups(ReshardAfterForward::Kind::yes);
   scenario.plan.mixed_precision.param = DType::bf16;
   CHECK(group_memory(scenario, 2) == GroupMemory{.parameter = 2 * (8 + 9),
                                                  .padded_parameter = 2 * (8 + 12),

@@ -321,7 +321,7 @@ TEST_CASE("the post-optimizer event lets the next all-gather overlap with the sl
 
 namespace {
 
-scenario::Scenario two_layers() {
+Scenario two_layers() {
   using namespace scenario;
   Scenario scenario;
   for (const auto& [name, out] : {std::pair{"a", 5}, std::pair{"b", 4}}) {
@@ -334,22 +334,22 @@ scenario::Scenario two_layers() {
                   .children = {}};
     scenario.model.root.children.push_back(
         {.name = name, .children = {linear, {.name = "relu", .kind = ModuleKind::relu, .children = {}}}});
-    fully_shard(scenario.plan).wrap.push_back({{name}, {}});
+    fully_shard_plan(scenario.plan).wrap.push_back({{name}, {}});
   }
-  fully_shard(scenario.plan).wrap.push_back({{""}, {}});
+  fully_shard_plan(scenario.plan).wrap.push_back({{""}, {}});
   return scenario;
 }
 
 }  // namespace
 
 TEST_CASE("a scenario's stack has its sleeps, its collectives' costs, its resharding") {
-  scenario::Scenario scenario = two_layers();
+  Scenario scenario = two_layers();
   scenario.costs.collectives[CollectiveKind::all_gather] = {.fixed = 100, .per_kib = 7};
   scenario.costs.tagged_collectives[{CollectiveKind::reduce_scatter, "b"}] = 11;
   scenario.device.separate_resources = true;
   scenario.costs.work[WorkKind::copy_in] = 13;
-  fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind = scenario::ReshardAfterForward::Kind::no;
-  fully_shard(scenario.plan).backward_prefetch = scenario::BackwardPrefetch::none;
+  fully_shard_plan(scenario.plan).wrap[1].reshard_after_forward.kind = ReshardAfterForward::Kind::no;
+  fully_shard_plan(scenario.plan).backward_prefetch = BackwardPrefetch::none;
   const Stack stack = stack_of(scenario, 2);
   CHECK(stack.world == 2);
   CHECK(stack.separate_resources);
@@ -370,16 +370,17 @@ TEST_CASE("a scenario's stack has its sleeps, its collectives' costs, its reshar
 
 TEST_CASE("a scenario that is no such stack is refused with the reason") {
   const auto refused = [](auto change, const std::string& reason) {
-    scenario::Scenario scenario = two_layers();
+    Scenario scenario = two_layers();
     change(scenario);
     CHECK_THROWS_MATCHES(stack_of(scenario, 2), std::invalid_argument, MessageMatches(ContainsSubstring(reason)));
   };
   refused([](auto& s) { s.costs.host_call = 1; }, "host calls");
   refused([](auto& s) { s.costs.work[WorkKind::optimizer] = 1; }, "optimizer costs time");
   refused([](auto& s) { s.costs.labelled_work[{WorkKind::forward, "a"}] = 1; }, "work costs time by label");
-  refused([](auto& s) { fully_shard(s.plan).wrap.erase(fully_shard(s.plan).wrap.begin()); }, "\"a\" is not wrapped");
-  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
-  refused([](auto& s) { fully_shard(s.plan).wrap[0].modules[0] = "a.linear"; }, "is not a child of the root");
+  refused([](auto& s) { fully_shard_plan(s.plan).wrap.erase(fully_shard_plan(s.plan).wrap.begin()); },
+          "\"a\" is not wrapped");
+  refused([](auto& s) { fully_shard_plan(s.plan).wrap[0].modules.push_back("b"); }, "2 modules");
+  refused([](auto& s) { fully_shard_plan(s.plan).wrap[0].modules[0] = "a.linear"; }, "is not a child of the root");
   refused([](auto& s) { s.model.root.children[0].children.erase(s.model.root.children[0].children.begin()); },
           "no parameters");
 }
@@ -397,11 +398,11 @@ TEST_CASE("flat layers take the seed's times, each strategy and policy what was 
   stack.world = 2;
   // Each of two gathers takes its turn on the network behind a reduction, which waits for the layer before: twice 20 ms
   // more.
-  stack.backward_prefetch = scenario::FlatPrefetch::none;
+  stack.backward_prefetch = FlatPrefetch::none;
   CHECK(takes(85, 285));
-  stack.strategy = scenario::ShardStrategy::no_shard;
+  stack.strategy = ShardStrategy::no_shard;
   CHECK(takes(75, 235));
-  stack.strategy = scenario::ShardStrategy::shard_grad_op;
+  stack.strategy = ShardStrategy::shard_grad_op;
   CHECK(takes(85, 245));
   // Nothing hides behind layers that take no time: three gathers, then three gathers and three reductions.
   stack = {.layers = std::vector<FlatStack::Layer>(3, {0, 0, 10 * ms, 10 * ms}), .world = 2};
@@ -420,16 +421,16 @@ TEST_CASE("the calls of flat layers are in the order of the policies") {
   const Calls before = after({"gather 1", "gather 0", "backward 1", "reduction 1", "backward 0", "reduction 0"});
   CHECK(calls(0) == before);
   CHECK(calls(1) == before);
-  stack.backward_prefetch = scenario::FlatPrefetch::after;
+  stack.backward_prefetch = FlatPrefetch::after;
   CHECK(calls(1) == after({"gather 1", "backward 1", "gather 0", "reduction 1", "backward 0", "reduction 0"}));
-  stack.backward_prefetch = scenario::FlatPrefetch::none;
+  stack.backward_prefetch = FlatPrefetch::none;
   CHECK(calls(1) == after({"gather 1", "backward 1", "reduction 1", "gather 0", "backward 0", "reduction 0"}));
-  stack.strategy = scenario::ShardStrategy::shard_grad_op;
+  stack.strategy = ShardStrategy::shard_grad_op;
   CHECK(calls(1) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
   stack.forward_prefetch = true;
   CHECK(calls(0) == after({"backward 1", "reduction 1", "backward 0", "reduction 0"}));
   CHECK(calls(1) == Calls{"gather 0", "gather 1", "forward 0", "forward 1", "backward 1", "reduction 1", "backward 0",
                           "reduction 0"});
-  stack.strategy = scenario::ShardStrategy::no_shard;
+  stack.strategy = ShardStrategy::no_shard;
   CHECK(calls(1) == Calls{"forward 0", "forward 1", "backward 1", "reduction 1", "backward 0", "reduction 0"});
 }

@@ -76,7 +76,7 @@ TEST_CASE("only pairs have a second tensor, and each rank keeps its own pair whe
   scenario.script.segments = script({{forward, backward, step, capture}});
   CHECK_FALSE(train_serially(scenario, 1, Arithmetic::f64).at(0).seconds[0].defined());
   scenario = one_weight_of(TensorKind::two_tensor);
-  fully_shard(scenario.plan).ignored_parameters = {"l.weight"};
+  fully_shard_plan(scenario.plan).ignored_parameters = {"l.weight"};
   scenario.plan.mixed_precision.param = DType::f32;
   scenario.script.given = {{picked(1), picked(2)}};
   scenario.script.segments = script({{forward, backward, step, capture}});
@@ -99,7 +99,7 @@ TEST_CASE("extensions: what layers see of a parameter that is gathered so") {
   scenario.plan.mixed_precision.param = DType::f16;
   CHECK(by(ExtensionKind::bf16) == rounded_to(DType::f16, bf16(weight)));
   CHECK(by(ExtensionKind::components) == rounded_to(DType::f16, weight));
-  fully_shard(scenario.plan).wrap[0].modules = {"elsewhere"};  // nobody gathers it
+  fully_shard_plan(scenario.plan).wrap[0].modules = {"elsewhere"};  // nobody gathers it
   CHECK(by(ExtensionKind::int8) == weight);
 }
 

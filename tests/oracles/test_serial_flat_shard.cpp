@@ -24,7 +24,7 @@ namespace {
 Scenario flat(std::vector<Module> children, std::vector<std::string> wrap) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  flat_shard(scenario.plan).wrap = std::move(wrap);
+  flat_shard_plan(scenario.plan).wrap = std::move(wrap);
   scenario.script.input = {1, 1};
   scenario.script.segments = script({{forward, backward, capture}});
   return scenario;
@@ -71,7 +71,7 @@ TEST_CASE("flat gradients on a mesh are added within shard groups first") {
   Scenario scenario = flat_with_gradients({{256, 1, 1, -256}});
   scenario.plan.mixed_precision.reduce = DType::bf16;
   CHECK(flat_gradient(scenario, 4) == 0);
-  flat_shard(scenario.plan).strategy = ShardStrategy::hybrid;
+  flat_shard_plan(scenario.plan).strategy = ShardStrategy::hybrid;
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   CHECK(flat_gradient(scenario, 4) == (128 + -127.5) / 2);
 }
@@ -128,7 +128,7 @@ TEST_CASE("a unit that takes part in a backward has gradients of all that it tra
       flat({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)}), left,
             container(ModuleKind::discard, "aside", {linear("x", 1, 1, false)})},
            {"way", "aside.x", ""});
-  flat_shard(scenario.plan).use_orig_params = true;
+  flat_shard_plan(scenario.plan).use_orig_params = true;
   const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
   REQUIRE(trained.gradients.size() == 4);
   CHECK(trained.gradients[0].values != std::vector<double>{0});

@@ -34,8 +34,8 @@ std::vector<Module> small_language_model() {
 Plan in_bf16(const std::string& name, const std::vector<Module>& children) {
   Plan plan;
   for (const Module& child : children)
-    fully_shard(plan).wrap.push_back({.modules = {child.name}, .forward_prefetch = {}, .backward_prefetch = {}});
-  fully_shard(plan).wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
+    fully_shard_plan(plan).wrap.push_back({.modules = {child.name}, .forward_prefetch = {}, .backward_prefetch = {}});
+  fully_shard_plan(plan).wrap.push_back({.modules = {""}, .forward_prefetch = {}, .backward_prefetch = {}});
   plan.mixed_precision.param = DType::bf16;
   if (name.starts_with("c_bf16_reduce_bf16")) plan.mixed_precision.reduce = DType::bf16;
   if (name.starts_with("c_bf16_reduce_fp32")) plan.mixed_precision.reduce = DType::f32;
@@ -63,8 +63,8 @@ Scenario scenario_of(const std::string& name, const golden::Values& run) {
                 linear("out", 8, 4)};
     scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};
     scenario.plan.engine = ChosenEngine();
-    flat_shard(scenario.plan).wrap = {"net", ""};
-    flat_shard(scenario.plan).use_orig_params = true;
+    flat_shard_plan(scenario.plan).wrap = {"net", ""};
+    flat_shard_plan(scenario.plan).use_orig_params = true;
   } else if (name.starts_with("f_tiny")) {
     children = small_language_model();
     scenario.model.loss = {.kind = LossKind::cross_entropy};

@@ -51,7 +51,7 @@ double gradient(const Scenario& scenario, int world, std::size_t which = 0) {
 /// `y = b(a(x))`, each 1→1 without a bias, `b` wrapped. The slope by y is a third of a small integer.
 Scenario after_another(MixedPrecision how) {
   Scenario scenario = sharded({linear("a", 1, 1, false), linear("b", 1, 1, false)});
-  fully_shard(scenario.plan).wrap[0].modules = {"b"};
+  fully_shard_plan(scenario.plan).wrap[0].modules = {"b"};
   scenario.plan.mixed_precision = how;
   scenario.model.loss = {.kind = LossKind::dot, .divisor = 3, .dot_seed = 9};
   scenario.script.segments = script({one_backward});
@@ -86,16 +86,16 @@ TEST_CASE("gradients of all ranks are added up in the format that they are reduc
   Scenario scenario = with_gradients({{256, 1, -256}}, {.param = {}, .reduce = DType::bf16, .output = {}});
   CHECK(gradient(scenario, 3) == 0);
   scenario.plan.mixed_precision.reduce = DType::f32;
-  fully_shard(scenario.plan).gradient_divide_factor = 1;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 1;
   CHECK(gradient(scenario, 3) == 1);
   scenario.plan.mixed_precision.reduce = DType::f16;  // nothing to divide by before
   CHECK(gradient(scenario, 3) == 1);
 
   scenario = with_gradients({{1, 2, 4}}, {.param = {}, .reduce = DType::bf16, .output = {}});
   CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
-  fully_shard(scenario.plan).gradient_divide_factor = 3;  // the number of ranks that shard: as a mean
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 3;  // the number of ranks that shard: as a mean
   CHECK(gradient(scenario, 3) == bf16(7.0 / 3));
-  fully_shard(scenario.plan).gradient_divide_factor =
+  fully_shard_plan(scenario.plan).gradient_divide_factor =
       5;  // each is multiplied by a fifth, which is rounded, and so is every sum
   const double fifth = bf16(1.0 / 5);
   CHECK(gradient(scenario, 3) == bf16(bf16(fifth + 2 * fifth) + 4 * fifth));
@@ -108,9 +108,9 @@ TEST_CASE("in f16 gradients are divided before the sum, and by the remaining fac
   CHECK(gradient(with_gradients({{40000, 40000}}, f16), 2) == 40000);
   CHECK(std::isinf(gradient(with_gradients({{40000, 40000, 40000, 40000}}, f16), 4)));  // by 2 before, by 2 after
   Scenario scenario = with_gradients({{40000, 40000}}, f16);
-  fully_shard(scenario.plan).gradient_divide_factor = 1;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 1;
   CHECK(std::isinf(gradient(scenario, 2)));
-  fully_shard(scenario.plan).gradient_divide_factor = 16;  // by 4 and by 4
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 16;  // by 4 and by 4
   CHECK(gradient(scenario, 2) == 5000);
   // By 2, then by 1.5: 2049 / 2 is exact, their sum 3073.5 is not.
   CHECK(gradient(with_gradients({{2049, 2049, 2049}}, {.param = DType::f32, .reduce = DType::f16, .output = {}}), 3) ==
@@ -123,7 +123,7 @@ TEST_CASE("replicas add up what shard groups have added up, in the same format")
   CHECK(gradient(scenario, 4) == 0);
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"replicate", "shard"}};
   CHECK(gradient(scenario, 4) == (128 - 127.5) / 2);
-  fully_shard(scenario.plan).gradient_divide_factor = 0.5;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 0.5;
   CHECK(gradient(scenario, 4) == (256 - 255) / 0.5);
   scenario = with_gradients({{256, 1, -256}}, {.param = {}, .reduce = DType::bf16, .output = {}});
   scenario.plan.mesh = {.shape = {3, 1}, .names = {"replicate", "shard"}};
@@ -251,7 +251,7 @@ TEST_CASE("gradients of one tensor may be added in any order, also where an inne
   };
   CHECK(shows(1).empty());
   CHECK(shows(97).find("three slopes") != std::string::npos);
-  fully_shard(scenario.plan).wrap.push_back({{"outer.inner"}, {}});
+  fully_shard_plan(scenario.plan).wrap.push_back({{"outer.inner"}, {}});
   CHECK(shows(1).empty());
   CHECK(shows(97).find("three slopes") != std::string::npos);
 }
@@ -372,7 +372,7 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
 
   scenario = sharded({residual("r", {linear("l", 1, 1)})});
   scenario.script.segments = script({one_backward});
-  fully_shard(scenario.plan).wrap[0].modules = {"r.l"};
+  fully_shard_plan(scenario.plan).wrap[0].modules = {"r.l"};
   scenario.plan.mixed_precision.param = DType::bf16;
   refused(scenario, "r");
   scenario.plan.mixed_precision.output = DType::f32;
@@ -387,7 +387,7 @@ TEST_CASE("a module whose input and parameters are of different dtypes is refuse
     CHECK_NOTHROW(train_serially(scenario, 1, Arithmetic::f32));
     for (const ParameterShape& each : parameters(scenario.model)) {
       INFO(each.name);
-      fully_shard(scenario.plan).ignored_parameters = {each.name};
+      fully_shard_plan(scenario.plan).ignored_parameters = {each.name};
       CHECK_THROWS_MATCHES(train_serially(scenario, 1, Arithmetic::f32), std::invalid_argument,
                            MessageMatches(ContainsSubstring("module \"m\"")));
     }

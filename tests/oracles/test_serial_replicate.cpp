@@ -24,7 +24,7 @@ using Values = std::vector<double>;
 Scenario copied(std::vector<Module> children) {
   Scenario scenario;
   scenario.model.root.children = std::move(children);
-  replicate(scenario.plan);
+  replicate_plan(scenario.plan);
   scenario.script.input = {1, 1};
   scenario.script.segments = script({{forward, backward, capture}});
   return scenario;
@@ -68,8 +68,8 @@ Action forward_on(const char* way) { return {.kind = ActionKind::forward, .paths
 Scenario whole_ways(BucketGradients where = BucketGradients::copies) {
   Scenario scenario =
       copied({container(ModuleKind::choice, "way", {linear("left", 1, 1, false), linear("right", 1, 1, false)})});
-  replicate(scenario.plan).unused_parameters = true;
-  replicate(scenario.plan).gradients = where;
+  replicate_plan(scenario.plan).unused_parameters = true;
+  replicate_plan(scenario.plan).gradients = where;
   scenario.script.given = {{{1}, {3}}};
   return scenario;
 }
@@ -256,7 +256,7 @@ TEST_CASE(
     "a backward that leaves a trainable parameter without a gradient is not modelled, unless the plan allows for it") {
   Scenario scenario = whole_ways();
   scenario.script.segments = script({{forward_on("left"), backward, capture}});
-  replicate(scenario.plan).unused_parameters = false;
+  replicate_plan(scenario.plan).unused_parameters = false;
   CHECK_THROWS_MATCHES(train_serially(scenario, 2, Arithmetic::f64), std::invalid_argument,
                        MessageMatches(ContainsSubstring("\"way.right.weight\" no gradient")));
   // An unsynced backward may. A frozen parameter has none anyway.
@@ -286,7 +286,7 @@ TEST_CASE("copies of a divided model train as the model does on one rank for eac
     for (int copy = 0; copy < copies; ++copy) inputs.push_back({copy + 1.0});
     const Scenario whole = divided;
     divided.plan.mesh = {.shape = {copies, parts}, .names = {"dp", "tp"}};
-    replicate(divided.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
+    replicate_plan(divided.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
     const auto found = train_serially(divided, copies * parts, Arithmetic::f32),
                expected = train_serially(whole, copies, Arithmetic::f32);
     REQUIRE(found.size() == expected.size());
@@ -303,7 +303,7 @@ TEST_CASE("copies of a divided model train as the model does on one rank for eac
 
 TEST_CASE("a low-precision module computes, accumulates, reduces and steps in it, next to f32 modules") {
   Scenario scenario = copied({linear("low", 1, 1, false), linear("wide", 1, 1, false)});
-  replicate(scenario.plan).parameter_dtypes = {{"low", DType::bf16}};
+  replicate_plan(scenario.plan).parameter_dtypes = {{"low", DType::bf16}};
   scenario.plan.optimizer = {.rate = 1.0 / 512, .momentum = 0.5};
   scenario.model.init_divisor = 1;
   scenario.script.given = {{{257}, {261}}};
@@ -332,7 +332,7 @@ TEST_CASE("a low-precision module computes, accumulates, reduces and steps in it
 TEST_CASE("hooks of the script, which average over all ranks, are not modelled for a divided model") {
   Scenario divided = copied({linear("up", 1, 2), linear("down", 2, 1)});
   divided.plan.mesh = {.shape = {1, 2}, .names = {"dp", "tp"}};
-  replicate(divided.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
+  replicate_plan(divided.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
   divided.script.given = {{{1}, {1}}};
   divided.script.segments = script({{{.kind = ActionKind::register_hook, .hook = Hook{}}, forward, backward, capture}});
   CHECK_THROWS_MATCHES(train_serially(divided, 2, Arithmetic::f32), std::invalid_argument,

@@ -125,8 +125,8 @@ TEST_CASE("each rank keeps its own copy of parameters that no group wraps or the
   scenario.plan.optimizer.rate = 0.5;
   const double a = formula::small_integer(1, 0) / 8.0, b = formula::small_integer(2, 0) / 8.0;
   for (const bool ignored : {false, true}) {
-    if (ignored) fully_shard(scenario.plan).ignored_parameters = {"a.weight"};
-    else fully_shard(scenario.plan).wrap[0].modules = {"b"};
+    if (ignored) fully_shard_plan(scenario.plan).ignored_parameters = {"a.weight"};
+    else fully_shard_plan(scenario.plan).wrap[0].modules = {"b"};
     const SerialIteration trained = train_serially(scenario, 2, Arithmetic::f64).at(0);
     CHECK(trained.gradients[0].values.empty());
     CHECK(trained.gradients[0].local == std::vector<Values>{{input(0, 0) * b}, {input(0, 1) * b}});
@@ -134,10 +134,10 @@ TEST_CASE("each rank keeps its own copy of parameters that no group wraps or the
     CHECK(trained.parameters[0].tensor(1).to_doubles() == trained.parameters[0].local[1]);
     CHECK(trained.gradients[1].values == Values{(input(0, 0) + input(0, 1)) * a / 2});
     CHECK(trained.gradients[1].local.empty());
-    fully_shard(scenario.plan).wrap[0].modules = {""};
+    fully_shard_plan(scenario.plan).wrap[0].modules = {""};
   }
   // From then on ranks compute with different weights.
-  fully_shard(scenario.plan).ignored_parameters = {"a.weight"};
+  fully_shard_plan(scenario.plan).ignored_parameters = {"a.weight"};
   scenario.script.segments = script({{forward, backward, step, zero_grad}, {forward, capture}});
   const SerialIteration second = train_serially(scenario, 2, Arithmetic::f64).at(0);
   for (int rank = 0; rank < 2; ++rank) {
@@ -148,7 +148,7 @@ TEST_CASE("each rank keeps its own copy of parameters that no group wraps or the
 
 TEST_CASE("gradients are divided by the plan's factor instead of the number of ranks") {
   Scenario scenario = one_weight();
-  fully_shard(scenario.plan).gradient_divide_factor = 0.5;
+  fully_shard_plan(scenario.plan).gradient_divide_factor = 0.5;
   scenario.script.segments = script({{forward, backward, capture}});
   CHECK(train_serially(scenario, 3, Arithmetic::f64).at(0).gradients[0].values ==
         Values{(input(0, 0) + input(0, 1) + input(0, 2)) / 0.5});
@@ -178,8 +178,8 @@ TEST_CASE("without synchronization gradients wait on their ranks, and the next b
 TEST_CASE("synchronization is set for each group at or under the path") {
   Scenario scenario =
       sharded({container(ModuleKind::sequential, "s", {linear("a", 1, 1, false)}), linear("b", 1, 1, false)});
-  fully_shard(scenario.plan)
-      .wrap.insert(fully_shard(scenario.plan).wrap.begin(),
+  fully_shard_plan(scenario.plan)
+      .wrap.insert(fully_shard_plan(scenario.plan).wrap.begin(),
                    {.modules = {"s.a"}, .forward_prefetch = {}, .backward_prefetch = {}});
   const auto defined = [&](const std::string& path) {
     scenario.script.segments =
@@ -242,7 +242,8 @@ TEST_CASE("clipping takes all reduced gradients for one vector") {
     CHECK(std::abs(tight[1].gradients[0].values[0] - g / 2) < 1e-5);
     CHECK(std::abs(tight[1].gradients[1].values[0] - h / 2) < 1e-5);
   }
-  fully_shard(scenario.plan).ignored_parameters = {"b.weight"};  // in no shard: not part of the vector, and not clipped
+  fully_shard_plan(scenario.plan).ignored_parameters = {
+      "b.weight"};  // in no shard: not part of the vector, and not clipped
   const auto apart = clipped(1e-3, 1);
   CHECK(std::abs(std::abs(apart[1].gradients[0].values[0]) - 1e-3) < 1e-6);
   CHECK(apart[1].gradients[1].local == apart[0].gradients[1].local);
@@ -283,7 +284,7 @@ TEST_CASE("a module that runs alone is given the script's input") {
 TEST_CASE("calls that change when and where change no value") {
   Scenario scenario = one_weight();
   scenario.plan.mesh = {.shape = {2}, .names = {}};
-  fully_shard(scenario.plan).shard_dims = {{"l.weight", 1}};
+  fully_shard_plan(scenario.plan).shard_dims = {{"l.weight", 1}};
   scenario.script.segments = script({{set(ActionKind::unshard, "", true),
                                       {.kind = ActionKind::wait_for_unshard},
                                       {.kind = ActionKind::reshard},
@@ -430,7 +431,7 @@ TEST_CASE("ranks that a call does not name take no part in it") {
   CHECK(trained[1].losses == Values{b * input(0, 0), a * input(1, 1), b * input(0, 2)});
 
   // A parameter that is not reduced is each rank's own.
-  fully_shard(scenario.plan).ignored_parameters = {"way.a.weight"};
+  fully_shard_plan(scenario.plan).ignored_parameters = {"way.a.weight"};
   scenario.script.segments = script({{forward, backward, on({0}, step), on({1}, zero_grad), on({2}, zeros), capture}});
   trained = train_serially(scenario, 3, Arithmetic::f64);
   CHECK(trained[0].parameters[0].local == std::vector<Values>{{a - 0.5 * input(0, 0)}, {a}, {a}});

@@ -29,7 +29,7 @@ namespace {
 Scenario twice(std::optional<CompilePlan> compile) {
   Scenario scenario = sleeping_stack(1);
   scenario.plan.engine = ChosenEngine(std::make_unique<ReplicatePlan>());
-  replicate(scenario.plan).compile = compile;
+  replicate_plan(scenario.plan).compile = compile;
   const Action forward{ActionKind::forward}, backward{ActionKind::backward};
   scenario.script.segments = {{.iterations = 2, .body = {forward, backward, forward, backward}}};
   return scenario;

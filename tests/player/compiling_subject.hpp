@@ -19,8 +19,8 @@ class CompilingSubject final : public Subject {
   std::string_view name() const override { return "compiling"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {{"replicate", {}}}; }
-  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/,
-               const EngineContext& /*engine_context*/, std::unique_ptr<Trainer>& out) override {
+  Reply create(const Model& /*model*/, const Plan& /*plan*/, const EngineContext& /*engine_context*/,
+               std::unique_ptr<Trainer>& out) override {
     out = std::make_unique<Compiling>(answer_);
     return {};
   }
@@ -29,8 +29,8 @@ class CompilingSubject final : public Subject {
   class Compiling final : public Trainer {
    public:
     explicit Compiling(Answer answer) : answer_(std::move(answer)) {}
-    Reply perform(const scenario::Action& action, const Batch& /*batch*/) override {
-      if (action.kind == scenario::ActionKind::backward) ++backwards_;
+    Reply perform(const Action& action, const Batch& /*batch*/) override {
+      if (action.kind == ActionKind::backward) ++backwards_;
       return {};
     }
     Reply loss(Tensor& /*out*/) override { return Reply::failed("no loss"); }

@@ -9,14 +9,13 @@
 #include "tests/trace/trace_builder.hpp"
 
 using namespace shardproof;
-using scenario::ActionKind;
 using test::ms;
 using test::TraceBuilder;
 
 namespace {
 
-scenario::Script script_of(int iterations) {
-  const scenario::Scenario scenario = scenario::sleeping_stack(1).iterations(iterations);
+Script script_of(int iterations) {
+  const Scenario scenario = sleeping_stack(1).iterations(iterations);
   return scenario.script;
 }
 

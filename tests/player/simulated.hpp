@@ -6,7 +6,7 @@
 
 namespace shardproof::testing {
 
-inline Run play_simulated(const scenario::Scenario& scenario, Subject& subject, Group& world, int rank) {
+inline Run play_simulated(const Scenario& scenario, Subject& subject, Group& world, int rank) {
   device::SimPlatform platform(scenario.costs, world, rank, scenario.device);
   return player::play(scenario, subject, platform, rank);
 }

@@ -20,7 +20,7 @@ Scenario divided() {
   scenario.model.root.children = {
       linear_module("up", 3, 4), linear_module("down", 4, 3), {.name = "relu", .kind = ModuleKind::relu}};
   scenario.plan.mesh = {.shape = {2, 2}, .names = {"dp", "tp"}};
-  replicate(scenario.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
+  replicate_plan(scenario.plan).tensor_parallel = {{"up", TensorParallel::column}, {"down", TensorParallel::row}};
   scenario.script.input = {2, 3};
   scenario.script.segments = {{1, {{ActionKind::forward}, {ActionKind::backward}}}};
   return scenario;
@@ -56,7 +56,7 @@ TEST_CASE("a plan divides linear modules that have their own weight, on a mesh o
         "scenario: plan.replicate.tensor_parallel.down: \"down\" has 4 input features for 3 ranks: choose a multiple "
         "of 3");
   Scenario other = divided();
-  replicate(other.plan).tensor_parallel["relu"] = TensorParallel::row;
+  replicate_plan(other.plan).tensor_parallel["relu"] = TensorParallel::row;
   CHECK(refusal_of(other) ==
         "scenario: plan.replicate.tensor_parallel.relu: expected a linear module, found \"relu\", of kind relu");
   Scenario shares = divided();
@@ -64,7 +64,7 @@ TEST_CASE("a plan divides linear modules that have their own weight, on a mesh o
   shares.model.root.children.back().tied_to = "up";
   CHECK(refusal_of(shares) ==
         "scenario: plan.replicate.tensor_parallel.up: \"again\" shares the weight of \"up\": divide neither");
-  replicate(shares.plan).tensor_parallel = {{"again", TensorParallel::column}, {"down", TensorParallel::row}};
+  replicate_plan(shares.plan).tensor_parallel = {{"again", TensorParallel::column}, {"down", TensorParallel::row}};
   CHECK(refusal_of(shares) ==
         "scenario: plan.replicate.tensor_parallel.again: \"again\" shares the weight of \"up\": divide neither");
 }

@@ -22,9 +22,9 @@ class IdleTrainer final : public Trainer {
  public:
   explicit IdleTrainer(bool leaks, const EngineContext& engine_context)
       : device_(engine_context.device), leaks_(leaks) {}
-  Reply perform(const scenario::Action& action, const Batch&) override {
+  Reply perform(const Action& action, const Batch&) override {
     static std::vector<std::shared_ptr<Storage>> kept;
-    if (leaks_ && action.kind == scenario::ActionKind::forward) {
+    if (leaks_ && action.kind == ActionKind::forward) {
       kept.push_back(device_.allocate(Device::compute, 64, MemoryClass::parameter, "kept"));
     }
     return {};
@@ -44,8 +44,7 @@ class IdleSubject final : public Subject {
   std::string_view name() const override { return name_; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return claims_; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext& engine_context,
-               std::unique_ptr<Trainer>& out) override {
+  Reply create(const Model&, const Plan&, const EngineContext& engine_context, std::unique_ptr<Trainer>& out) override {
     out = std::make_unique<IdleTrainer>(leaks_, engine_context);
     return {};
   }
@@ -56,15 +55,15 @@ class IdleSubject final : public Subject {
   bool leaks_;
 };
 
-std::unique_ptr<scenario::EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
+std::unique_ptr<EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
 
-const scenario::EngineKindRegistration first({.name = "first", .read = read_nothing}),
+const EngineKindRegistration first({.name = "first", .read = read_nothing}),
     second({.name = "second", .read = read_nothing}), third({.name = "third", .read = read_nothing});
 
 }  // namespace
 
 RANKED_TEST_CASE("play/idle", ranks(2), needs(Feature::timeline)) {
-  const auto run = play(rank, scenario::sleeping_stack(1));
+  const auto run = play(rank, sleeping_stack(1));
   CHECK(run.iterations().front().forward() == 0);
 }
 
@@ -73,31 +72,31 @@ RANKED_TEST_CASE("play/needs_both", ranks(2), needs(Feature::timeline, Feature::
 }
 
 RANKED_TEST_CASE("play/of_its_kind", ranks(2), on_engines("fully_shard")) {
-  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
+  CHECK(play(rank, sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/of_another_kind", ranks(2), on_engines("fully_shard")) {
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::FlatShardPlan>());
-  scenario::flat_shard(scenario.plan).wrap = {""};
+  Scenario scenario = sleeping_stack(1);
+  scenario.plan.engine = ChosenEngine(std::make_unique<FlatShardPlan>());
+  flat_shard_plan(scenario.plan).wrap = {""};
   play(rank, scenario);
   CHECK(rank.index() >= 0);
 }
 
 RANKED_TEST_CASE("play/of_no_kind", ranks(2), on_engines("fully_shard")) {
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
-  scenario.plan.engine = scenario::ChosenEngine(std::make_unique<scenario::ForeignSection>());
+  Scenario scenario = sleeping_stack(1);
+  scenario.plan.engine = ChosenEngine(std::make_unique<scenario::ForeignSection>());
   CHECK(play(rank, scenario).races().empty());
 }
 
 ENGINE_CLAUSES(.engine = "fully_shard", .equal_collectives = "PLY-2", .freed_memory = "PLY-1", .in_scopes = {"PLY-3"});
 
 RANKED_TEST_CASE("play/judged", ranks(2), on_engines("fully_shard"), clauses("PLY-3", "PLY-4")) {
-  CHECK(play(rank, scenario::sleeping_stack(1)).left_alive() == 0);
+  CHECK(play(rank, sleeping_stack(1)).left_alive() == 0);
 }
 
 RANKED_TEST_CASE("play/leaking", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
-  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
+  CHECK(play(rank, sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/unlike", ranks(2), on_engines("fully_shard"), clauses("PLY-4")) {
@@ -118,12 +117,12 @@ RANKED_TEST_CASE("kinds/nothing", ranks(2)) { CHECK(rank.engine() == "first"); }
 RANKED_TEST_CASE("play/no_kind", ranks(2)) { CHECK_THROWS_AS(rank.engine(), std::logic_error); }
 
 RANKED_TEST_CASE("play/in_order", ranks(2)) {
-  for (int i = 0; i < 4; ++i) CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
+  for (int i = 0; i < 4; ++i) CHECK(play(rank, sleeping_stack(1)).races().empty());
 }
 
 RANKED_TEST_CASE("play/twice", ranks(2)) {
-  CHECK(play(rank, scenario::sleeping_stack(1)).races().empty());
-  CHECK(play(rank, scenario::sleeping_stack(2)).races().empty());
+  CHECK(play(rank, sleeping_stack(1)).races().empty());
+  CHECK(play(rank, sleeping_stack(2)).races().empty());
 }
 
 int main(int argc, char** argv) {

@@ -34,10 +34,7 @@ class Prepared final : public Subject {
   std::string_view name() const override { return "prepared"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model&, const scenario::Plan&, const EngineContext&,
-               std::unique_ptr<Trainer>&) override {
-    return {};
-  }
+  Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>&) override { return {}; }
   Reply prepare() override {
     prepared_in_ = ::getpid();
     return prepare_();

@@ -124,9 +124,9 @@ std::optional<std::string> label_of(const Scenario& scenario, WorkKind kind) {
     return all.empty() ? std::nullopt : std::optional(all.front().name);
   }
   if (kind != WorkKind::forward && kind != WorkKind::backward) {
-    return fully_shard(scenario.plan).wrap.empty()
+    return fully_shard_plan(scenario.plan).wrap.empty()
                ? std::nullopt
-               : std::optional(fully_shard(scenario.plan).wrap.front().modules.front());
+               : std::optional(fully_shard_plan(scenario.plan).wrap.front().modules.front());
   }
   for (const std::string& path : paths(scenario.model)) {
     if (!is_container(find(scenario.model, path)->kind)) return path;
@@ -220,22 +220,23 @@ Scenario random_scenario(Dice& dice) {
   for (auto path = all.rbegin(); path != all.rend(); ++path) {  // depth first from the end: children before parents
     if (!dice.toss()) continue;
     const auto reshard = static_cast<Reshard>(dice.up_to(3));
-    fully_shard(scenario.plan)
+    fully_shard_plan(scenario.plan)
         .wrap.push_back({.modules = {*path}, .reshard_after_forward = {reshard, reshard == Reshard::size ? 2 : 0}});
     if (dice.toss())
-      fully_shard(scenario.plan).wrap.back().forward_prefetch = {
-          fully_shard(scenario.plan).wrap.front().modules.front()};
-    if (dice.toss()) fully_shard(scenario.plan).wrap.back().backward_prefetch = {*path, *path};
+      fully_shard_plan(scenario.plan).wrap.back().forward_prefetch = {
+          fully_shard_plan(scenario.plan).wrap.front().modules.front()};
+    if (dice.toss()) fully_shard_plan(scenario.plan).wrap.back().backward_prefetch = {*path, *path};
   }
   if (dice.toss()) scenario.plan.mesh.shape = {2, 3};
   if (!scenario.plan.mesh.shape.empty() && dice.toss()) scenario.plan.mesh.names = {"replicate", "shard"};
   for (const ParameterShape& parameter : parameters(scenario.model)) {
-    if (dice.up_to(3) == 0) fully_shard(scenario.plan).ignored_parameters.push_back(parameter.name);
-    if (dice.up_to(3) == 0) fully_shard(scenario.plan).shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
+    if (dice.up_to(3) == 0) fully_shard_plan(scenario.plan).ignored_parameters.push_back(parameter.name);
+    if (dice.up_to(3) == 0)
+      fully_shard_plan(scenario.plan).shard_dims[parameter.name] = static_cast<int>(dice.up_to(3)) - 2;
   }
-  if (dice.toss()) fully_shard(scenario.plan).gradient_divide_factor = 0.5;
-  if (dice.toss()) fully_shard(scenario.plan).live_reduce_inputs = 3;
-  fully_shard(scenario.plan).backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
+  if (dice.toss()) fully_shard_plan(scenario.plan).gradient_divide_factor = 0.5;
+  if (dice.toss()) fully_shard_plan(scenario.plan).live_reduce_inputs = 3;
+  fully_shard_plan(scenario.plan).backward_prefetch = static_cast<BackwardPrefetch>(dice.up_to(1));
   scenario.plan.optimizer = {.kind = static_cast<OptimizerKind>(dice.up_to(2)),
                              .rate = static_cast<double>(dice.up_to(9)) / 7};
   if (scenario.plan.optimizer.kind == OptimizerKind::adamw)
@@ -269,11 +270,11 @@ Scenario random_scenario(Dice& dice) {
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = false});
       body.push_back({.kind = ActionKind::set_is_last_backward, .value = true});
     }
-    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss())
+    if (!fully_shard_plan(scenario.plan).wrap.empty() && dice.toss())
       body.push_back({.kind = ActionKind::unshard, .async = dice.toss()});
-    if (!fully_shard(scenario.plan).wrap.empty() && dice.toss()) {
+    if (!fully_shard_plan(scenario.plan).wrap.empty() && dice.toss()) {
       body.push_back({.kind = ActionKind::set_requires_all_reduce,
-                      .module = fully_shard(scenario.plan).wrap[0].modules[0],
+                      .module = fully_shard_plan(scenario.plan).wrap[0].modules[0],
                       .value = dice.toss()});
     }
   }
@@ -284,14 +285,14 @@ Scenario random_scenario(Dice& dice) {
       scenario.costs.labelled_work[{kind, *label}] = dice.time();
     const auto collective = static_cast<CollectiveKind>(dice.up_to(static_cast<int>(CollectiveKind::coalesced)));
     if (dice.toss()) scenario.costs.collectives[collective] = {.fixed = dice.time(), .per_kib = dice.time()};
-    const bool named = !fully_shard(scenario.plan).wrap.empty() && dice.toss();
+    const bool named = !fully_shard_plan(scenario.plan).wrap.empty() && dice.toss();
     const std::string tag =
-        named ? fully_shard(scenario.plan).wrap.back().modules.front() : std::string(gradient_norm_tag);
+        named ? fully_shard_plan(scenario.plan).wrap.back().modules.front() : std::string(gradient_norm_tag);
     if (dice.toss()) scenario.costs.tagged_collectives[{collective, tag}] = dice.time();
   }
   scenario.costs.host_call = dice.time();
   scenario.device.separate_resources = dice.toss();
-  const bool splits = std::ranges::any_of(fully_shard(scenario.plan).wrap, [](const auto& group) {
+  const bool splits = std::ranges::any_of(fully_shard_plan(scenario.plan).wrap, [](const auto& group) {
     return group.reshard_after_forward.kind == Reshard::size;
   });
   if (!splits && scenario.plan.mesh.shape.size() < 2 && dice.toss())
@@ -308,8 +309,8 @@ TEST_CASE("a document says what it says") {
   const auto scenario = document().get<Scenario>();
   CHECK(scenario.model.root.children[0].forward_sleep == 25'000'000);
   CHECK(scenario.model.loss == Loss{.kind = LossKind::dot, .divisor = 2, .dot_seed = 9});
-  CHECK(fully_shard(scenario.plan).wrap[0].reshard_after_forward.kind == ReshardAfterForward::Kind::yes);
-  CHECK(fully_shard(scenario.plan).wrap[1].reshard_after_forward.kind == ReshardAfterForward::Kind::automatic);
+  CHECK(fully_shard_plan(scenario.plan).wrap[0].reshard_after_forward.kind == ReshardAfterForward::Kind::yes);
+  CHECK(fully_shard_plan(scenario.plan).wrap[1].reshard_after_forward.kind == ReshardAfterForward::Kind::automatic);
   CHECK(scenario.plan.optimizer == Optimizer{.kind = OptimizerKind::adamw, .rate = 0.125});
   CHECK(scenario.script.segments[0].iterations == 3);
   CHECK(scenario.script.segments[0].body[2].kind == ActionKind::step);
@@ -476,14 +477,14 @@ std::string refusal_of_replicated_call(const Json& call) {
 TEST_CASE("a plan for replicate is read whole, and what is usual is not written") {
   Json json = replicated();
   const auto usual = json.get<Scenario>();
-  CHECK(replicate(usual.plan) == ReplicatePlan());
+  CHECK(replicate_plan(usual.plan) == ReplicatePlan());
   CHECK(Json(usual)["plan"]["replicate"] == Json::object());
 
   const Json eager{
       {"first_bucket_bytes", 16}, {"bucket_bytes", 1}, {"gradients", "views"}, {"unused_parameters", true}};
   json["plan"]["replicate"] = eager;
   const auto of_eager = json.get<Scenario>();
-  const ReplicatePlan& section = replicate(of_eager.plan);
+  const ReplicatePlan& section = replicate_plan(of_eager.plan);
   CHECK((section.first_bucket_bytes == 16 && section.bucket_bytes == 1 && section.unused_parameters));
   CHECK(section.gradients == BucketGradients::views);
   CHECK(Json(of_eager)["plan"]["replicate"] == eager);
@@ -493,28 +494,28 @@ TEST_CASE("a plan for replicate is read whole, and what is usual is not written"
       CAPTURE(fusion, region);
       json["plan"]["replicate"] = {{"compile", {{"region", region}, {"fusion", fusion}, {"schedule_waits", false}}}};
       const auto compiled = json.get<Scenario>();
-      CHECK(to_string(replicate(compiled.plan).compile.value().fusion) == fusion);
-      CHECK(to_string(replicate(compiled.plan).compile.value().region) == region);
-      CHECK_FALSE(replicate(compiled.plan).compile.value().schedule_waits);
+      CHECK(to_string(replicate_plan(compiled.plan).compile.value().fusion) == fusion);
+      CHECK(to_string(replicate_plan(compiled.plan).compile.value().region) == region);
+      CHECK_FALSE(replicate_plan(compiled.plan).compile.value().schedule_waits);
       CHECK(Json(compiled).get<Scenario>() == compiled);
     }
   }
   json["plan"]["replicate"] = {{"compile", Json::object()}};
-  CHECK(replicate(json.get<Scenario>().plan).compile == CompilePlan());
+  CHECK(replicate_plan(json.get<Scenario>().plan).compile == CompilePlan());
   CHECK(Json(json.get<Scenario>())["plan"]["replicate"] == json["plan"]["replicate"]);
 
   json["plan"] = {{"mesh", {{"shape", {2, 2}}, {"names", {"copies", "parts"}}}},
                   {"replicate", {{"tensor_parallel", {{"layer", "row"}}}}}};
   const auto parallel = json.get<Scenario>();
-  CHECK(replicate(parallel.plan).tensor_parallel ==
+  CHECK(replicate_plan(parallel.plan).tensor_parallel ==
         std::map<std::string, TensorParallel>{{"layer", TensorParallel::row}});
   CHECK(Json(parallel)["plan"]["replicate"] == json["plan"]["replicate"]);
 
   json["plan"] = {{"replicate", {{"parameter_dtypes", {{"layer", "f16"}}}}}};
   const auto low = json.get<Scenario>();
-  CHECK(replicate(low.plan).parameter_dtypes == std::map<std::string, DType>{{"layer", DType::f16}});
-  CHECK((replicate(low.plan).dtype_of("layer.bias") == DType::f16 &&
-         replicate(low.plan).dtype_of("other.weight") == DType::f32));
+  CHECK(replicate_plan(low.plan).parameter_dtypes == std::map<std::string, DType>{{"layer", DType::f16}});
+  CHECK((replicate_plan(low.plan).dtype_of("layer.bias") == DType::f16 &&
+         replicate_plan(low.plan).dtype_of("other.weight") == DType::f32));
   CHECK(Json(low)["plan"]["replicate"] == json["plan"]["replicate"]);
 }
 

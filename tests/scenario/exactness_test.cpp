@@ -23,7 +23,7 @@ Scenario two_layers(int steps) {
   Scenario scenario;
   scenario.model.root.children = {linear("0", 2, 2), linear("1", 2, 1)};
   scenario.model.init_divisor = scenario.script.input_divisor = 1;
-  fully_shard(scenario.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {""}}};
   scenario.plan.optimizer.rate = 1;
   scenario.script.input = {1, 2};
   scenario.script.segments = {{.iterations = steps,
@@ -49,7 +49,7 @@ TEST_CASE("a hook instead of reductions decides by what gradients are divided, a
   const auto hooked = [](HookKind kind, int ranks, bool direct = false) {
     Scenario scenario = two_layers(1);
     scenario.plan.engine = {};
-    flat_shard(scenario.plan).wrap = {""};
+    flat_shard_plan(scenario.plan).wrap = {""};
     scenario.script.segments.insert(
         scenario.script.segments.begin(),
         {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = kind, .direct = direct}}}});
@@ -72,7 +72,7 @@ TEST_CASE("whole gradients are followed through the reductions that replace them
   const auto replicated = [](int ranks, std::optional<HookKind> hook, int backwards) {
     Scenario scenario = two_layers(1);
     scenario.plan.engine = {};
-    replicate(scenario.plan);
+    replicate_plan(scenario.plan);
     scenario.script.segments = {{backwards, {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::capture}}}};
     if (hook)
       scenario.script.segments.insert(scenario.script.segments.begin(),
@@ -125,7 +125,7 @@ TEST_CASE("a mean over three ranks is rounded once: all agree on it, and on no s
   CHECK(exact_captures(two_layers(2), 3) == Exact{true, false});
   CHECK(exact_captures(two_layers(2), 4) == Exact{true, true});
   CHECK(changed([](Scenario& s) {
-          fully_shard(s.plan).gradient_divide_factor = 3;
+          fully_shard_plan(s.plan).gradient_divide_factor = 3;
           s.script.segments.front().iterations = 2;
         }) == Exact{true, false});
 }
@@ -184,7 +184,7 @@ TEST_CASE("what a module keeps in low precision is rounded in the same places, a
   const auto low = [](DType dtype, double input) -> bool {
     return changed([&](Scenario& s) {
              s.plan.engine = {};
-             replicate(s.plan).parameter_dtypes = {{"0", dtype}};
+             replicate_plan(s.plan).parameter_dtypes = {{"0", dtype}};
              s.script.given = {{{input, 1}}};
            })
         .front();

@@ -28,10 +28,10 @@ TEST_CASE("values of a truncated normal are as often as those of sixteen coins, 
 }
 
 TEST_CASE("each parameter starts from its own seed, and the second tensor of a pair from another seed") {
-  scenario::Model model{.root = {}, .loss = {}, .init_divisor = 4};
+  Model model{.root = {}, .loss = {}, .init_divisor = 4};
   CHECK(initial_value(model, 2, 0, {3, 2}) == formula::tensor(3, {3, 2}, 4));
   CHECK(initial_value(model, 2, 1, {3, 2}) == formula::tensor(503, {3, 2}, 4));
-  model.init = scenario::Distribution::truncated_normal;
+  model.init = Distribution::truncated_normal;
   CHECK(initial_value(model, 2, 0, {3, 2}) == formula::truncated_normal(3, {3, 2}, 4));
   CHECK(initial_value(model, 2, 1, {3, 2}) == formula::truncated_normal(503, {3, 2}, 4));
 }

@@ -62,7 +62,7 @@ bool any_call(const Scenario& scenario, std::initializer_list<ActionKind> kinds)
 }
 
 bool any_group(const Scenario& scenario, const std::function<bool(const WrapGroup&)>& is) {
-  return std::ranges::any_of(fully_shard(scenario.plan).wrap, is);
+  return std::ranges::any_of(fully_shard_plan(scenario.plan).wrap, is);
 }
 
 using Seen = std::function<bool(const Scenario&)>;
@@ -99,12 +99,13 @@ const std::map<std::string, Seen>& shown() {
          return any_group(
              s, [](const WrapGroup& g) { return g.reshard_after_forward.kind == ReshardAfterForward::Kind::size; });
        }},
-      {"shard_dims", [](const Scenario& s) { return !fully_shard(s.plan).shard_dims.empty(); }},
-      {"gradient_divide_factor", [](const Scenario& s) { return fully_shard(s.plan).gradient_divide_factor != 0; }},
+      {"shard_dims", [](const Scenario& s) { return !fully_shard_plan(s.plan).shard_dims.empty(); }},
+      {"gradient_divide_factor",
+       [](const Scenario& s) { return fully_shard_plan(s.plan).gradient_divide_factor != 0; }},
       {"clip_grad_norm", [](const Scenario& s) { return any_call(s, {ActionKind::clip_grad_norm}); }},
       {"module_groups",
        [](const Scenario& s) { return any_group(s, [](const WrapGroup& g) { return g.modules.size() > 1; }); }},
-      {"ignored_parameters", [](const Scenario& s) { return !fully_shard(s.plan).ignored_parameters.empty(); }},
+      {"ignored_parameters", [](const Scenario& s) { return !fully_shard_plan(s.plan).ignored_parameters.empty(); }},
       {"shared_parameters",
        [](const Scenario& s) { return any_module(s, [](const Module& m) { return !m.tied_to.empty(); }); }},
       {"language_model", [](const Scenario& s) { return s.model.loss.kind == LossKind::cross_entropy; }},
@@ -180,7 +181,7 @@ TEST_CASE(
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Staged made = generate("replicate", seed, sizes, everything);
-    const ReplicatePlan& section = replicate(made.scenario.plan);
+    const ReplicatePlan& section = replicate_plan(made.scenario.plan);
     for (const ParameterShape& parameter : parameters(made.scenario.model)) {
       if (parameter.trainable && numel(parameter.shape) * 4 == section.bucket_bytes && section.bucket_bytes > 4)
         ++filled;
@@ -208,7 +209,7 @@ TEST_CASE("compiled steps of each region and fusion are drawn, with nothing that
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Scenario scenario = generate("replicate", seed, sizes, everything).scenario;
-    const ReplicatePlan& section = replicate(scenario.plan);
+    const ReplicatePlan& section = replicate_plan(scenario.plan);
     if (!section.compile) continue;
     ++times[{section.compile->region, section.compile->fusion}];
     at_once += section.compile->schedule_waits ? 0 : 1;
@@ -232,7 +233,7 @@ TEST_CASE("where parameters may not be unused, each forward that is drawn uses a
   for (std::uint64_t seed = 0; seed < rounds(500U); ++seed) {
     CAPTURE(seed);
     const Scenario scenario = generate("replicate", seed, sizes, usual_palette).scenario;
-    REQUIRE_FALSE(replicate(scenario.plan).unused_parameters);
+    REQUIRE_FALSE(replicate_plan(scenario.plan).unused_parameters);
     const auto leaves_out = [](const Module& module) {
       return module.kind == ModuleKind::discard || module.kind == ModuleKind::list || module.kind == ModuleKind::choice;
     };
@@ -381,7 +382,7 @@ TEST_CASE("a subject that claims nothing besides is given the plainest scenarios
       CAPTURE(seed, name);
       REQUIRE_FALSE(shown().at(name)(made.scenario));
     }
-    REQUIRE(fully_shard(made.scenario.plan).backward_prefetch == BackwardPrefetch::previous);
+    REQUIRE(fully_shard_plan(made.scenario.plan).backward_prefetch == BackwardPrefetch::previous);
   }
 }
 

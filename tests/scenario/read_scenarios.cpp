@@ -8,6 +8,7 @@
 #include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/scenario_json.hpp"
 
+using namespace shardproof;
 using namespace shardproof::scenario;
 
 namespace {

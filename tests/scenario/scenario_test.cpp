@@ -19,8 +19,8 @@ TEST_CASE("a stack is blocks of a layer and an activation, all wrapped, and so i
   const Scenario scenario =
       sleeping_stack(2).forward(25ms).backward(50ms).collectives(10ms).reshard_after_forward(true);
   CHECK(paths(scenario.model) == std::vector<std::string>{"", "0", "0.linear", "0.relu", "1", "1.linear", "1.relu"});
-  REQUIRE(fully_shard(scenario.plan).wrap.size() == 3);
-  CHECK(fully_shard(scenario.plan).wrap.back().modules == std::vector<std::string>{""});
+  REQUIRE(fully_shard_plan(scenario.plan).wrap.size() == 3);
+  CHECK(fully_shard_plan(scenario.plan).wrap.back().modules == std::vector<std::string>{""});
   const Module* layer = find(scenario.model, "1.linear");
   REQUIRE(layer != nullptr);
   CHECK(layer->forward_sleep == 25'000'000);
@@ -138,25 +138,25 @@ TEST_CASE("an error names the place in the document and what was expected there"
        [](Scenario& s) { s.model.root.children[0].children[1].children.emplace_back(); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: the model has no module \"2\"; there are \"\", \"0\", "
        "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\"",
-       [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"2"}}); }},
+       [](Scenario& s) { fully_shard_plan(s.plan).wrap.push_back({.modules = {"2"}}); }},
       {"scenario: plan.fully_shard.wrap[3].modules[0]: \"0\" comes after \"\": list children before parents",
-       [](Scenario& s) { fully_shard(s.plan).wrap.push_back({.modules = {"0"}}); }},
+       [](Scenario& s) { fully_shard_plan(s.plan).wrap.push_back({.modules = {"0"}}); }},
       {"scenario: plan.fully_shard.wrap[3].modules: at least one path",
-       [](Scenario& s) { fully_shard(s.plan).wrap.emplace_back(); }},
+       [](Scenario& s) { fully_shard_plan(s.plan).wrap.emplace_back(); }},
       {"scenario: plan.fully_shard.wrap[0].forward_prefetch: \"0.linear\" is not wrapped; there are \"\", \"0\", \"1\"",
-       [](Scenario& s) { fully_shard(s.plan).wrap[0].forward_prefetch = {"0.linear"}; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).wrap[0].forward_prefetch = {"0.linear"}; }},
       {"scenario: plan.mesh.shape: expected integers from 1 to 1048576, found 0",
        [](Scenario& s) { s.plan.mesh.shape = {2, 0}; }},
       {"scenario: plan.mesh.names: 1 names for 2 dimensions",
        [](Scenario& s) { s.plan.mesh = {.shape = {2, 2}, .names = {"shard"}}; }},
       {"scenario: plan.fully_shard.ignored_parameters: the model has no parameter \"0.weight\"; there are "
        "\"0.linear.weight\", \"1.linear.weight\"",
-       [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.weight"}; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).ignored_parameters = {"0.weight"}; }},
       {"scenario: plan.fully_shard.shard_dims.\"0.weight\": the model has no parameter \"0.weight\"; there are "
        "\"0.linear.weight\", \"1.linear.weight\"",
-       [](Scenario& s) { fully_shard(s.plan).shard_dims["0.weight"] = 1; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).shard_dims["0.weight"] = 1; }},
       {"scenario: plan.fully_shard.gradient_divide_factor: expected a positive number, found -1",
-       [](Scenario& s) { fully_shard(s.plan).gradient_divide_factor = -1; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).gradient_divide_factor = -1; }},
       {"scenario: model.root.children[2] (\"2\"): the model has no module \"x\"; there are \"\", \"0\", "
        "\"0.linear\", \"0.relu\", \"1\", \"1.linear\", \"1.relu\", \"2\"",
        [](Scenario& s) { s.model.root.children.push_back({.name = "2", .kind = ModuleKind::use, .target = "x"}); }},
@@ -215,7 +215,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan.fully_shard.wrap[0].modules[0]: \"again\" is a use of \"0\": wrap \"0\" instead",
        [](Scenario& s) {
          s.model.root.children.push_back({.name = "again", .kind = ModuleKind::use, .target = "0"});
-         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin(), {.modules = {"again"}});
+         fully_shard_plan(s.plan).wrap.insert(fully_shard_plan(s.plan).wrap.begin(), {.modules = {"again"}});
        }},
       {"scenario: plan.mesh.names: two dimensions are named \"x\"",
        [](Scenario& s) { s.plan.mesh = {.shape = {1, 2}, .names = {"x", "x"}}; }},
@@ -311,7 +311,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: plan.optimizer.epsilon: expected a number that is not negative, found -1",
        [](Scenario& s) { s.plan.optimizer.epsilon = -1; }},
       {"scenario: plan.fully_shard.live_reduce_inputs: expected an integer from 1 to 1048576, found 0",
-       [](Scenario& s) { fully_shard(s.plan).live_reduce_inputs = 0; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).live_reduce_inputs = 0; }},
       {"scenario: costs.collectives.all_gather.tagged.x: no collective has the tag \"x\"; there are \"\", \"0\", "
        "\"1\", \"extension sizes\", \"gradient norm\"",
        [](Scenario& s) { s.costs.tagged_collectives[{CollectiveKind::all_gather, "x"}] = 1; }},
@@ -344,10 +344,10 @@ TEST_CASE("an error names the place in the document and what was expected there"
       {"scenario: model.root.children[0] (\"0\"): only a linear module sleeps",
        [](Scenario& s) { s.model.root.children[0].forward_sleep = 1; }},
       {"scenario: plan.fully_shard.wrap[1].modules[0]: \"1\" comes after \"\": list children before parents",
-       [](Scenario& s) { std::swap(fully_shard(s.plan).wrap[0], fully_shard(s.plan).wrap[2]); }},
+       [](Scenario& s) { std::swap(fully_shard_plan(s.plan).wrap[0], fully_shard_plan(s.plan).wrap[2]); }},
       {"scenario: plan.fully_shard.wrap[2].modules[0]: \"1.linear\" comes after \"1\": list children before parents",
        [](Scenario& s) {
-         fully_shard(s.plan).wrap.insert(fully_shard(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}});
+         fully_shard_plan(s.plan).wrap.insert(fully_shard_plan(s.plan).wrap.begin() + 2, {.modules = {"1.linear"}});
        }},
       {"scenario: costs.work.forward: expected a duration that is not negative, found -1 ns",
        [](Scenario& s) { s.costs.work[WorkKind::forward] = -1; }},
@@ -371,7 +371,7 @@ TEST_CASE("an error names the place in the document and what was expected there"
        "cannot be imagined",
        [](Scenario& s) {
          s.device.imagined_ranks = 4;
-         fully_shard(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
+         fully_shard_plan(s.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size, 2};
        }},
       {"scenario: model.root.children[0].children[1] (\"0.relu\"): only a linear module or a convolution can have a "
        "weight that is not plain",
@@ -466,11 +466,11 @@ TEST_CASE("a scenario error says why a parameter cannot be extended, materialize
       {" (extend): int8 is made of one tensor, and \"0.linear.weight\" is a pair",
        extend({.tensor = TensorKind::two_tensor, .kind = ExtensionKind::int8}), pair},
       {" (extend): \"0.linear.weight\" is ignored: no rank gathers it", extend(of_weight),
-       [](Scenario& s) { fully_shard(s.plan).ignored_parameters = {"0.linear.weight"}; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).ignored_parameters = {"0.linear.weight"}; }},
       {" (extend): no wrapped module holds \"0.linear.weight\": no rank gathers it", extend(of_weight),
-       [](Scenario& s) { fully_shard(s.plan).wrap = {{.modules = {"1"}}}; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).wrap = {{.modules = {"1"}}}; }},
       {" (extend): \"0.linear.weight\" is sharded along dimension -1: hooks are given rows", extend(of_weight),
-       [](Scenario& s) { fully_shard(s.plan).shard_dims["0.linear.weight"] = -1; }},
+       [](Scenario& s) { fully_shard_plan(s.plan).shard_dims["0.linear.weight"] = -1; }},
       {" (materialize): is for a plan whose initialisation is meta", {.kind = ActionKind::materialize}},
       {" (initialize): is for a plan whose initialisation is meta", {.kind = ActionKind::initialize}},
       {".module: no parameter at or under \"0.relu\"", {.kind = ActionKind::materialize, .module = "0.relu"}, meta},
@@ -543,14 +543,14 @@ TEST_CASE("parameters that have memory have values when training starts") {
 
 TEST_CASE("a parameter is of the deepest group that holds it, and of none where it is ignored") {
   Scenario scenario = sleeping_stack(2);
-  const std::vector<WrapGroup>& wrap = fully_shard(scenario.plan).wrap;
-  CHECK(fully_shard(scenario.plan).group_of("0.linear.weight") == &wrap[0]);
-  CHECK(fully_shard(scenario.plan).group_of("1.linear.weight") == &wrap[1]);
-  CHECK(fully_shard(scenario.plan).group_of("head.weight") == &wrap[2]);  // the root's
-  fully_shard(scenario.plan).ignored_parameters = {"0.linear.weight"};
-  CHECK(fully_shard(scenario.plan).group_of("0.linear.weight") == nullptr);
-  fully_shard(scenario.plan).wrap.pop_back();
-  CHECK(fully_shard(scenario.plan).group_of("head.weight") == nullptr);
+  const std::vector<WrapGroup>& wrap = fully_shard_plan(scenario.plan).wrap;
+  CHECK(fully_shard_plan(scenario.plan).group_of("0.linear.weight") == &wrap[0]);
+  CHECK(fully_shard_plan(scenario.plan).group_of("1.linear.weight") == &wrap[1]);
+  CHECK(fully_shard_plan(scenario.plan).group_of("head.weight") == &wrap[2]);  // the root's
+  fully_shard_plan(scenario.plan).ignored_parameters = {"0.linear.weight"};
+  CHECK(fully_shard_plan(scenario.plan).group_of("0.linear.weight") == nullptr);
+  fully_shard_plan(scenario.plan).wrap.pop_back();
+  CHECK(fully_shard_plan(scenario.plan).group_of("head.weight") == nullptr);
 }
 
 TEST_CASE("what engines refuse themselves is left to them") {
@@ -560,10 +560,10 @@ TEST_CASE("what engines refuse themselves is left to them") {
   scenario.plan.initialisation = Initialisation::direct;
   scenario.model.root.children[0].children[0].tensor = TensorKind::two_tensor;
   CHECK_NOTHROW(validate(scenario));  // a pair that nothing extends
-  fully_shard(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size,
-                                                              2};  // which may be all ranks, or more
+  fully_shard_plan(scenario.plan).wrap[0].reshard_after_forward = {ReshardAfterForward::Kind::size,
+                                                                   2};  // which may be all ranks, or more
   scenario.model.root.children[0].children[0].contiguous = false;
-  fully_shard(scenario.plan).shard_dims["0.linear.weight"] = -2;  // which is 0
+  fully_shard_plan(scenario.plan).shard_dims["0.linear.weight"] = -2;  // which is 0
   scenario.script.segments.front().body = {{.kind = ActionKind::extend,
                                             .extension = Extension{.tensor = TensorKind::two_tensor,
                                                                    .kind = ExtensionKind::truncated,

@@ -168,7 +168,7 @@ TEST_CASE("scenarios for replicated engines shrink to next to nothing as well, a
         may_leave_out = may_leave_out || module.kind == ModuleKind::discard || module.kind == ModuleKind::list ||
                         module.kind == ModuleKind::choice;
       });
-      REQUIRE((replicate(variant.scenario.plan).unused_parameters || !may_leave_out));
+      REQUIRE((replicate_plan(variant.scenario.plan).unused_parameters || !may_leave_out));
     }
     int steps = 0;
     const Staged smallest = shrunk(from, [](const Staged&) { return true; }, steps);
@@ -197,8 +197,9 @@ TEST_CASE("a failure that needs an option of replicated engines keeps it, and ca
         });
       };
     };
-    keeps([](const Scenario& scenario) { return replicate(scenario.plan).gradients == BucketGradients::views; }, views);
-    keeps([](const Scenario& scenario) { return replicate(scenario.plan).compile.has_value(); }, compiled);
+    keeps([](const Scenario& scenario) { return replicate_plan(scenario.plan).gradients == BucketGradients::views; },
+          views);
+    keeps([](const Scenario& scenario) { return replicate_plan(scenario.plan).compile.has_value(); }, compiled);
     // The calls survive the loss of modules, too.
     keeps(has_call(ActionKind::register_hook), hooks);
     keeps(has_call(ActionKind::set_requires_gradient_sync), switches);
@@ -215,7 +216,7 @@ TEST_CASE("calls become plainer: for all ranks, on the first way, without a hook
   scenario.model.root.children = {
       {.name = "block",
        .children = {{.name = "way", .kind = ModuleKind::choice, .children = {linear("a"), linear("b")}}}}};
-  flat_shard(scenario.plan).wrap = {"block.way.b", ""};
+  flat_shard_plan(scenario.plan).wrap = {"block.way.b", ""};
   scenario.script.input = {1, 1};
   scenario.script.segments = {
       {.body = {{.kind = ActionKind::register_hook, .hook = Hook{.kind = HookKind::doubled, .state = 3}},
@@ -250,7 +251,7 @@ TEST_CASE("a convolution becomes a linear layer, or one of fewer channels that s
   scenario.model.root.children = {
       {.name = "c", .kind = ModuleKind::convolution, .in_features = 6, .out_features = 1, .channels = 3}};
   scenario.model.init = Distribution::truncated_normal;
-  fully_shard(scenario.plan);
+  fully_shard_plan(scenario.plan);
   scenario.script.input = {1, 6};
   const std::vector<Staged> variants = smaller({.scenario = scenario, .ranks = 1});
   const auto any = [&](const std::function<bool(const Model&, const Module&)>& is) {
@@ -277,7 +278,7 @@ TEST_CASE("nothing becomes wider than the widest, also where sequences are longe
       {.name = "embedding", .kind = ModuleKind::embedding, .features = 1, .vocabulary = 1}};
   tokens.scenario.model.loss.kind = LossKind::cross_entropy;
   tokens.scenario.script.input = {1, 4};
-  fully_shard(tokens.scenario.plan).wrap = {{.modules = {""}}};
+  fully_shard_plan(tokens.scenario.plan).wrap = {{.modules = {""}}};
   validate(tokens.scenario);
   std::vector<Staged> all{tokens};
   for (std::uint64_t seed = 0; seed < rounds(60U); ++seed) all.push_back(generated(seed));
@@ -352,9 +353,9 @@ TEST_CASE("a container gives way to its only child, whose group and cost go on")
   const Module inner{.name = "linear", .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
   const Module again{.name = "again", .kind = ModuleKind::use, .target = "block.linear"};
   scenario.model.root.children = {{.name = "block", .kind = ModuleKind::sequential, .children = {inner}}, again};
-  fully_shard(scenario.plan).wrap = {{.modules = {"block.linear"}}, {.modules = {"block"}}, {.modules = {""}}};
-  fully_shard(scenario.plan).wrap[2].forward_prefetch = {"block.linear"};
-  fully_shard(scenario.plan).shard_dims = {{"block.linear.weight", -2}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"block.linear"}}, {.modules = {"block"}}, {.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap[2].forward_prefetch = {"block.linear"};
+  fully_shard_plan(scenario.plan).shard_dims = {{"block.linear.weight", -2}};
   scenario.costs.tagged_collectives[{CollectiveKind::all_gather, "block.linear"}] = 5;
   scenario.costs.labelled_work[{WorkKind::forward, "block.linear"}] = 7;
   scenario.script.input = {1, 1};
@@ -383,7 +384,7 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
     return Module{.name = std::move(name), .kind = ModuleKind::linear, .in_features = 1, .out_features = 1};
   };
   scenario.model.root.children = {linear("a"), linear("b")};
-  fully_shard(scenario.plan).wrap = {{.modules = {"b"}}, {.modules = {""}}};
+  fully_shard_plan(scenario.plan).wrap = {{.modules = {"b"}}, {.modules = {""}}};
   scenario.script.input = {1, 1};
   const Hook of_b{
       .kind = HookKind::doubled, .point = HookPoint::after_reduction, .state = 5, .direct = true, .fails_on = {0, 2}};
@@ -395,7 +396,7 @@ TEST_CASE("a hook goes with its module, follows its name, and becomes the plaine
   std::vector<std::vector<Hook>> hooks;
   bool drops_only_the_group = false;
   for (const Staged& variant : smaller(staged)) {
-    const auto& wrap = fully_shard(variant.scenario.plan).wrap;
+    const auto& wrap = fully_shard_plan(variant.scenario.plan).wrap;
     const bool has_b = variant.scenario.model.root.children.size() == 2;
     drops_only_the_group =
         drops_only_the_group || (has_b && wrap.size() == 1 && wrap[0].modules == std::vector<std::string>{""});

@@ -25,13 +25,12 @@ struct Alone {
   std::unique_ptr<Communicator> world = device.communicator(*group);
   ScriptedSubject scripted;
   std::unique_ptr<Subject> subject = subject::table_subject(&scripted.table, "here");
-  scenario::Scenario scenario = scenario::sleeping_stack(1);
+  Scenario scenario = sleeping_stack(1);
   std::unique_ptr<Trainer> trainer;
 
   Reply create() { return subject->create(scenario.model, scenario.plan, {device, *world, 0}, trainer); }
   /// Calls `perform` with this act of the subject, and returns its reply.
-  Reply perform(ScriptedSubject::Act act, scenario::ActionKind kind = scenario::ActionKind::step,
-                const Batch& batch = {}) {
+  Reply perform(ScriptedSubject::Act act, ActionKind kind = ActionKind::step, const Batch& batch = {}) {
     if (!trainer) create();
     scripted.perform = std::move(act);
     return trainer->perform({.kind = kind}, batch);

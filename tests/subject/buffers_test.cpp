@@ -124,7 +124,6 @@ TEST_CASE("what is wrong with a buffer is said") {
 }
 
 TEST_CASE("a batch is lent: until a forward after its backward has succeeded, or until the call returns") {
-  using scenario::ActionKind;
   Alone alone;
   std::vector<shardproof_buffer*> inputs;
   const auto keep = [&](ScriptedSubject& it, shardproof_reply*) {

@@ -92,9 +92,9 @@ const shardproof_tensor undefined{};
 
 TEST_CASE("a gradient hook crosses with its place and its state, and gets the subject's own tensors") {
   Hooked hooked;
-  CHECK(hooked.add({.point = scenario::HookPoint::after_accumulation, .module = "0.linear"}).ok());
+  CHECK(hooked.add({.point = HookPoint::after_accumulation, .module = "0.linear"}).ok());
   CHECK(hooked.scripted.action == "after_accumulation at \"0.linear\"");
-  CHECK(hooked.add({.point = scenario::HookPoint::after_reduction, .module = "0", .direct = true}).ok());
+  CHECK(hooked.add({.point = HookPoint::after_reduction, .module = "0", .direct = true}).ok());
   CHECK(hooked.scripted.action == "after_reduction at \"0\", direct");
   CHECK(hooked.add({}).ok());
   CHECK(hooked.scripted.action == "reduction at \"\"");

@@ -54,8 +54,8 @@ std::vector<std::string> play_on(int ranks,
       return forward(it, witnesses[static_cast<std::size_t>(rank)]);
     };
     const auto subject = subject::table_subject(&scripted.table, "here");
-    scenario::Scenario scenario = scenario::sleeping_stack(1);
-    scenario.script.segments = {{.body = {{.kind = scenario::ActionKind::forward}}}};
+    Scenario scenario = sleeping_stack(1);
+    scenario.script.segments = {{.body = {{.kind = ActionKind::forward}}}};
     shardproof::testing::play_simulated(scenario, *subject, group, rank);
   });
   std::vector<std::string> all;

@@ -30,7 +30,7 @@ struct Hooks {
 
   AllGatherExtension extension() {
     return {
-        .form = scenario::ExtensionForm::full,
+        .form = ExtensionForm::full,
         .pre = [this](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) -> Reply {
           if (!failure.empty()) return Reply::failed(failure);
           shards.push_back(shard);
@@ -130,7 +130,7 @@ TEST_CASE("a pre hook gets all facts about the shard, and the harness holds its 
   CHECK(context.shape == Shape{3, 4});
   CHECK(context.stride == Shape{4, 1});
   CHECK(context.module == "0.linear");
-  CHECK(context.policy == scenario::MixedPrecision{.param = DType::bf16});
+  CHECK(context.policy == MixedPrecision{.param = DType::bf16});
 }
 
 TEST_CASE("a contribution may be the subject's own buffer, which stays its own") {
@@ -278,7 +278,7 @@ TEST_CASE("an extra let_go is an error, and a missing let_go leaves memory alive
 TEST_CASE("the table shows an extension that lacks a hook, or has the minimal form") {
   const Extended extended([](AllGatherExtension& extension) {
     extension.post = nullptr;
-    extension.form = scenario::ExtensionForm::minimal;
+    extension.form = ExtensionForm::minimal;
   });
   CHECK(extended.given->is_full == 0);
   CHECK(extended.given->has_pre != 0);

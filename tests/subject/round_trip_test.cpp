@@ -136,8 +136,8 @@ Action extend(Extension extension) { return {.kind = ActionKind::extend, .extens
 Scenario hooked(ShardStrategy strategy, std::vector<Action> hooks) {
   Scenario scenario = sleeping_stack(2).train(2, {});
   scenario.plan.engine = ChosenEngine(std::make_unique<FlatShardPlan>());
-  flat_shard(scenario.plan).wrap = {"0", ""};
-  flat_shard(scenario.plan).strategy = strategy;
+  flat_shard_plan(scenario.plan).wrap = {"0", ""};
+  flat_shard_plan(scenario.plan).strategy = strategy;
   scenario.script.keep_tensors = true;
   scenario.script.segments.insert(scenario.script.segments.begin(), {.body = std::move(hooks)});
   return scenario;
@@ -179,7 +179,7 @@ TEST_CASE("hook errors, failing modules and refused plans give the same errors t
                                                  {.kind = ActionKind::forward, .fails_in = "1"});
   }
   SECTION("a plan's") {
-    fully_shard(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7};
+    fully_shard_plan(scenario.plan).wrap.front().reshard_after_forward = {ReshardAfterForward::Kind::size, 7};
   }
   check_alike(2, scenario);
 }

@@ -161,10 +161,10 @@ TEST_CASE("the subject gets models, plans and actions as the documents write the
   CHECK(alone.perform({}).ok());
   CHECK(alone.scripted.action == R"("step")");
   CHECK(alone.scripted.input.view.data == nullptr);
-  REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::reshard, .module = "0"}, {}).ok());
+  REQUIRE(alone.trainer->perform({.kind = ActionKind::reshard, .module = "0"}, {}).ok());
   CHECK(alone.scripted.action == R"({"call":"reshard","module":"0"})");
-  const scenario::Hook own{.kind = scenario::HookKind::bf16_compress, .state = 3, .direct = true};
-  REQUIRE(alone.trainer->perform({.kind = scenario::ActionKind::register_hook, .module = "0", .hook = own}, {}).ok());
+  const Hook own{.kind = HookKind::bf16_compress, .state = 3, .direct = true};
+  REQUIRE(alone.trainer->perform({.kind = ActionKind::register_hook, .module = "0", .hook = own}, {}).ok());
   CHECK(alone.scripted.action ==
         R"({"call":"register_hook","module":"0","hook":"bf16_compress","state":3,"direct":true})");
 }

@@ -9,15 +9,15 @@ using namespace shardproof;
 
 namespace {
 
-std::unique_ptr<scenario::EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
+std::unique_ptr<EngineSection> read_nothing(const scenario::Node&) { return nullptr; }
 
-const scenario::EngineKindRegistration first({.name = "twin", .read = read_nothing}),
+const EngineKindRegistration first({.name = "twin", .read = read_nothing}),
     second({.name = "twin", .read = read_nothing}), shipped({.name = "fully_shard", .read = read_nothing}),
     shared({.name = "mesh", .read = read_nothing}), foreign({.name = "no_engine", .read = read_nothing}),
     nameless({.name = "", .read = read_nothing});
 
 constexpr Feature known_to_all[] = {Feature::serial};
-const scenario::EngineKindRegistration greedy({.name = "greedy", .read = read_nothing, .own_features = known_to_all});
+const EngineKindRegistration greedy({.name = "greedy", .read = read_nothing, .own_features = known_to_all});
 
 }  // namespace
 

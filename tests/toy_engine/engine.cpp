@@ -16,9 +16,9 @@ using engines::EngineTrainer;
 
 class ToyTrainer final : public EngineTrainer {
  public:
-  ToyTrainer(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context)
+  ToyTrainer(const Model& model, const Plan& plan, const EngineContext& engine_context)
       : EngineTrainer(ToyPlan::name, model, plan, engine_context), world_(engine_context.world) {
-    if (plan.initialisation == scenario::Initialisation::meta) return;
+    if (plan.initialisation == Initialisation::meta) return;
     stored().materialize("");
     stored().initialise("");
   }
@@ -32,7 +32,7 @@ class ToyTrainer final : public EngineTrainer {
   }
 
  private:
-  bool perform_own(const scenario::Action& /*action*/) override { return false; }
+  bool perform_own(const Action& /*action*/) override { return false; }
   engines::ModuleHooks hooks(engines::Tape& /*tape*/, bool /*evaluates*/) override {
     return {.before = [](const std::string&, engines::Variable input) { return input; },
             .after = [](const std::string&, engines::Variable output) { return output; }};
@@ -78,7 +78,7 @@ class ToyTrainer final : public EngineTrainer {
   Communicator& world_;
 };
 
-std::unique_ptr<engines::EngineTrainer> make(const scenario::Model& model, const scenario::Plan& plan,
+std::unique_ptr<engines::EngineTrainer> make(const Model& model, const Plan& plan,
                                              const EngineContext& engine_context) {
   return std::make_unique<ToyTrainer>(model, plan, engine_context);
 }

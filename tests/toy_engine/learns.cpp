@@ -19,14 +19,14 @@ namespace {
 
 constexpr int rows = 3, in = 4, out = 2, steps = 3;
 
-scenario::Scenario one_layer() {
-  using enum scenario::ActionKind;
-  scenario::Scenario scenario;
+Scenario one_layer() {
+  using enum ActionKind;
+  Scenario scenario;
   scenario.model.root.children = {
-      {.name = "layer", .kind = scenario::ModuleKind::linear, .in_features = in, .out_features = out, .bias = false}};
+      {.name = "layer", .kind = ModuleKind::linear, .in_features = in, .out_features = out, .bias = false}};
   auto plan = std::make_unique<ToyPlan>();
   plan->bucket = "gradients";
-  scenario.plan.engine = scenario::ChosenEngine(std::move(plan));
+  scenario.plan.engine = ChosenEngine(std::move(plan));
   scenario.script.input = {rows, in};
   scenario.script.segments = {{.iterations = steps, .body = {{forward}, {backward}, {step}, {capture}, {zero_grad}}}};
   return scenario;
@@ -77,8 +77,8 @@ RANKED_TEST_CASE("toy/learns", clauses("TOY-1", "TOY-2"), ranks(1, 2, 3, 4),
     CHECK(parameter.shard == next);
     weight = next;
 
-    const auto issued = trace::collectives(run.trace(), mark(step, scenario::ActionKind::forward),
-                                           mark(step, scenario::ActionKind::zero_grad, true));
+    const auto issued =
+        trace::collectives(run.trace(), mark(step, ActionKind::forward), mark(step, ActionKind::zero_grad, true));
     CHECK(issued.size() == (size > 1 ? 1 : 0));
     for (const fact::Collective& collective : issued) CHECK(collective.tag == "gradients");
   }

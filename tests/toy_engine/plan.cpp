@@ -11,16 +11,14 @@ namespace shardproof::toy {
 
 namespace {
 
-std::unique_ptr<scenario::EngineSection> read(const scenario::Node& node) {
+std::unique_ptr<EngineSection> read(const scenario::Node& node) {
   node.expect_keys({"bucket"});
   auto plan = std::make_unique<ToyPlan>();
   if (const auto bucket = node.find("bucket")) plan->bucket = bucket->nonempty_text();
   return plan;
 }
 
-const scenario::EngineKindRegistration registration({.name = ToyPlan::name,
-                                                     .read = read,
-                                                     .own_features = ToyFeature::all});
+const EngineKindRegistration registration({.name = ToyPlan::name, .read = read, .own_features = ToyFeature::all});
 
 }  // namespace
 
@@ -30,9 +28,9 @@ nlohmann::ordered_json ToyPlan::to_json() const {
   return json;
 }
 
-void ToyPlan::validate(const scenario::Scenario& scenario) const {
+void ToyPlan::validate(const Scenario& scenario) const {
   if (scenario.plan.mesh.shape.size() > 1) scenario::fail("plan.mesh", "one dimension: a toy engine shards nothing");
-  if (scenario.plan.mixed_precision != scenario::MixedPrecision())
+  if (scenario.plan.mixed_precision != MixedPrecision())
     scenario::fail("plan.mixed_precision", "none: a toy engine computes in f32");
 }
 

@@ -18,16 +18,16 @@ struct ToyFeature {
   static constexpr std::array all{named_bucket};
 };
 
-struct ToyPlan final : scenario::SectionOf<ToyPlan> {
+struct ToyPlan final : SectionOf<ToyPlan> {
   static constexpr std::string_view name = "toy";
 
   std::string bucket = "all";  ///< label of the flat gradients and tag of their all-reduce
 
   std::string_view kind() const override { return name; }
   nlohmann::ordered_json to_json() const override;
-  void validate(const scenario::Scenario& scenario) const override;
-  std::vector<std::string> groups(const scenario::Model& /*model*/) const override { return {bucket}; }
-  std::string objection_to_extension(const scenario::ParameterShape& /*parameter*/) const override {
+  void validate(const Scenario& scenario) const override;
+  std::vector<std::string> groups(const Model& /*model*/) const override { return {bucket}; }
+  std::string objection_to_extension(const ParameterShape& /*parameter*/) const override {
     return "a toy engine gathers none";
   }
   bool reduces(const std::string& /*parameter*/) const override { return true; }

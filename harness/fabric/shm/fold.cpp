@@ -14,7 +14,6 @@ namespace shardproof::fabric::shm {
 
 namespace {
 
-using tensor::elements::convert;
 using tensor::elements::low_precision;
 
 /// One operation, one rounding. A float has more than twice the digits of the short types, so two roundings give the
@@ -96,7 +95,7 @@ void fold_as(ReduceOp op, double factor, const Operands& operands, std::byte* ou
         for (std::size_t i = 0; i < length; ++i) store(block, i, quotient(load<T>(block, i), operands.number));
       });
     case ReduceOp::premul_sum: {
-      const T by = convert<T>(factor);
+      const T by = tensor::elements::convert<T>(factor);
       return fold_blocks<T>(
           operands, out, count, [by](T x) { return product(x, by); }, [by](T a, T x) { return sum(a, product(x, by)); },
           nothing);

@@ -12,7 +12,7 @@
 namespace shardproof::runner {
 
 /// Throws std::invalid_argument with the place of an error in the document, or with the reason why it cannot be read.
-scenario::Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size = std::nullopt);
+Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size = std::nullopt);
 
 /// Each case plays one of the plan's scenarios, and fails if the scenario has a race. It leaves the file
 /// `play_result(id, rank)`. Throws like `read_scenario`.

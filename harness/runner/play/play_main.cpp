@@ -37,8 +37,7 @@ protocol::Combinable combinable(std::string_view kind) {
 
 std::vector<cases::KnownKind> known_kinds() {
   std::vector<cases::KnownKind> kinds;
-  for (const scenario::EngineKind& kind : scenario::engine_kinds())
-    kinds.push_back({.name = kind.name, .features = kind.feature_names()});
+  for (const EngineKind& kind : engine_kinds()) kinds.push_back({.name = kind.name, .features = kind.feature_names()});
   return kinds;
 }
 
@@ -58,7 +57,7 @@ class PlayExtension final : public ProgramExtension {
 
   void add_to(protocol::Listing& listing, const std::filesystem::path& library) const override {
     const std::vector<SubjectMaker> subjects = runner::subjects_of(program_.subjects, library);
-    for (const scenario::EngineKind& kind : scenario::engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
+    for (const EngineKind& kind : engine_kinds()) listing.engine_kinds.emplace_back(kind.name);
     for (const std::string_view kind : scenario::drawn_kinds()) {
       listing.drawn_kinds.emplace_back(kind);
       listing.combinable.push_back(combinable(kind));
@@ -79,7 +78,7 @@ class PlayExtension final : public ProgramExtension {
   }
 
   std::vector<std::string> problems(std::span<const cases::BoundCase> cases) const override {
-    std::vector<std::string> all = scenario::problems_of_engine_kinds();
+    std::vector<std::string> all = problems_of_engine_kinds();
     std::ranges::move(cases::problems_of_needs(cases, declared_suite_engines(), known_kinds()),
                       std::back_inserter(all));
     return all;

@@ -47,7 +47,7 @@ protocol::GpuListing gpus_of(const std::filesystem::path& backend) {
   }
 }
 
-void require_script_in_world(const std::filesystem::path& document, const scenario::Scenario& scenario, int ranks) {
+void require_script_in_world(const std::filesystem::path& document, const Scenario& scenario, int ranks) {
   try {
     scenario::validate_script_in_world(scenario, ranks);
   } catch (const std::invalid_argument& error) {
@@ -59,7 +59,7 @@ void require_script_in_world(const std::filesystem::path& document, const scenar
 
 int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks) {
   try {
-    const scenario::Scenario read = read_scenario(scenario, ranks);
+    const Scenario read = read_scenario(scenario, ranks);
     if (ranks) require_script_in_world(scenario, read, *ranks);
     return rank_left;
   } catch (const std::invalid_argument& error) {

@@ -12,7 +12,7 @@ namespace shardproof::scenario {
 namespace {
 
 bool is_root_wrapped(const Plan& plan) {
-  return std::ranges::find(flat_shard(plan).wrap, "") != flat_shard(plan).wrap.end();
+  return std::ranges::find(flat_shard_plan(plan).wrap, "") != flat_shard_plan(plan).wrap.end();
 }
 
 class FlatShardGenerator final : public EngineGenerator {
@@ -39,7 +39,7 @@ class FlatShardGenerator final : public EngineGenerator {
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
-    const FlatShardPlan& section = flat_shard(scenario.plan);
+    const FlatShardPlan& section = flat_shard_plan(scenario.plan);
     const FlatShardPlan usual;
     need(Feature::replicated_mesh, scenario.plan.mesh.shape.size() == 2);
     need(Feature::gradient_accumulation, any_call(scenario.script, [](const Action& action) {
@@ -59,7 +59,7 @@ class FlatShardGenerator final : public EngineGenerator {
   // -- Drawing
 
   void draw_groups(Scenario& scenario, Dice& dice) const override {
-    flat_shard(scenario.plan).wrap = draw_wrapped_modules(scenario.model, dice);
+    flat_shard_plan(scenario.plan).wrap = draw_wrapped_modules(scenario.model, dice);
   }
 
   void draw_options(Scenario& scenario, int /*shards*/, Dice& dice, const Palette& palette) const override {
@@ -72,7 +72,7 @@ class FlatShardGenerator final : public EngineGenerator {
 
   // Hooks are registered at a root. A hybrid strategy supports no hooks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard(scenario.plan).strategy)) return {};
+    if (!is_root_wrapped(scenario.plan) || has_replicas(flat_shard_plan(scenario.plan).strategy)) return {};
     return draw_hook(
         palette, {.user = FlatShardFeature::gradient_hooks, .compressing = FlatShardFeature::compressing_hooks}, dice);
   }
@@ -94,30 +94,31 @@ class FlatShardGenerator final : public EngineGenerator {
   // -- Shrinking
 
   void offer_smaller_groups(const Plan& plan, const Offer& offer) const override {
-    for (const std::string& path : flat_shard(plan).wrap) offer([&](Plan& p) { std::erase(flat_shard(p).wrap, path); });
+    for (const std::string& path : flat_shard_plan(plan).wrap)
+      offer([&](Plan& p) { std::erase(flat_shard_plan(p).wrap, path); });
   }
 
   void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
     const FlatShardPlan usual;
-    if (flat_shard(plan).strategy != usual.strategy) {
+    if (flat_shard_plan(plan).strategy != usual.strategy) {
       offer([](Plan& p) {
         p.mesh = {};
-        flat_shard(p).strategy = FlatShardPlan().strategy;
+        flat_shard_plan(p).strategy = FlatShardPlan().strategy;
       });
     }
-    if (flat_shard(plan).strategy == ShardStrategy::hybrid_zero2)
-      offer([](Plan& p) { flat_shard(p).strategy = ShardStrategy::hybrid; });
-    offer([&](Plan& p) { flat_shard(p).use_orig_params = usual.use_orig_params; });
-    offer([&](Plan& p) { flat_shard(p).backward_prefetch = usual.backward_prefetch; });
-    offer([&](Plan& p) { flat_shard(p).forward_prefetch = usual.forward_prefetch; });
-    offer([&](Plan& p) { flat_shard(p).limit_all_gathers = usual.limit_all_gathers; });
-    offer([&](Plan& p) { flat_shard(p).validate_order = usual.validate_order; });
+    if (flat_shard_plan(plan).strategy == ShardStrategy::hybrid_zero2)
+      offer([](Plan& p) { flat_shard_plan(p).strategy = ShardStrategy::hybrid; });
+    offer([&](Plan& p) { flat_shard_plan(p).use_orig_params = usual.use_orig_params; });
+    offer([&](Plan& p) { flat_shard_plan(p).backward_prefetch = usual.backward_prefetch; });
+    offer([&](Plan& p) { flat_shard_plan(p).forward_prefetch = usual.forward_prefetch; });
+    offer([&](Plan& p) { flat_shard_plan(p).limit_all_gathers = usual.limit_all_gathers; });
+    offer([&](Plan& p) { flat_shard_plan(p).validate_order = usual.validate_order; });
   }
 
   // -- After a change of the model
 
   void repair(Scenario& scenario, int /*shards*/) const override {
-    FlatShardPlan& section = flat_shard(scenario.plan);
+    FlatShardPlan& section = flat_shard_plan(scenario.plan);
     std::erase_if(section.wrap, [&](const std::string& path) { return find(scenario.model, path) == nullptr; });
     if (has_replicas(section.strategy) && scenario.plan.mesh.shape.size() != 2)
       section.strategy =
@@ -125,7 +126,7 @@ class FlatShardGenerator final : public EngineGenerator {
   }
 
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
-    std::vector<std::string>& wrap = flat_shard(plan).wrap;
+    std::vector<std::string>& wrap = flat_shard_plan(plan).wrap;
     for (std::string& path : std::exchange(wrap, {})) {
       change(path);
       if (std::ranges::find(wrap, path) == wrap.end()) wrap.push_back(std::move(path));

@@ -15,7 +15,7 @@ namespace {
 bool mixes_frozen(const Scenario& scenario) {
   std::map<const std::string*, bool> trainable;
   return std::ranges::any_of(parameters(scenario.model), [&](const ParameterShape& parameter) {
-    const std::string* const unit = flat_shard(scenario.plan).unit_of(parameter.name);
+    const std::string* const unit = flat_shard_plan(scenario.plan).unit_of(parameter.name);
     return unit != nullptr && trainable.try_emplace(unit, parameter.trainable).first->second != parameter.trainable;
   });
 }
@@ -29,7 +29,7 @@ ShardStrategy strategy(const Scenario& scenario, Dice& dice) {
 }  // namespace
 
 void draw_flat_shard_options(Scenario& scenario, Dice& dice, const Palette& palette) {
-  FlatShardPlan& section = flat_shard(scenario.plan);
+  FlatShardPlan& section = flat_shard_plan(scenario.plan);
   section.strategy = strategy(scenario, dice);
   section.use_orig_params = draws(palette, FlatShardFeature::orig_params, dice, 40);
   if (!section.use_orig_params && mixes_frozen(scenario)) {

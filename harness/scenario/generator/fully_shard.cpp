@@ -13,7 +13,7 @@ namespace {
 
 // The path of a wrapped module, or the root's path for all of them.
 std::string some_module(const Plan& plan, Dice& dice) {
-  return dice.chance(50) ? std::string() : dice.one_of(fully_shard(plan).wrapped_modules());
+  return dice.chance(50) ? std::string() : dice.one_of(fully_shard_plan(plan).wrapped_modules());
 }
 
 // Whether two backwards may give gradients of different parameters to a group.
@@ -51,7 +51,7 @@ class FullyShardGenerator final : public EngineGenerator {
         if (action.by_method) needed.push_back(FullyShardFeature::forward_methods);
       }
     }
-    const FullyShardPlan& section = fully_shard(scenario.plan);
+    const FullyShardPlan& section = fully_shard_plan(scenario.plan);
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
@@ -81,7 +81,7 @@ class FullyShardGenerator final : public EngineGenerator {
 
   // The root casts the input. An ignored parameter stays f32.
   bool casts_whole_model(const Plan& plan) const override {
-    return is_wrapped(fully_shard(plan), "") && fully_shard(plan).ignored_parameters.empty();
+    return is_wrapped(fully_shard_plan(plan), "") && fully_shard_plan(plan).ignored_parameters.empty();
   }
 
   bool casts_outputs() const override { return true; }
@@ -123,11 +123,13 @@ class FullyShardGenerator final : public EngineGenerator {
   // -- Shrinking
 
   void offer_smaller_groups(const Plan& plan, const Offer& offer) const override {
-    const std::vector<WrapGroup>& wrap = fully_shard(plan).wrap;
+    const std::vector<WrapGroup>& wrap = fully_shard_plan(plan).wrap;
     for (std::size_t i = 0; i < wrap.size(); ++i) {
-      offer([&](Plan& p) { fully_shard(p).wrap.erase(fully_shard(p).wrap.begin() + static_cast<std::ptrdiff_t>(i)); });
+      offer([&](Plan& p) {
+        fully_shard_plan(p).wrap.erase(fully_shard_plan(p).wrap.begin() + static_cast<std::ptrdiff_t>(i));
+      });
       for (const std::string& path : wrap[i].modules)
-        offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].modules, path); });
+        offer([&](Plan& p) { std::erase(fully_shard_plan(p).wrap[i].modules, path); });
     }
     offer_of_each_group(plan, offer, [](WrapGroup& group) { group.reshard_after_forward = {}; });
     offer_of_each_group(plan, offer, [](WrapGroup& group) { group.forward_prefetch.clear(); });
@@ -135,23 +137,23 @@ class FullyShardGenerator final : public EngineGenerator {
     for (std::size_t i = 0; i < wrap.size(); ++i) {
       for (auto list : {&WrapGroup::forward_prefetch, &WrapGroup::backward_prefetch}) {
         for (const std::string& path : wrap[i].*list)
-          offer([&](Plan& p) { std::erase(fully_shard(p).wrap[i].*list, path); });
+          offer([&](Plan& p) { std::erase(fully_shard_plan(p).wrap[i].*list, path); });
       }
     }
   }
 
   void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
-    offer([](Plan& p) { fully_shard(p).gradient_divide_factor = 0; });
-    offer([](Plan& p) { fully_shard(p).backward_prefetch = FullyShardPlan().backward_prefetch; });
-    offer([](Plan& p) { fully_shard(p).ignored_parameters.clear(); });
-    for (const auto& [parameter, dim] : fully_shard(plan).shard_dims)
-      offer([&lost = parameter](Plan& p) { fully_shard(p).shard_dims.erase(lost); });
+    offer([](Plan& p) { fully_shard_plan(p).gradient_divide_factor = 0; });
+    offer([](Plan& p) { fully_shard_plan(p).backward_prefetch = FullyShardPlan().backward_prefetch; });
+    offer([](Plan& p) { fully_shard_plan(p).ignored_parameters.clear(); });
+    for (const auto& [parameter, dim] : fully_shard_plan(plan).shard_dims)
+      offer([&lost = parameter](Plan& p) { fully_shard_plan(p).shard_dims.erase(lost); });
   }
 
   // -- After a change of the model
 
   void repair(Scenario& scenario, int shards) const override {
-    FullyShardPlan& section = fully_shard(scenario.plan);
+    FullyShardPlan& section = fully_shard_plan(scenario.plan);
     const std::vector<ParameterShape> all = parameters(scenario.model);
     const auto is_lost = [&](const std::string& parameter) {
       return std::ranges::find(all, parameter, &ParameterShape::name) == all.end();
@@ -172,7 +174,7 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
-    FullyShardPlan& section = fully_shard(plan);
+    FullyShardPlan& section = fully_shard_plan(plan);
     for (WrapGroup& group : section.wrap) {
       for (auto* list : {&group.modules, &group.forward_prefetch, &group.backward_prefetch})
         std::ranges::for_each(*list, change);
@@ -204,9 +206,9 @@ class FullyShardGenerator final : public EngineGenerator {
   }
 
   static void offer_of_each_group(const Plan& plan, const Offer& offer, const std::function<void(WrapGroup&)>& change) {
-    offer([&](Plan& p) { std::ranges::for_each(fully_shard(p).wrap, change); });
-    for (std::size_t i = 0; i < fully_shard(plan).wrap.size(); ++i)
-      offer([&](Plan& p) { change(fully_shard(p).wrap[i]); });
+    offer([&](Plan& p) { std::ranges::for_each(fully_shard_plan(p).wrap, change); });
+    for (std::size_t i = 0; i < fully_shard_plan(plan).wrap.size(); ++i)
+      offer([&](Plan& p) { change(fully_shard_plan(p).wrap[i]); });
   }
 
   // The first group that has a module keeps it.

@@ -1,4 +1,5 @@
 #include "harness/scenario/generator/ingredients.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <algorithm>
 
@@ -49,22 +50,10 @@ bool computes_in_half_precision(const Scenario& scenario) {
 }  // namespace
 
 std::string_view to_string(Ingredient ingredient) {
-  switch (ingredient) {
-    case Ingredient::residuals: return "residuals";
-    case Ingredient::scales: return "scales";
-    case Ingredient::frozen_parameters: return "frozen_parameters";
-    case Ingredient::unused_modules: return "unused_modules";
-    case Ingredient::repeated_modules: return "repeated_modules";
-    case Ingredient::evaluation: return "evaluation";
-    case Ingredient::adam: return "adam";
-    case Ingredient::costs_of_work: return "costs_of_work";
-    case Ingredient::choices: return "choices";
-    case Ingredient::several_forwards: return "several_forwards";
-    case Ingredient::zeroing: return "zeroing";
-    case Ingredient::kept_gradients: return "kept_gradients";
-    case Ingredient::half_precision: return "half_precision";
-  }
-  return "unknown";
+  return base::name_of<Ingredient::half_precision>(
+      ingredient,
+      {"residuals", "scales", "frozen_parameters", "unused_modules", "repeated_modules", "evaluation", "adam",
+       "costs_of_work", "choices", "several_forwards", "zeroing", "kept_gradients", "half_precision"});
 }
 
 bool has(const Scenario& scenario, Ingredient ingredient) {

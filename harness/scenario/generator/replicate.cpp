@@ -39,7 +39,7 @@ class ReplicateGenerator final : public EngineGenerator {
     const auto need = [&](Feature feature, bool is_needed) {
       if (is_needed) needed.push_back(feature);
     };
-    const ReplicatePlan& section = replicate(scenario.plan);
+    const ReplicatePlan& section = replicate_plan(scenario.plan);
     need(Feature::gradient_accumulation, any_call(scenario.script, [](const Action& action) {
            return action.kind == ActionKind::set_requires_gradient_sync;
          }));
@@ -57,7 +57,7 @@ class ReplicateGenerator final : public EngineGenerator {
   // -- Drawing
 
   // There are no groups of modules.
-  void draw_groups(Scenario& scenario, Dice& /*dice*/) const override { replicate(scenario.plan); }
+  void draw_groups(Scenario& scenario, Dice& /*dice*/) const override { replicate_plan(scenario.plan); }
 
   void draw_options(Scenario& scenario, int shards, Dice& dice, const Palette& palette) const override {
     draw_replicate_options(scenario, shards, dice, palette);
@@ -68,7 +68,7 @@ class ReplicateGenerator final : public EngineGenerator {
 
   // A compiled step cannot call a user's hook, and such a hook knows one group of ranks.
   std::vector<Action> draw_registrations(const Scenario& scenario, Dice& dice, const Palette& palette) const override {
-    const ReplicatePlan& section = replicate(scenario.plan);
+    const ReplicatePlan& section = replicate_plan(scenario.plan);
     Palette possible = palette;
     if (section.compile || !section.tensor_parallel.empty()) possible.features.erase(ReplicateFeature::gradient_hooks);
     return draw_hook(
@@ -95,34 +95,35 @@ class ReplicateGenerator final : public EngineGenerator {
 
   void offer_smaller_options(const Plan& plan, const Offer& offer) const override {
     const ReplicatePlan usual;
-    offer([](Plan& p) { replicate(p).tensor_parallel.clear(); });
-    for (const auto& [path, way] : replicate(plan).tensor_parallel)
-      offer([&lost = path](Plan& p) { replicate(p).tensor_parallel.erase(lost); });
-    offer([](Plan& p) { replicate(p).parameter_dtypes.clear(); });
-    for (const auto& [path, dtype] : replicate(plan).parameter_dtypes)
-      offer([&lost = path](Plan& p) { replicate(p).parameter_dtypes.erase(lost); });
-    offer([](Plan& p) { replicate(p).compile.reset(); });
-    if (replicate(plan).compile) offer([](Plan& p) { replicate(p).compile = CompilePlan(); });
-    offer([&](Plan& p) { replicate(p).gradients = usual.gradients; });
-    offer([&](Plan& p) { replicate(p).unused_parameters = usual.unused_parameters; });
+    offer([](Plan& p) { replicate_plan(p).tensor_parallel.clear(); });
+    for (const auto& [path, way] : replicate_plan(plan).tensor_parallel)
+      offer([&lost = path](Plan& p) { replicate_plan(p).tensor_parallel.erase(lost); });
+    offer([](Plan& p) { replicate_plan(p).parameter_dtypes.clear(); });
+    for (const auto& [path, dtype] : replicate_plan(plan).parameter_dtypes)
+      offer([&lost = path](Plan& p) { replicate_plan(p).parameter_dtypes.erase(lost); });
+    offer([](Plan& p) { replicate_plan(p).compile.reset(); });
+    if (replicate_plan(plan).compile) offer([](Plan& p) { replicate_plan(p).compile = CompilePlan(); });
+    offer([&](Plan& p) { replicate_plan(p).gradients = usual.gradients; });
+    offer([&](Plan& p) { replicate_plan(p).unused_parameters = usual.unused_parameters; });
     // Without limits there is one bucket; with the smallest ones, each gradient has its own.
     offer([&](Plan& p) {
-      replicate(p).first_bucket_bytes = usual.first_bucket_bytes;
-      replicate(p).bucket_bytes = usual.bucket_bytes;
+      replicate_plan(p).first_bucket_bytes = usual.first_bucket_bytes;
+      replicate_plan(p).bucket_bytes = usual.bucket_bytes;
     });
-    offer([&](Plan& p) { replicate(p).first_bucket_bytes = usual.first_bucket_bytes; });
-    offer([&](Plan& p) { replicate(p).bucket_bytes = usual.bucket_bytes; });
+    offer([&](Plan& p) { replicate_plan(p).first_bucket_bytes = usual.first_bucket_bytes; });
+    offer([&](Plan& p) { replicate_plan(p).bucket_bytes = usual.bucket_bytes; });
     const auto is_limited = [&](std::int64_t limit) {
       return limit > 1 && limit != usual.first_bucket_bytes && limit != usual.bucket_bytes;
     };
-    if (is_limited(replicate(plan).first_bucket_bytes)) offer([](Plan& p) { replicate(p).first_bucket_bytes = 1; });
-    if (is_limited(replicate(plan).bucket_bytes)) offer([](Plan& p) { replicate(p).bucket_bytes = 1; });
+    if (is_limited(replicate_plan(plan).first_bucket_bytes))
+      offer([](Plan& p) { replicate_plan(p).first_bucket_bytes = 1; });
+    if (is_limited(replicate_plan(plan).bucket_bytes)) offer([](Plan& p) { replicate_plan(p).bucket_bytes = 1; });
   }
 
   // -- After a change of the model
 
   void repair(Scenario& scenario, int /*shards*/) const override {
-    ReplicatePlan& section = replicate(scenario.plan);
+    ReplicatePlan& section = replicate_plan(scenario.plan);
     keep_divided_pairs(scenario);
     keep_parameter_dtypes(scenario);
     if (!section.compile && may_leave_out_parameters(scenario.model)) section.unused_parameters = true;
@@ -130,7 +131,7 @@ class ReplicateGenerator final : public EngineGenerator {
 
   // A module is divided with its partner.
   static void keep_divided_pairs(Scenario& scenario) {
-    std::map<std::string, TensorParallel>& parallel = replicate(scenario.plan).tensor_parallel;
+    std::map<std::string, TensorParallel>& parallel = replicate_plan(scenario.plan).tensor_parallel;
     const std::map<std::string, TensorParallel> before = std::exchange(parallel, {});
     Mesh& mesh = scenario.plan.mesh;
     for (const auto& [column, row] : divisible_pairs(scenario.model)) {
@@ -143,7 +144,7 @@ class ReplicateGenerator final : public EngineGenerator {
   }
 
   static void keep_parameter_dtypes(Scenario& scenario) {
-    std::erase_if(replicate(scenario.plan).parameter_dtypes, [&](const auto& entry) {
+    std::erase_if(replicate_plan(scenario.plan).parameter_dtypes, [&](const auto& entry) {
       const Module* const module = find(scenario.model, entry.first);
       return module == nullptr || !has_parameters(module->kind);
     });
@@ -151,8 +152,8 @@ class ReplicateGenerator final : public EngineGenerator {
   }
 
   void rename(Plan& plan, const std::function<void(std::string&)>& change) const override {
-    rename_paths(replicate(plan).tensor_parallel, change);
-    rename_paths(replicate(plan).parameter_dtypes, change);
+    rename_paths(replicate_plan(plan).tensor_parallel, change);
+    rename_paths(replicate_plan(plan).parameter_dtypes, change);
   }
 
   template <class Way> static void rename_paths(std::map<std::string, Way>& ways,

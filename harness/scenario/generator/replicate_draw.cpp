@@ -17,7 +17,7 @@ namespace {
 std::vector<std::int64_t> bytes_of_gradients(const Scenario& scenario) {
   std::vector<std::int64_t> sizes;
   for (const ParameterShape& parameter : parameters(scenario.model)) {
-    const auto width = static_cast<std::int64_t>(size_of(replicate(scenario.plan).dtype_of(parameter.name)));
+    const auto width = static_cast<std::int64_t>(size_of(replicate_plan(scenario.plan).dtype_of(parameter.name)));
     if (parameter.trainable) sizes.push_back(numel(parameter.shape) * width);
   }
   return sizes;
@@ -75,7 +75,7 @@ bool is_divisible(const Model& model, const Module& module, const std::string& p
 
 // The features between the modules of a pair become a multiple of the number of parts.
 void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
-  ReplicatePlan& section = replicate(scenario.plan);
+  ReplicatePlan& section = replicate_plan(scenario.plan);
   const int parts = dice.one_of(factors(ranks));
   for (const auto& [column, row] : divisible_pairs(scenario.model)) {
     if (!dice.chance(70)) continue;
@@ -93,7 +93,7 @@ void divide_modules(Scenario& scenario, int ranks, Dice& dice) {
 
 // Modules that share a weight have the dtype of its owner.
 void draw_parameter_dtypes(Scenario& scenario, Dice& dice, const Palette& palette) {
-  ReplicatePlan& section = replicate(scenario.plan);
+  ReplicatePlan& section = replicate_plan(scenario.plan);
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (!has_parameters(module.kind) || !module.tied_to.empty() || section.tensor_parallel.contains(path) ||
         !dice.chance(50))
@@ -107,7 +107,7 @@ void draw_parameter_dtypes(Scenario& scenario, Dice& dice, const Palette& palett
 }  // namespace
 
 void share_parameter_dtypes(Scenario& scenario) {
-  std::map<std::string, DType>& dtypes = replicate(scenario.plan).parameter_dtypes;
+  std::map<std::string, DType>& dtypes = replicate_plan(scenario.plan).parameter_dtypes;
   visit(scenario.model.root, "", [&](const Module& module, const std::string& path) {
     if (module.tied_to.empty()) return;
     dtypes.erase(path);
@@ -133,7 +133,7 @@ std::vector<DivisiblePair> divisible_pairs(const Model& model) {
 }
 
 void draw_replicate_options(Scenario& scenario, int ranks, Dice& dice, const Palette& palette) {
-  ReplicatePlan& section = replicate(scenario.plan);
+  ReplicatePlan& section = replicate_plan(scenario.plan);
   if (draws(palette, ReplicateFeature::compiled_step, dice, 30)) section.compile = compile_plan(dice);
   const bool may_be_unused = palette.has(ReplicateFeature::unused_parameters) && !section.compile;
   if (!may_be_unused || dice.chance(30)) use_all_parameters(scenario.model);

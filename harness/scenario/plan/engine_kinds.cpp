@@ -11,7 +11,7 @@
 #include "harness/scenario/plan/plan.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 namespace {
 
@@ -68,7 +68,7 @@ std::vector<std::string> problems_of_engine_kinds() {
   std::set<std::string_view> names;
   for (const EngineKind& kind : engine_kinds()) {
     if (kind.name.empty()) problems.emplace_back("an engine kind is registered without a name");
-    if (kind.name == ForeignSection::name)
+    if (kind.name == scenario::ForeignSection::name)
       problems.push_back(fmt::format(
           "engine kind \"{}\": the name is reserved for plans without an engine; choose another name", kind.name));
     if (std::ranges::find(shared_plan_keys, kind.name) != shared_plan_keys.end())
@@ -87,4 +87,4 @@ std::vector<std::string> problems_of_engine_kinds() {
   return problems;
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -15,8 +15,11 @@
 #include "harness/protocol/feature.hpp"
 
 namespace shardproof::scenario {
-
 class Node;
+}
+
+namespace shardproof {
+
 struct Action;
 struct Mesh;
 struct Model;
@@ -89,7 +92,7 @@ class SectionOf : public EngineSection {
 struct EngineKind {
   std::string_view name;
   /// Reads a section. Throws std::invalid_argument with the place, what was expected there and what was found.
-  std::unique_ptr<EngineSection> (*read)(const Node&) = nullptr;
+  std::unique_ptr<EngineSection> (*read)(const scenario::Node&) = nullptr;
   std::span<const Feature> own_features = {};  ///< in addition to `common_features`; of static lifetime
 
   std::vector<std::string_view> feature_names() const;  ///< the common features, then its own
@@ -111,4 +114,4 @@ struct EngineKindRegistration {
 /// nothing.
 std::vector<std::string> problems_of_engine_kinds();
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -1,4 +1,5 @@
 #include "harness/scenario/plan/flat_shard.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -10,13 +11,15 @@
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
+
+using scenario::fail;
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::unique_ptr<EngineSection> read_flat_shard(const Node& node) {
+std::unique_ptr<EngineSection> read_flat_shard(const scenario::Node& node) {
   node.expect_keys({"wrap", "strategy", "use_orig_params", "backward_prefetch", "forward_prefetch", "limit_all_gathers",
                     "validate_order"});
   auto section = std::make_unique<FlatShardPlan>();
@@ -36,7 +39,7 @@ void validate_units(const std::vector<std::string>& wrap, const Model& model) {
   for (std::size_t i = 0; i < wrap.size(); ++i) {
     const std::string place = fmt::format("plan.flat_shard.wrap[{}]", i);
     const std::string& path = wrap[i];
-    require_module(model, path, place);
+    scenario::require_module(model, path, place);
     const Module& module = *find(model, path);
     if (module.kind == ModuleKind::use)
       fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
@@ -57,14 +60,8 @@ constinit const EngineKind flat_shard_kind{
     .name = FlatShardPlan::name, .read = read_flat_shard, .own_features = FlatShardFeature::all};
 
 std::string_view to_string(ShardStrategy strategy) {
-  switch (strategy) {
-    case ShardStrategy::full_shard: return "full_shard";
-    case ShardStrategy::shard_grad_op: return "shard_grad_op";
-    case ShardStrategy::no_shard: return "no_shard";
-    case ShardStrategy::hybrid: return "hybrid";
-    case ShardStrategy::hybrid_zero2: return "hybrid_zero2";
-  }
-  return {};
+  return base::name_of<ShardStrategy::hybrid_zero2>(
+      strategy, {"full_shard", "shard_grad_op", "no_shard", "hybrid", "hybrid_zero2"});
 }
 
 bool has_replicas(ShardStrategy strategy) {
@@ -76,12 +73,7 @@ bool frees_after_forward(ShardStrategy strategy) {
 }
 
 std::string_view to_string(FlatPrefetch prefetch) {
-  switch (prefetch) {
-    case FlatPrefetch::before: return "before";
-    case FlatPrefetch::after: return "after";
-    case FlatPrefetch::none: return "none";
-  }
-  return {};
+  return base::name_of<FlatPrefetch::none>(prefetch, {"before", "after", "none"});
 }
 
 Json FlatShardPlan::to_json() const {
@@ -128,4 +120,4 @@ const std::string* FlatShardPlan::unit_of(std::string_view parameter) const {
   return found == wrap.end() ? nullptr : &*found;
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -28,7 +28,7 @@ struct FlatShardFeature {
 
 }  // namespace shardproof
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// The tag of the all-gathers in which ranks compare the order of their forwards.
 inline constexpr std::string_view execution_order_tag = "execution order";
@@ -87,9 +87,9 @@ struct FlatShardPlan final : SectionOf<FlatShardPlan> {
   }
 };
 
-inline FlatShardPlan& flat_shard(Plan& plan) { return section_of<FlatShardPlan>(plan); }
-inline const FlatShardPlan& flat_shard(const Plan& plan) { return section_of<FlatShardPlan>(plan); }
+inline FlatShardPlan& flat_shard_plan(Plan& plan) { return section_of<FlatShardPlan>(plan); }
+inline const FlatShardPlan& flat_shard_plan(const Plan& plan) { return section_of<FlatShardPlan>(plan); }
 
 extern const EngineKind flat_shard_kind;
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

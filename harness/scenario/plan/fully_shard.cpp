@@ -12,7 +12,11 @@
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
+
+using scenario::fail;
+using scenario::Node;
+using scenario::require_parameter;
 
 namespace {
 
@@ -32,7 +36,8 @@ Json write(const ReshardAfterForward& reshard) {
 ReshardAfterForward read_reshard(const Node& node) {
   using Kind = ReshardAfterForward::Kind;
   if (node.is_boolean()) return {.kind = node.boolean() ? Kind::yes : Kind::no};
-  if (node.is_integer()) return {.kind = Kind::size, .size = static_cast<int>(node.integer(-most_ranks, most_ranks))};
+  if (node.is_integer())
+    return {.kind = Kind::size, .size = static_cast<int>(node.integer(-scenario::most_ranks, scenario::most_ranks))};
   if (node.is_text() && node.text() == "automatic") return {};
   node.fail("true, false, a number of ranks or \"automatic\"");
 }
@@ -84,7 +89,7 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
     for (std::size_t m = 0; m < wrap[i].modules.size(); ++m) {
       const std::string& path = wrap[i].modules[m];
       const std::string place = fmt::format("plan.fully_shard.wrap[{}].modules[{}]", i, m);
-      require_module(model, path, place);
+      scenario::require_module(model, path, place);
       if (const Module& module = *find(model, path); module.kind == ModuleKind::use)
         fail(place, fmt::format("\"{}\" is a use of \"{}\": wrap \"{}\" instead", path, module.target, module.target));
       const auto above = std::ranges::find_if(
@@ -112,7 +117,7 @@ void validate_wrapping(const std::vector<WrapGroup>& wrap, const Model& model) {
 void validate_imagined(const std::vector<WrapGroup>& wrap) {
   for (const WrapGroup& group : wrap) {
     if (group.reshard_after_forward.kind == ReshardAfterForward::Kind::size)
-      refuse_imagined(fmt::format("group \"{}\" is resharded over fewer ranks", group.modules.front()));
+      scenario::refuse_imagined(fmt::format("group \"{}\" is resharded over fewer ranks", group.modules.front()));
   }
 }
 
@@ -144,7 +149,7 @@ void FullyShardPlan::validate(const Scenario& scenario) const {
   for (const std::string& parameter : ignored_parameters)
     require_parameter(all, parameter, "plan.fully_shard.ignored_parameters");
   for (const auto& [parameter, dim] : shard_dims)
-    require_parameter(all, parameter, member_place("plan.fully_shard.shard_dims", parameter));
+    require_parameter(all, parameter, scenario::member_place("plan.fully_shard.shard_dims", parameter));
   if (!(gradient_divide_factor >= 0))
     fail("plan.fully_shard.gradient_divide_factor",
          fmt::format("expected a positive number, found {}", gradient_divide_factor));
@@ -169,7 +174,7 @@ std::vector<std::string> FullyShardPlan::wrapped_modules() const {
 }
 
 std::string FullyShardPlan::objection_to_call(const Action& action) const {
-  if (call_of(action.kind).scope != CallScope::groups) return {};
+  if (scenario::call_of(action.kind).scope != scenario::CallScope::groups) return {};
   const std::vector<std::string> wrapped = wrapped_modules();
   const bool some =
       std::ranges::any_of(wrapped, [&](const std::string& path) { return is_at_or_under(path, action.module); });
@@ -196,4 +201,4 @@ const WrapGroup* FullyShardPlan::group_of(const std::string& parameter) const {
   return found == wrap.end() ? nullptr : &*found;
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -34,7 +34,7 @@ struct FullyShardFeature {
 
 }  // namespace shardproof
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 struct ReshardAfterForward {
   enum class Kind : std::uint8_t {
@@ -99,9 +99,9 @@ struct FullyShardPlan final : SectionOf<FullyShardPlan> {
   }
 };
 
-inline FullyShardPlan& fully_shard(Plan& plan) { return section_of<FullyShardPlan>(plan); }
-inline const FullyShardPlan& fully_shard(const Plan& plan) { return section_of<FullyShardPlan>(plan); }
+inline FullyShardPlan& fully_shard_plan(Plan& plan) { return section_of<FullyShardPlan>(plan); }
+inline const FullyShardPlan& fully_shard_plan(const Plan& plan) { return section_of<FullyShardPlan>(plan); }
 
 extern const EngineKind fully_shard_kind;
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

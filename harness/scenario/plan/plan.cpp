@@ -1,4 +1,5 @@
 #include "harness/scenario/plan/plan.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -7,19 +8,14 @@
 
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 std::string_view to_string(Initialisation initialisation) {
   return initialisation == Initialisation::direct ? "direct" : "meta";
 }
 
 std::string_view to_string(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::sgd: return "sgd";
-    case OptimizerKind::adam: return "adam";
-    case OptimizerKind::adamw: return "adamw";
-  }
-  return "unknown";
+  return base::name_of<OptimizerKind::adamw>(kind, {"sgd", "adam", "adamw"});
 }
 
 void refuse_other_kind(const Plan& plan, std::string_view wanted) {
@@ -67,4 +63,4 @@ bool has_group(const Scenario& scenario, std::string_view name) {
   return std::ranges::find(groups, name) != groups.end();
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -14,7 +14,7 @@
 #include "harness/scenario/plan/engine_section.hpp"
 #include "harness/tensor/tensor.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// The arrangement of the world's ranks, row-major. With one dimension, parameters are sharded over it. With two
 /// dimensions, they are replicated over the first and sharded over the second.
@@ -121,4 +121,4 @@ const Section& section_of(const Plan& plan) {
 /// Whether some group of the scenario's plan has this name.
 bool has_group(const Scenario& scenario, std::string_view name);
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -1,4 +1,5 @@
 #include "harness/scenario/plan/replicate.hpp"
+#include "harness/base/enum_names.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,12 @@
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/scenario.hpp"
 
-namespace shardproof::scenario {
+namespace shardproof {
+
+using scenario::fail;
+using scenario::member_place;
+using scenario::Node;
+using scenario::require_module;
 
 namespace {
 
@@ -151,12 +157,7 @@ std::string_view to_string(CompiledRegion region) {
 }
 
 std::string_view to_string(BucketFusion fusion) {
-  switch (fusion) {
-    case BucketFusion::concat: return "concat";
-    case BucketFusion::coalesce: return "coalesce";
-    case BucketFusion::none: return "none";
-  }
-  return {};
+  return base::name_of<BucketFusion::none>(fusion, {"concat", "coalesce", "none"});
 }
 
 std::string_view to_string(TensorParallel parallel) { return parallel == TensorParallel::column ? "column" : "row"; }
@@ -220,4 +221,4 @@ std::string ReplicatePlan::objection_to_extension(const ParameterShape& paramete
   return fmt::format("\"{}\" is whole on every rank, and is not gathered", parameter.name);
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -30,7 +30,7 @@ struct ReplicateFeature {
 
 }  // namespace shardproof
 
-namespace shardproof::scenario {
+namespace shardproof {
 
 /// The tag of the all-reduce or hook call of a bucket: `bucket 0` is the first that a backward starts.
 std::string bucket_tag(std::size_t index);
@@ -113,9 +113,9 @@ struct ReplicatePlan final : SectionOf<ReplicatePlan> {
   }
 };
 
-inline ReplicatePlan& replicate(Plan& plan) { return section_of<ReplicatePlan>(plan); }
-inline const ReplicatePlan& replicate(const Plan& plan) { return section_of<ReplicatePlan>(plan); }
+inline ReplicatePlan& replicate_plan(Plan& plan) { return section_of<ReplicatePlan>(plan); }
+inline const ReplicatePlan& replicate_plan(const Plan& plan) { return section_of<ReplicatePlan>(plan); }
 
 extern const EngineKind replicate_kind;
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof

@@ -100,9 +100,7 @@ class EngineSideExtension {
 AllGatherExtension engine_side_extension(EngineSideDevice& device, const shardproof_extension& extension) {
   const auto borrowed = std::make_shared<EngineSideExtension>(device, extension);
   AllGatherExtension hooks{
-      .form = extension.is_full != 0 ? scenario::ExtensionForm::full : scenario::ExtensionForm::minimal,
-      .pre = {},
-      .post = {}};
+      .form = extension.is_full != 0 ? ExtensionForm::full : ExtensionForm::minimal, .pre = {}, .post = {}};
   if (extension.has_pre != 0) {
     hooks.pre = [borrowed](const ShardView& shard, const ShardContext* context, Stream stream, Contribution& out) {
       return borrowed->pre(shard, context, stream, out);

@@ -87,7 +87,7 @@ struct ExportedSubject::Functions {
     return answer(trainer, reply, [&] {
       const nlohmann::ordered_json json(kind);
       const ExtensionTarget target{.parameter = parameter,
-                                   .kind = scenario::Node(json, "kind").choice(scenario::TensorKind::low_precision)};
+                                   .kind = scenario::Node(json, "kind").choice(TensorKind::low_precision)};
       return trainer->trainer->register_all_gather_extension(target,
                                                              abi::engine_side_extension(trainer->device, *extension));
     });
@@ -98,7 +98,7 @@ struct ExportedSubject::Functions {
                                                   shardproof_reply* reply) {
     return answer(trainer, reply, [&] {
       const nlohmann::ordered_json json(point);
-      const HookTarget target{.point = scenario::Node(json, "point").choice(scenario::HookPoint::after_accumulation),
+      const HookTarget target{.point = scenario::Node(json, "point").choice(HookPoint::after_accumulation),
                               .module = module,
                               .direct = direct != 0};
       return trainer->trainer->register_gradient_hook(target, abi::engine_side_gradient_hook(trainer->device, *hook));

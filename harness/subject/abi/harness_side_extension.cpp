@@ -29,7 +29,7 @@ void require(const Reply& reply) {
 HarnessSideExtension::HarnessSideExtension(HarnessSide& engine_context, AllGatherExtension extension)
     : engine_context_(engine_context), extension_(std::move(extension)) {
   in_c_ = {.context = this,
-           .is_full = extension_.form == scenario::ExtensionForm::full ? 1 : 0,
+           .is_full = extension_.form == ExtensionForm::full ? 1 : 0,
            .has_pre = extension_.pre ? 1 : 0,
            .has_post = extension_.post ? 1 : 0,
            .pre = nullptr,

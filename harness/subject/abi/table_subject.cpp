@@ -78,8 +78,8 @@ class TableTrainer final : public Trainer {
     std::ranges::move(engine_context_.left_alive(), std::back_inserter(left_->alive));
   }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan) {
-    for (const scenario::ParameterShape& parameter : scenario::parameters(model))
+  Reply create(const Model& model, const Plan& plan) {
+    for (const ParameterShape& parameter : shardproof::parameters(model))
       parameters_[parameter.name] = {.shape = parameter.shape, .dtype = plan.engine.get()->dtype_of(parameter.name)};
     const std::string model_text = scenario::write_model(model).dump(), plan_text = scenario::write_plan(plan).dump();
     shardproof_trainer* made = nullptr;
@@ -93,7 +93,7 @@ class TableTrainer final : public Trainer {
     return reply;
   }
 
-  Reply perform(const scenario::Action& action, const Batch& batch) override {
+  Reply perform(const Action& action, const Batch& batch) override {
     engine_context_.lend(batch.input, "input");
     engine_context_.lend(batch.targets, "targets");
     Batch over = batch;  // its loan ends when this returns
@@ -104,9 +104,9 @@ class TableTrainer final : public Trainer {
                               targets = engine_context_.give(batch.targets, shapes);
       return table_.perform(trainer_, text.c_str(), &input, &targets, answered);
     });
-    if (!reply.ok() || action.kind != scenario::ActionKind::forward) {
+    if (!reply.ok() || action.kind != ActionKind::forward) {
       end_loan(over);
-      has_gone_backward_ = has_gone_backward_ || (reply.ok() && action.kind == scenario::ActionKind::backward);
+      has_gone_backward_ = has_gone_backward_ || (reply.ok() && action.kind == ActionKind::backward);
       return reply;
     }
     if (std::exchange(has_gone_backward_, false)) {
@@ -119,7 +119,7 @@ class TableTrainer final : public Trainer {
   Reply register_all_gather_extension(const ExtensionTarget& target, AllGatherExtension extension) override {
     if (table_.extend == nullptr) return Trainer::register_all_gather_extension(target, std::move(extension));
     const shardproof_extension& given = extensions_.emplace_back(engine_context_, std::move(extension)).in_c();
-    const std::string kind(scenario::to_string(target.kind));
+    const std::string kind(to_string(target.kind));
     return call_subject(&engine_context_, [&](shardproof_reply* answered) {
       return table_.extend(trainer_, target.parameter.c_str(), kind.c_str(), &given, answered);
     });
@@ -128,7 +128,7 @@ class TableTrainer final : public Trainer {
   Reply register_gradient_hook(const HookTarget& target, GradientHook hook) override {
     if (table_.register_gradient_hook == nullptr) return Trainer::register_gradient_hook(target, std::move(hook));
     abi::HarnessSideGradientHook& given = gradient_hooks_.emplace_back(engine_context_, std::move(hook));
-    const std::string point(scenario::to_string(target.point));
+    const std::string point(to_string(target.point));
     Reply reply = call_subject(&engine_context_, [&](shardproof_reply* answered) {
       return table_.register_gradient_hook(trainer_, point.c_str(), target.module.c_str(), target.direct ? 1 : 0,
                                            &given.in_c(), answered);
@@ -262,7 +262,7 @@ class TableSubject final : public Subject {
     }
   }
 
-  Reply create(const scenario::Model& model, const scenario::Plan& plan, const EngineContext& engine_context,
+  Reply create(const Model& model, const Plan& plan, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
     left_->alive.clear();
     auto trainer = std::make_unique<TableTrainer>(table_, engine_context, left_);
@@ -282,8 +282,8 @@ class TableSubject final : public Subject {
 /// Reads the features of a claim. A kind that this program does not know may have its own features. No case can need
 /// them.
 Claims::Features known_features(const std::string& engine, const char* const* names) {
-  const scenario::EngineKind* const known = scenario::find_engine_kind(engine);
-  const scenario::EngineKind kind = known != nullptr ? *known : scenario::EngineKind{.name = engine};
+  const EngineKind* const known = find_engine_kind(engine);
+  const EngineKind kind = known != nullptr ? *known : EngineKind{.name = engine};
   Claims::Features features;
   for (; *names != nullptr; ++names) {
     if (const auto feature = kind.find_feature(*names)) features.insert(*feature);

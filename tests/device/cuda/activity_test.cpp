@@ -73,10 +73,8 @@ void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<f
   }
 }
 
-scenario::Scenario sleeping_training() {
-  scenario::Scenario scenario =
-      scenario::sleeping_stack(3).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
-  using scenario::ActionKind;
+Scenario sleeping_training() {
+  Scenario scenario = sleeping_stack(3).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
   scenario.script.segments = {
       {.iterations = 2, .body = {{ActionKind::forward}, {ActionKind::backward}, {ActionKind::step}}}};
   return scenario;
@@ -145,7 +143,7 @@ TEST_CASE("records and events give the same times when launches take no time") {
     for (const bool keeps_records : {false, true}) {
       Rank rank(side, memory, keeps_records);
       {
-        const scenario::Scenario scenario = sleeping_training();
+        const Scenario scenario = sleeping_training();
         const auto platform = rank.world.make(scenario.costs, scenario.device);
         const Run run = player::play(scenario, engine, *platform, side.rank);
         traces.push_back(run.recording().measured.value());

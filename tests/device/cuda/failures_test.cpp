@@ -18,11 +18,9 @@ using shardproof::testing::Side;
 namespace {
 
 /// Trains on parts of the world, so that communicators are split, too.
-scenario::Scenario training() {
-  scenario::Scenario scenario =
-      scenario::sleeping_stack(2).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
+Scenario training() {
+  Scenario scenario = sleeping_stack(2).forward(std::chrono::milliseconds(2)).collectives(std::chrono::milliseconds(1));
   scenario.plan.mesh = {.shape = {1, 2}, .names = {"replicate", "shard"}};
-  using scenario::ActionKind;
   scenario.script.segments = {{.iterations = 2,
                                .body = {{ActionKind::forward},
                                         {ActionKind::backward},
@@ -68,7 +66,7 @@ class Player {
 
  private:
   Side& side_;
-  const scenario::Scenario scenario_ = training();
+  const Scenario scenario_ = training();
   engines::Reference engine_;
   device::cuda::RankOfGpus gpus_;
 };

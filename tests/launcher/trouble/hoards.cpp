@@ -29,7 +29,7 @@ using namespace shardproof;
 /// Trains nothing, and says that all went well.
 class Idler final : public Trainer {
  public:
-  Reply perform(const scenario::Action& /*action*/, const Batch& /*batch*/) override { return {}; }
+  Reply perform(const Action& /*action*/, const Batch& /*batch*/) override { return {}; }
   Reply loss(Tensor& /*out*/) override { return Reply::failed("there is no loss"); }
   Reply parameters(std::vector<ParameterView>& out) override {
     out.clear();
@@ -42,7 +42,7 @@ class Hoarder : public Subject {
   std::string_view name() const override { return "hoarder"; }
   std::string_view version() const override { return "1"; }
   Claims claims() const override { return {}; }
-  Reply create(const scenario::Model& /*model*/, const scenario::Plan& /*plan*/, const EngineContext& engine_context,
+  Reply create(const Model& /*model*/, const Plan& /*plan*/, const EngineContext& engine_context,
                std::unique_ptr<Trainer>& out) override {
     if (engine_context.rank == 1)
       hoard_.push_back(
@@ -137,7 +137,7 @@ class WarmHoarder final : public Hoarder {
 pid_t trouble::original() { return prepared_in; }
 
 RANKED_TEST_CASE("fails/is_not_quiet_at_its_end", ranks(2)) {
-  play(rank, scenario::sleeping_stack(1));
+  play(rank, sleeping_stack(1));
   CHECK(true);
 }
 
