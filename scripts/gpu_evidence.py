@@ -24,7 +24,7 @@ class NoResults(Exception):
 
 
 class Results:
-    """What one archive has. Reads only regular files of its one folder, and writes nothing."""
+    """The content of one archive. Only regular files of its one folder are read."""
 
     def __init__(self, path):
         self.name = pathlib.Path(path).name

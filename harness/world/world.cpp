@@ -137,7 +137,7 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
 }
 
 std::string World::missing(const protocol::CaseInfo& info) const {
-  if (lacks_threads(info)) return "its ranks are to be threads of one process, and here they are processes";
+  if (lacks_threads(info)) return "its ranks must be threads of one process, and here they are processes";
   return service_->missing(info);
 }
 

@@ -253,7 +253,7 @@ std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
   const std::string why = options.device == cuda_device ? "ranks on GPUs are processes"
                           : options.processes_only ? fmt::format("--fabric {} makes them processes", options.fabric)
                                                    : listing.why_no_threads;
-  return why.empty() ? std::string() : fmt::format("its ranks are to be threads of one process: {}", why);
+  return why.empty() ? std::string() : fmt::format("its ranks must be threads of one process: {}", why);
 }
 
 }  // namespace

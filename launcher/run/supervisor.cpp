@@ -260,7 +260,7 @@ std::string Supervisor::infrastructure_error(const std::string& logs) const {
   if (!has_output) return text;
   if (rank < 0) return fmt::format("{}\n(its output: {})", text, logs);
   const std::string& words = ranks_[static_cast<std::size_t>(rank)].ending.last_words;
-  return fmt::format("{}{}\n(its output: {})", text, words.empty() ? ", saying nothing" : ":\n" + words, logs);
+  return fmt::format("{}{}\n(its output: {})", text, words.empty() ? " and printed nothing" : ":\n" + words, logs);
 }
 
 }  // namespace shardproof::launcher

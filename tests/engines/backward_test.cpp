@@ -222,7 +222,7 @@ TEST_CASE("every module of a group has its input and its output cast") {
   const std::vector<Module> layers{linear_module("a", 4, 4), linear_module("c", 4, 4), linear_module("b", 4, 4)};
   CHECK(collectives(played_by(plan, layers, {forward, backward})).size() > 4);  // else "b" refuses its input
   fully_shard_plan(plan).wrap.erase(
-      fully_shard_plan(plan).wrap.begin());  // so nobody casts the input of "c", which is what "a" has put out
+      fully_shard_plan(plan).wrap.begin());  // so no module casts the input of "c", the output of "a"
   CHECK_THROWS_WITH(played_by(plan, layers, {forward}),
                     Catch::Matchers::ContainsSubstring("module \"c\": its input is f32"));
 }

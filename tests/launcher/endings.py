@@ -245,7 +245,7 @@ WAYS = [
         "",
         "crashed",
         3,
-        r"^rank 1 ended with exit code 0 before its first case, saying nothing",
+        r"^rank 1 ended with exit code 0 before its first case and printed nothing",
         trouble="vanishes",
         others="not_run",
     ),

@@ -259,7 +259,7 @@ TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and
     }
     return result;
   };
-  const std::string why = "its ranks are to be threads of one process: ";
+  const std::string why = "its ranks must be threads of one process: ";
   CHECK(skips(plan(listing_with_threads(), {})).empty());
   CHECK(skips(plan(listing_with_threads(), with([](auto& o) { o.processes_only = true; }))) ==
         std::vector{"2 shm " + why + "--fabric shm makes them processes",

@@ -270,7 +270,7 @@ TEST_CASE("an infrastructure error has the last words of the rank") {
   supervisor.rank_ended(0, code_exit(protocol::rank_could_not_join),
                         {.progress = {.pid = 7}, .place = "before its first case"}, time_at(1ms));
   CHECK(supervisor.infrastructure_error("logs") ==
-        "rank 0 ended with exit code 3 before its first case, saying nothing\n(its output: logs)");
+        "rank 0 ended with exit code 3 before its first case and printed nothing\n(its output: logs)");
   supervisor.output_kept(0, "no such file");
   CHECK(supervisor.infrastructure_error("logs") ==
         "rank 0 ended with exit code 3 before its first case:\nno such file\n(its output: logs)");

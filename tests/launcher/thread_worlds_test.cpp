@@ -315,7 +315,7 @@ TEST_CASE(
     arguments.insert(arguments.end(), {"--max-skips", "4"});
     CHECK(run(directory / (name + " strictly"), threaded_program, arguments).end == code(6));
   };
-  const std::string asked = "its ranks are to be threads of one process: ";
+  const std::string asked = "its ranks must be threads of one process: ";
   skips("shm", asked + "--fabric shm makes them processes", {"--fabric", "shm"});
   skips("cuda", asked + "ranks on GPUs are processes", {"--device", "cuda", "--backend", SHARDPROOF_CPU_BACKEND});
 }

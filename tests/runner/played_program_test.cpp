@@ -118,11 +118,11 @@ TEST_CASE("The harness judges a run by the clauses of its engine kind") {
 TEST_CASE("An error for an unknown subject or fault lists the known names") {
   for (const auto& rank : play("play/idle[W=2]", "torch").ranks) {
     CHECK(rank.exit_code == 2);
-    CHECK_THAT(rank.errors, ContainsSubstring("there is no subject 'torch'; there is: idle, modest"));
+    CHECK_THAT(rank.errors, ContainsSubstring("there is no subject \"torch\"; there are \"idle\", \"modest\""));
   }
   for (const auto& rank : play("play/idle[W=2]", "idle", "gremlin").ranks) {
     CHECK(rank.exit_code == 2);
-    CHECK_THAT(rank.errors, ContainsSubstring("there is no fault 'gremlin'; there is: leak"));
+    CHECK_THAT(rank.errors, ContainsSubstring("there is no fault \"gremlin\"; there is \"leak\""));
   }
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("Under another launcher ranks are processes, and a case that asks for 
     const auto& asked = remains.cases[remains.cases[0].id == "threads/asked[W=2]" ? 0 : 1];
     CHECK(asked.id == "threads/asked[W=2]");
     CHECK(asked.outcome == protocol::Outcome::skipped);
-    CHECK(asked.reason == "its ranks are to be threads of one process, and here they are processes");
+    CHECK(asked.reason == "its ranks must be threads of one process, and here they are processes");
   }
 }
 

@@ -1,12 +1,13 @@
 #include "harness/runner/play/play_main.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
+#include "harness/base/closest.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/player/play_service.hpp"
 #include "harness/runner/play/play_case.hpp"
@@ -45,10 +46,9 @@ const Fault& fault_named(const std::vector<Fault>& faults, const std::string& na
   const auto fault =
       std::ranges::find(faults, name, [](const Fault& each) -> const std::string& { return each.info.name; });
   if (fault != faults.end()) return *fault;
-  std::vector<std::string> names;
-  for (const Fault& known : faults) names.push_back(known.info.name);
-  throw runner::UsageError(fmt::format("there is no fault '{}'; there is: {}", name,
-                                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  std::set<std::string> names;
+  for (const Fault& known : faults) names.insert(known.info.name);
+  throw runner::UsageError(fmt::format("there is no fault \"{}\"; {}", name, base::closest_or_all(names, name)));
 }
 
 class PlayExtension final : public ProgramExtension {

@@ -1,8 +1,10 @@
 #include "harness/runner/play/subject_choice.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <set>
+
+#include "harness/base/closest.hpp"
 #include "harness/runner/command_line.hpp"
 #include "harness/subject/abi/table_subject.hpp"
 
@@ -22,15 +24,15 @@ std::vector<SubjectMaker> subjects_of(const std::vector<SubjectMaker>& own, cons
 
 std::unique_ptr<Subject> subject_named(const std::vector<SubjectMaker>& subjects, const std::string& name,
                                        const std::filesystem::path& library) {
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const SubjectMaker& make : subjects) {
     auto candidate = make();
     if (name.empty() || candidate->name() == name) return candidate;
-    names.emplace_back(candidate->name());
+    names.emplace(candidate->name());
   }
-  throw UsageError(fmt::format("there is no subject '{}'{}; there is: {}", name,
+  throw UsageError(fmt::format("there is no subject \"{}\"{}; {}", name,
                                library.empty() ? std::string() : " in " + library.string(),
-                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+                               base::closest_or_all(names, name)));
 }
 
 }  // namespace shardproof::runner
