@@ -168,6 +168,11 @@ class RunCommand final : public Subcommand {
                   "The default is 5.");
     options.value(course_group, "--debug", texts_.debug, "RANK",
                   "Let this rank wait for a debugger before its first case. Cases then have no deadline.");
+    options.value(course_group, "--rank-wrapper", texts_.rank_wrapper, "COMMAND",
+                  "Start ranks by this command, for example 'valgrind --log-file=rank-$SHARDPROOF_RANK.log'. The shell "
+                  "reads it, in the environment of the rank (docs/reliability.md).");
+    options.list(course_group, "--wrap-ranks", texts_.wrap_ranks, "N[,N...]",
+                 "Let --rank-wrapper start these ranks only. The default is every rank.");
     declare_demands(options, options_.demands, demand_texts_);
     declare_out(options, options_.out,
                 fmt::format("{} The link shardproof-out/latest leads to the latest run, where that folder exists.",
@@ -205,6 +210,12 @@ class RunCommand final : public Subcommand {
       throw CommandError(usage,
                          "--debug with --jobs: ranks of several worlds would wait for a debugger; use one of the two");
     options_.monitor.output_of = ranks("--output", texts_.output);
+    options_.monitor.wrapper = {.command = texts_.rank_wrapper.value_or(""),
+                                .ranks = ranks("--wrap-ranks", texts_.wrap_ranks)};
+    if (texts_.rank_wrapper && texts_.rank_wrapper->find_first_not_of(" \t\n") == std::string::npos)
+      throw CommandError(usage, "--rank-wrapper: the command is empty");
+    if (!texts_.rank_wrapper && !texts_.wrap_ranks.empty())
+      throw CommandError(usage, "--wrap-ranks without --rank-wrapper: there is no command to start these ranks");
     if (options_.retry.retries > 0 && options_.plan.repeat > 1)
       throw CommandError(
           usage, "--retries with --repeat: a repetition that fails is not a failed attempt; use one of the two");
@@ -242,6 +253,7 @@ class RunCommand final : public Subcommand {
       check_scenario(worker, options_.plan.scenario, selected.worlds.front().size, signals);
     if (options_.monitor.debug >= 0) require_rank(selected, "--debug", options_.monitor.debug);
     for (const int rank : options_.monitor.output_of) require_rank(selected, "--output", rank);
+    for (const int rank : options_.monitor.wrapper.ranks) require_rank(selected, "--wrap-ranks", rank);
     const ClaimedDirectory claimed(options_.out);
     const protocol::RunDirectory directory = claimed.run();
     if (const auto obstacle = point_latest_to(directory)) print_error("warning: " + *obstacle);
@@ -296,9 +308,9 @@ class RunCommand final : public Subcommand {
  private:
   struct Texts {
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-    std::optional<std::string> seed, debug, nccl_faults, generated;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper;
     bool nccl_tap = false;
-    std::vector<std::string> output;
+    std::vector<std::string> output, wrap_ranks;
   };
 
   /// Adds the options of an earlier run to the command line, so that the new report records them and its commands

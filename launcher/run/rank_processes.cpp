@@ -81,7 +81,17 @@ Process RankProcesses::spawn(int rank) {
   set(protocol::environment::parent, getpid());
   set(protocol::environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
   if (is_debugged(rank)) set(protocol::environment::debug, 1);
+  if (is_wrapped(rank)) {
+    command.program = "/bin/sh";
+    command.arguments = {"-c", fmt::format("exec {} \"$@\"", launch_.wrapper.command), "sh", launch_.worker.string()};
+    return Process::spawn(command);
+  }
   return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
+}
+
+bool RankProcesses::is_wrapped(int rank) const {
+  const auto& [command, ranks] = launch_.wrapper;
+  return !command.empty() && (ranks.empty() || std::ranges::find(ranks, rank) != ranks.end());
 }
 
 /// The rank shares the process of rank 0, which is the process of all ranks. Its output comes from all of them.

@@ -67,6 +67,7 @@ class RankProcesses {
   std::shared_ptr<Process>& process(int rank) { return processes_[static_cast<std::size_t>(rank)]; }
   Process spawn(int rank);
   void share_process(int rank);
+  bool is_wrapped(int rank) const;
   bool is_debugged(int rank) const;
   void print_debugger_hint(int rank) const;
 

@@ -56,6 +56,7 @@ class Run {
                 .warm = worker.warm.get(),
                 .joining = monitor.debug >= 0 ? std::chrono::hours(24) : protocol::joining_limit,
                 .debug = monitor.debug,
+                .wrapper = monitor.wrapper,
                 .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },

@@ -8,6 +8,7 @@
 #include "harness/protocol/run_directory.hpp"
 #include "launcher/process/signal_watch.hpp"
 #include "launcher/run/plan.hpp"
+#include "launcher/run/world.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "launcher/worker_client/worker.hpp"
 #include "reports/model/report.hpp"
@@ -22,9 +23,10 @@ struct RetryOptions {
   int max_hangs = 5;
 };
 
-/// Information about running ranks that the user asked for.
+/// How the user watches running ranks.
 struct MonitorOptions {
   int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
+  RankWrapper wrapper;
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
   bool failures = false;

@@ -22,6 +22,13 @@ namespace shardproof::launcher {
 
 class WarmProcess;
 
+/// A command that starts the worker, such as a profiler. The shell reads it, in the rank's environment, and appends the
+/// worker.
+struct RankWrapper {
+  std::string command;  ///< Empty: ranks are started by themselves.
+  std::vector<int> ranks;  ///< The ranks that it starts. Empty: every rank.
+};
+
 /// How ranks are started.
 struct WorldLaunch {
   std::filesystem::path worker;
@@ -29,6 +36,7 @@ struct WorldLaunch {
   WarmProcess* warm = nullptr;  ///< Ranks are copies of it. Nullptr: each rank is started by itself.
   std::chrono::milliseconds joining = protocol::joining_limit;
   int debug = -1;  ///< This rank waits for a debugger before its first case. -1: no rank.
+  RankWrapper wrapper;
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
   std::function<void(const std::string&)> print;  ///< Prints whole lines that must be shown. Empty: ignored.

@@ -136,3 +136,51 @@ TEST_CASE("doctor says of everything whether it is fine, and ends well where run
     CHECK_THAT(said.out, ContainsSubstring(what));
   CHECK(call({"doctor", "x"}).err == "shardproof: unexpected argument 'x': shardproof doctor\n");
 }
+
+TEST_CASE("a wrapper starts the ranks that the user names, each in its own environment") {
+  TemporaryDirectory directory;
+  const auto run = [&](const std::string& wrapper, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"run",
+                                   "good/stays",
+                                   "--rank-wrapper",
+                                   wrapper,
+                                   "--worker",
+                                   trouble_program().string(),
+                                   "--out",
+                                   (directory / "run").string(),
+                                   "--overwrite"};
+    words.insert(words.end(), more.begin(), more.end());
+    return call(words);
+  };
+  const std::filesystem::path notes = directory / "it's a note";
+  const std::string noting =
+      "sh -c 'echo \"$SHARDPROOF_RANK\" >>\"$1\"; shift; exec \"$@\"' sh \"" + notes.string() + "\"";
+  CHECK(run(noting, {"--wrap-ranks", "1"}).end == code(0));
+  CHECK(text_of(notes) == "1\n");
+  CHECK(run(noting, {}).end == code(0));
+  CHECK(text_of(notes).size() == std::string_view("1\n0\n1\n").size());
+
+  // A profiler stays the parent of the rank.
+  const Said under_parent = run("timeout 60", {});
+  INFO(under_parent.out << under_parent.err);
+  CHECK(under_parent.end == code(0));
+}
+
+TEST_CASE("a wrapper that cannot be used is named") {
+  TemporaryDirectory directory;
+  const auto run = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words{
+        "run", "good/stays", "--worker", trouble_program().string(), "--out", (directory / "run").string()};
+    words.insert(words.end(), options.begin(), options.end());
+    return call(words);
+  };
+  const Said missing = run({"--rank-wrapper", "no-such-profiler -o out"});
+  CHECK(missing.end == code(3));
+  CHECK_THAT(missing.err, ContainsSubstring("no-such-profiler") && ContainsSubstring("exit code 127"));
+  CHECK(run({"--rank-wrapper", "  "}).err == "shardproof: --rank-wrapper: the command is empty\n");
+  CHECK(run({"--rank-wrapper", "env", "--wrap-ranks", "2"}).err ==
+        "shardproof: --wrap-ranks 2: no selected case has that rank\n");
+  const Said alone = run({"--wrap-ranks", "1"});
+  CHECK(alone.end == code(2));
+  CHECK_THAT(alone.err, ContainsSubstring("--wrap-ranks without --rank-wrapper"));
+}
