@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   reserve_standard_descriptors();
   ::signal(SIGCHLD, SIG_DFL);  // if the parent ignored it, the kernel would hide from us how ranks end
   ::signal(SIGXFSZ, SIG_IGN);  // at a file size limit (ulimit -f), the write fails, but the run goes on
+  ::signal(SIGPIPE, SIG_IGN);  // a reader that leaves, as `head` does, must not end a command before its work is done
   try {
     const std::unique_ptr<Subcommand> command = parse_command_line(argc, argv);
     return command ? command->run({argv, argv + argc}) : all_passed;

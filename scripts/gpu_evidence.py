@@ -194,15 +194,17 @@ def limits(all_results):
 
     for results in all_results:
         walk(results.limits, [])
-    return table(["what", "median", "a tenth is below", "a tenth is above"], rows) if rows else "Step limits has not run."
+    head = ["what", "median", "a tenth is below", "a tenth is above"]
+    return table(head, rows) if rows else "Step limits has not run."
 
 
 def page(all_results):
     failed, skipped = verdict_lists(all_results)
-    first = all_results[0]
+    first, plural = all_results[0], "s" * (len(all_results) > 1)
     return f"""# {gpus_of(first)}, {first.date()}
 
-`./gpu-check --read` made this page from {len(all_results)} archive{"s" * (len(all_results) > 1)} of results ([how to repeat it](../gpu.md#gpu-check)).
+`./gpu-check --read` made this page from {len(all_results)} archive{plural} of results
+([how to repeat it](../gpu.md#gpu-check)).
 Ranks of the steps `…_2_ranks` share one GPU, so their times mean nothing.
 
 {origin_table(all_results)}

@@ -211,7 +211,8 @@ class PlayCommand final : public Subcommand {
     for (const std::string& error : {run.output_error, run.infrastructure_error}) {
       if (!error.empty()) print_error(error);
     }
-    require_printed(terminal.finish());
+    if (run.interrupted_by != 0) print_error("interrupted before the scenario was played to its end");
+    else require_printed(terminal.finish());
     const int code = exit_code(run);
     if (code == all_passed && !options_.plan_dot.empty() && !reports::has_compiled_step(ranks))
       throw CommandError(usage,

@@ -20,16 +20,12 @@ SignalWatch::SignalWatch() {
   descriptor_ = base::FileDescriptor(signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!descriptor_) throw std::system_error(errno, std::generic_category(), "signalfd");
   sigprocmask(SIG_BLOCK, &watched, &before_);
-  struct sigaction ignore{};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignore, &pipe_before_);
 }
 
 SignalWatch::~SignalWatch() {
   // A signal that the command has not taken must not end the process now, after all its work.
   while (take()) {
   }
-  sigaction(SIGPIPE, &pipe_before_, nullptr);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 

@@ -12,8 +12,7 @@
 
 namespace shardproof::launcher {
 
-/// The main thread of a command owns it. Signals that the parent process had ignored (nohup) stay ignored. SIGPIPE is
-/// also ignored meanwhile: a closed terminal or pipe must not end a run.
+/// The main thread of a command owns it. Signals that the parent process had ignored (nohup) stay ignored.
 class SignalWatch {
  public:
   SignalWatch();
@@ -27,7 +26,6 @@ class SignalWatch {
 
  private:
   sigset_t before_{};
-  struct sigaction pipe_before_{};
   base::FileDescriptor descriptor_;
 };
 

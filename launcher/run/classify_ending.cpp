@@ -24,7 +24,7 @@ ClassifiedEnding classify_ending(const EndedRank& ended) {
   const control::Progress& progress = ended.progress;
   const bool in_order = !exit.signalled && exit.code == 0 && progress.left;
   const bool is_released = !exit.signalled && exit.code == protocol::rank_released && progress.position < 0;
-  const bool follows = is_released || (ended.is_doomed && !ended.doomed_by_rank);
+  const bool follows = ended.is_doomed && (is_released || !ended.doomed_by_rank);
   ClassifiedEnding result{.position = in_order ? -1 : progress.position};
   if (in_order) return result;
   const bool is_ended = is_ended_by_launcher(ended);

@@ -74,6 +74,8 @@ Actions Supervisor::rank_ended(int rank, const Exit& exit, const RankView& view,
   ending.how = classified.how;
   if (classified.consequence == Consequence::in_order) return {};
   if (classified.consequence == Consequence::stopped) {
+    state.had_to_be_ended = exit.signalled;
+    state.has_begun = view.progress.position >= 0 || view.progress.cases_ended > 0;
     ending.text = doom_text_;
     return {};
   }
@@ -199,6 +201,7 @@ Actions Supervisor::interrupted(const std::string& why, Deadline now) {
     is_interrupted_ = true;
     return doom({.culprit = -1, .reason = AbortReason::interrupted, .text = why}, now);
   }
+  if (phase_ == Phase::killing) return {};
   if (phase_ == Phase::leaving) phase_ = Phase::terminating;
   deadline_ = now;
   return {};
@@ -209,6 +212,7 @@ void Supervisor::rank_abandoned(int rank, std::int64_t process, std::int64_t pos
   Ending& ending = at(rank).ending;
   ending.how = at(rank).overrun.empty() ? stopped(is_interrupted_) : Ending::How::overran;
   ending.position = position;
+  at(rank).had_to_be_ended = true;
   ending.text = fmt::format("process {} did not end within {} of SIGKILL and is left behind", process,
                             seconds_text(Process::unkillable_after));
 }
@@ -230,7 +234,7 @@ action::KeepOutput Supervisor::record_overrun(RankState& rank) const {
 ///   1. Overdue ranks that had to be ended are to blame. The others only waited for them.
 ///   2. If all of them left when asked to, they waited for each other, and all overdue ranks are to blame.
 ///   3. If a rank noticed the deadline first, no rank is marked as overdue. Then the ranks that had to be ended are to
-///      blame.
+///      blame, or all ranks that left when asked to, if no rank had to be ended.
 Actions Supervisor::ended() {
   if (doom_reason_ != AbortReason::deadline) return {};
   const bool is_blamed = std::ranges::any_of(ranks_, [](const RankState& rank) {
@@ -238,11 +242,19 @@ Actions Supervisor::ended() {
   });
   if (is_blamed) return {};
   const bool is_marked = std::ranges::any_of(ranks_, [](const RankState& rank) { return !rank.overrun.empty(); });
+  const bool had_to_end = std::ranges::any_of(ranks_, &RankState::had_to_be_ended);
   Actions actions;
   for (RankState& rank : ranks_) {
-    if (is_marked ? rank.overrun.empty() : rank.ending.how != stopped(is_interrupted_)) continue;
+    const bool is_guilty = is_marked    ? !rank.overrun.empty()
+                           : had_to_end ? rank.had_to_be_ended
+                                        : rank.ending.how == stopped(is_interrupted_);
+    if (!is_guilty) continue;
     rank.ending.how = Ending::How::overran;
     actions.emplace_back(record_overrun(rank));
+    if (is_marked || rank.has_begun) continue;
+    infrastructure_error_ = {.text = fmt::format("rank {} {}", rank.ending.rank, rank.ending.text),
+                             .rank = rank.ending.rank,
+                             .has_output = true};
   }
   return actions;
 }

@@ -136,6 +136,8 @@ class Supervisor {
     protocol::Ending ending;
     std::string overrun;  ///< the work that it has not done in time
     std::int64_t overdue_in = -1;  ///< the position of its case at that time
+    bool had_to_be_ended = false;  ///< it did not leave by itself
+    bool has_begun = false;  ///< its first case
   };
   struct InfrastructureError {
     std::string text;

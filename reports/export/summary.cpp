@@ -264,7 +264,7 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
     text += fmt::format("{} {}{}", i == 0 ? ":" : ",", printable(ids[i]),
                         times[ids[i]] == 1 ? "" : fmt::format(" ({} times)", times[ids[i]]));
   }
-  return text + (ids.size() > few ? fmt::format(" and {} others\n", ids.size() - few) : "\n");
+  return text + (ids.size() > few ? fmt::format(" and {} more\n", ids.size() - few) : "\n");
 }
 
 std::string last_line(const Report& report, const Paint& paint) {

@@ -198,7 +198,7 @@ void Merger::add(RankStream stream) {
     // A rank that died or was stopped before its first line can have no stream.
     const bool is_expected = stream.absent && ending &&
                              (ending->how == Ending::How::signalled || ending->how == Ending::How::overran ||
-                              ending->how == Ending::How::stopped);
+                              ending->how == Ending::How::stopped || ending->how == Ending::How::interrupted);
     if (!never_started && !is_expected) defect(rank, rejection);
     const RankStream nothing;
     return apply_ending(nothing, rank, 0, false);

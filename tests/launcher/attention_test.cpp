@@ -166,6 +166,19 @@ TEST_CASE("a wrapper starts the ranks that the user names, each in its own envir
   CHECK(under_parent.end == code(0));
 }
 
+TEST_CASE("a rank that ends before its first case is to blame, whatever its exit code") {
+  TemporaryDirectory directory;
+  for (const int exit_code : {1, 4}) {
+    const Said said = call({"run", "good/meets", "--ranks", "2", "--worker", trouble_program().string(), "--wrap-ranks",
+                            "1", "--rank-wrapper", "sh -c 'exit " + std::to_string(exit_code) + "'", "--out",
+                            (directory / "run").string(), "--overwrite"});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(3));
+    CHECK_THAT(said.err, ContainsSubstring("rank 1 ended with exit code " + std::to_string(exit_code) +
+                                           " before its first case"));
+  }
+}
+
 TEST_CASE("a wrapper that cannot be used is named") {
   TemporaryDirectory directory;
   const auto run = [&](const std::vector<std::string>& options) {

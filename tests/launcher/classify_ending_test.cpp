@@ -69,6 +69,12 @@ const std::vector<EndingRow> by_itself{
     {"it rejected its arguments between cases",
      {.exit = code_of(protocol::rank_usage), .progress = between_cases},
      expect_failed(protocol::Ending::How::exited, Consequence::cause, -1, true)},
+    {"the code of a released rank, before its first case and without a world that ends",
+     {.exit = code_of(protocol::rank_released), .progress = has_joined},
+     expect_failed(protocol::Ending::How::exited, Consequence::cause, -1, true)},
+    {"the code of a released rank after it left",
+     {.exit = code_of(protocol::rank_released), .progress = has_left},
+     expect_failed(protocol::Ending::How::exited, Consequence::late, -1)},
     {"any exit code before its first case",
      {.exit = code_of(1), .progress = has_joined},
      expect_failed(protocol::Ending::How::exited, Consequence::cause, -1, true)},
@@ -79,7 +85,7 @@ const std::vector<EndingRow> by_itself{
 
 const std::vector<EndingRow> in_an_ending_world{
     {"it reports that it was released",
-     {.exit = code_of(protocol::rank_released), .progress = between_cases},
+     {.exit = code_of(protocol::rank_released), .progress = between_cases, .is_doomed = true},
      expect_stopped(-1)},
     {"it reports in a case that it was released",
      {.exit = code_of(protocol::rank_released), .progress = in_third_case},

@@ -49,9 +49,17 @@ TEST_CASE("a closed reader of the output is no error") {
   ::close(ends[0]);
   const base::FileDescriptor err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   TemporaryDirectory directory;
-  const std::string worker = trouble_program().string();
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"list", "--worker", worker}, {"run", "good", "--worker", worker, "--out", (directory / "run").string()}}) {
+  const std::string worker = trouble_program().string(), run = (directory / "run").string();
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"list", "--worker", worker},
+                                             {"run", "good", "--worker", worker, "--out", run},
+                                             {"diff", run, run},
+                                             {"stable", run},
+                                             {"explain", run},
+                                             {"merge", run},
+                                             {"run", "--help"}}) {
+    INFO(arguments.front());
+    if (arguments.front() == "merge") std::filesystem::remove(run + "/report.json");
     Process process = Process::spawn({.program = SHARDPROOF_LAUNCHER,
                                       .arguments = arguments,
                                       .environment = {"PATH=/usr/bin:/bin"},
@@ -59,6 +67,7 @@ TEST_CASE("a closed reader of the output is no error") {
                                       .standard_error = err.get()});
     CHECK(process.wait(std::chrono::steady_clock::now() + std::chrono::minutes(1)) == code(0));
   }
+  CHECK(std::filesystem::exists(run + "/report.json"));
 }
 
 TEST_CASE("a stalled reader of the output delays neither the run nor its interruption") {

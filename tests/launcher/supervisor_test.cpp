@@ -242,6 +242,39 @@ TEST_CASE("a rank noticed the deadline first: the ranks that were stopped are to
   CHECK(supervisor.endings()[1].text == "had to be killed: rank 1 is missing");
 }
 
+TEST_CASE("a rank noticed the deadline first: ranks that leave when they are released are not to blame") {
+  const auto end_with = [](const RankView& stopped) {
+    Supervisor supervisor(3);
+    supervisor.doom_seen({.culprit = 0, .reason = control::AbortReason::deadline, .text = "rank 2 is missing"},
+                         time_at(1ms));
+    supervisor.rank_ended(0, code_exit(protocol::rank_could_not_go_on), view_in_case(1), time_at(2ms));
+    supervisor.rank_ended(1, code_exit(protocol::rank_released), {.progress = {.pid = 8, .cases_ended = 1}},
+                          time_at(2ms));
+    supervisor.deadline_passed(time_at(405ms));
+    supervisor.rank_ended(2, signal_exit(SIGTERM), stopped, time_at(405ms));
+    CHECK(texts_of(supervisor.ended()) == ActionTexts{"output 2"});
+    CHECK(supervisor.endings()[1].how == protocol::Ending::How::stopped);
+    CHECK(supervisor.endings()[2].how == protocol::Ending::How::overran);
+    return supervisor.infrastructure_error("logs");
+  };
+  CHECK(end_with(view_in_case(1)).empty());
+  // A rank that never reached its first case could not do its work.
+  CHECK(end_with({.progress = {.pid = 9}}) ==
+        "rank 2 had to be killed: rank 2 is missing and printed nothing\n"
+        "(its output: logs)");
+}
+
+TEST_CASE("an interruption gives killed ranks the time to end that they have") {
+  Supervisor supervisor(1);
+  supervisor.interrupted("by the user", time_at(1ms));
+  supervisor.interrupted("again", time_at(2ms));
+  supervisor.deadline_passed(time_at(2ms));
+  const auto deadline = supervisor.deadline();
+  CHECK(deadline > time_at(1000ms));
+  supervisor.interrupted("a third time", time_at(3ms));
+  CHECK(supervisor.deadline() == deadline);
+}
+
 TEST_CASE("an interrupted world is doomed, and the second interruption gives no more time") {
   Supervisor supervisor(2);
   CHECK(texts_of(supervisor.interrupted("by the user", time_at(1ms))) ==

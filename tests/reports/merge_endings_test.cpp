@@ -215,6 +215,15 @@ TEST_CASE("an interrupted case did not run; a case that failed before keeps its 
   CHECK(verdicts(report) == Words{"passed", "failed", "not_run"});
 }
 
+TEST_CASE("a rank that was interrupted before its first line needs no stream") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.clear(rank);
+    world.ending(rank) = {rank, How::interrupted, SIGKILL, -1, "the launcher was interrupted", {}};
+  }
+  CHECK(world.merged().worlds.at(0).defects.empty());
+}
+
 TEST_CASE("a world of which no rank was started has one defect") {
   auto world = three_cases();
   for (int rank = 0; rank < 2; ++rank) {
