@@ -126,13 +126,6 @@ std::string stacks_text(const CaseResult& result, const Report& report, const Te
   return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
 }
 
-/// The waiver's owner, last day, reason and link.
-std::string waiver_text(const CaseResult& result, const Report& report) {
-  const Waiver& waiver = report.head.waivers.at(static_cast<std::size_t>(result.waiver));
-  return printable(
-      fmt::format("  waived by {} until {}: {} ({})\n", waiver.owner, waiver.expires, waiver.reason, waiver.link));
-}
-
 /// The causes that made the case bad, first cause first. `seen_clauses`: see CaseFailures::text.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style,
                        std::set<std::string>* seen_clauses) {
@@ -213,7 +206,9 @@ std::string also_broken_text(const CaseResult& shown, const std::vector<const Ca
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style,
                          const std::vector<const CaseResult*>& others, std::set<std::string>& seen_clauses) {
   std::string text = failure_line(result, style);
-  if (result.waiver >= 0) text += waiver_text(result, report);
+  if (result.waiver >= 0)
+    text +=
+        fmt::format("  {}\n", printable(waiver_text(report.head.waivers.at(static_cast<std::size_t>(result.waiver)))));
   text += cause_text(result, report, style, &seen_clauses);
   if (is_end_of_process(result.verdict) &&
       !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
@@ -256,19 +251,27 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
   return failure_text(result, report, style, {}, seen_clauses);
 }
 
-std::string failures_text(const Report& report, const TextStyle& style) {
+std::string failure_text(const CauseGroup& group, const Report& report, const TextStyle& style) {
+  std::set<std::string> seen_clauses;
+  return failure_text(*group.shown, report, style, group.others, seen_clauses);
+}
+
+std::vector<CauseGroup> failure_groups(const Report& report, const TextStyle& style) {
   std::vector<const CaseResult*> bad;
   for (const CaseResult& result : report.cases) {
     if (has_own_text(result, style)) bad.push_back(&result);
   }
+  if (!style.verbose) return by_cause(bad);
   std::vector<CauseGroup> groups;
-  if (!style.verbose) groups = by_cause(bad);
-  else
-    std::ranges::transform(bad, std::back_inserter(groups),
-                           [](const CaseResult* result) { return CauseGroup{.shown = result, .others = {}}; });
+  std::ranges::transform(bad, std::back_inserter(groups),
+                         [](const CaseResult* result) { return CauseGroup{.shown = result, .others = {}}; });
+  return groups;
+}
+
+std::string failures_text(const Report& report, const TextStyle& style) {
   std::string text;
   std::set<std::string> seen_clauses;
-  for (const CauseGroup& group : groups)
+  for (const CauseGroup& group : failure_groups(report, style))
     text += fmt::format("{}{}", text.empty() ? "" : "\n",
                         failure_text(*group.shown, report, style, group.others, seen_clauses));
   return text;

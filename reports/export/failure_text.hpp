@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "reports/explain/causes.hpp"
 #include "reports/export/text_style.hpp"
 #include "reports/model/report.hpp"
 
@@ -22,6 +24,12 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
 
 /// The part of `failure_text` that says why the case is bad, first cause first.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style);
+
+/// The text of the first case of a group, and the number of its other cases.
+std::string failure_text(const CauseGroup& group, const Report& report, const TextStyle& style);
+
+/// The cases that have a text of their own, by cause, in the order of the report. A verbose style groups no cases.
+std::vector<CauseGroup> failure_groups(const Report& report, const TextStyle& style);
 
 /// The texts of all bad cases. Shows each cause once, in the order of the report. A verbose text shows each case.
 std::string failures_text(const Report& report, const TextStyle& style);

@@ -98,10 +98,7 @@ std::string skips_text(const Report& report, const Paint& paint) {
   std::map<std::string, std::vector<std::string_view>> by_reason;
   for (const auto& result : report.cases) {
     if (result.verdict != Verdict::skipped) continue;
-    std::string reason = skip_reason(result);
-    if (reason.empty()) reason = "no reason given";
-    if (result.skipped_by >= 0) reason += fmt::format(" (asked by rank {})", result.skipped_by);
-    by_reason[std::move(reason)].push_back(result.info.id);
+    by_reason[skip_text(result)].push_back(result.info.id);
   }
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
@@ -172,22 +169,11 @@ std::string all_cases_text(const Report& report, const Paint& paint) {
 }
 
 std::string slowest_text(const Report& report) {
-  constexpr std::size_t shown = 5;
-  std::vector<const CaseResult*> slowest;
-  for (const auto& result : report.cases) slowest.push_back(&result);
-  const auto few = static_cast<std::ptrdiff_t>(std::min(slowest.size(), shown));
-  std::partial_sort(slowest.begin(), slowest.begin() + few, slowest.end(),
-                    [](const CaseResult* a, const CaseResult* b) {
-                      // equally slow cases keep the order of the report
-                      return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;
-                    });
-  std::string text = few > 0 ? "slowest:\n" : "";
-  for (std::ptrdiff_t i = 0; i < few; ++i) {
-    const auto& result = *slowest[static_cast<std::size_t>(i)];
-    text += fmt::format("  {:>9}  {}{}\n", duration_text(result.duration_ns), printable(result.info.id),
-                        repetition_text(result));
-  }
-  return text;
+  std::string text;
+  for (const CaseResult* const result : slowest_cases(report))
+    text += fmt::format("  {:>9}  {}{}\n", duration_text(result->duration_ns), printable(result->info.id),
+                        repetition_text(*result));
+  return text.empty() ? text : "slowest:\n" + text;
 }
 
 /// A sentence that many worlds share appears once. Worlds that an interrupted run did not reach have such a sentence.
@@ -267,7 +253,24 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
   return text + (ids.size() > few ? fmt::format(" and {} more\n", ids.size() - few) : "\n");
 }
 
-std::string last_line(const Report& report, const Paint& paint) {
+}  // namespace
+
+std::vector<const CaseResult*> slowest_cases(const Report& report) {
+  constexpr std::size_t shown = 5;
+  std::vector<const CaseResult*> slowest;
+  for (const auto& result : report.cases) slowest.push_back(&result);
+  const auto few = std::min(slowest.size(), shown);
+  std::ranges::partial_sort(slowest, slowest.begin() + static_cast<std::ptrdiff_t>(few),
+                            [](const CaseResult* a, const CaseResult* b) {
+                              // equally slow cases keep the order of the report
+                              return a->duration_ns != b->duration_ns ? a->duration_ns > b->duration_ns : a < b;
+                            });
+  slowest.resize(few);
+  return slowest;
+}
+
+std::string totals_text(const Report& report, bool color) {
+  const Paint paint(color);
   Tally tally;
   for (const CaseResult& result : report.cases) {
     if (!result.superseded) tally.add(result);
@@ -277,10 +280,8 @@ std::string last_line(const Report& report, const Paint& paint) {
   if (report.cases.empty()) text += ": nothing ran";
   const auto flaky = report.flaky();
   if (!flaky.empty()) text += fmt::format("; {}", paint(Hue::yellow, fmt::format("{} flaky", flaky.size())));
-  return text + "\n";
+  return text;
 }
-
-}  // namespace
 
 std::string summary(const Report& report, const TextStyle& style) {
   const Paint paint(style.color);
@@ -298,7 +299,7 @@ std::string summary(const Report& report, const TextStyle& style) {
     rest += world_text(report);
   }
   if (!text.empty() && !rest.empty()) text += '\n';
-  return text + rest + last_line(report, paint);
+  return text + rest + totals_text(report, style.color) + "\n";
 }
 
 }  // namespace shardproof::reports

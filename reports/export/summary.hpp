@@ -5,11 +5,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/export/text_style.hpp"
 #include "reports/model/report.hpp"
 
 namespace shardproof::reports {
+
+/// The last line of the summary, without a newline: `3 cases in 1 world: 2 passed, 1 failed`.
+std::string totals_text(const Report& report, bool color);
+
+/// The five slowest results, the slowest first.
+std::vector<const CaseResult*> slowest_cases(const Report& report);
 
 std::string summary(const Report& report, const TextStyle& style);
 

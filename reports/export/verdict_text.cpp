@@ -28,6 +28,16 @@ std::string headline(const CaseResult& result) {
   return result.waiver >= 0 ? fmt::format("WAIVED {}", word) : std::string(word);
 }
 
+std::string skip_text(const CaseResult& result) {
+  const std::string reason = skip_reason(result);
+  return fmt::format("{}{}", reason.empty() ? "no reason given" : reason,
+                     result.skipped_by >= 0 ? fmt::format(" (asked by rank {})", result.skipped_by) : "");
+}
+
+std::string waiver_text(const Waiver& waiver) {
+  return fmt::format("waived by {} until {}: {} ({})", waiver.owner, waiver.expires, waiver.reason, waiver.link);
+}
+
 std::string repetition_text(const CaseResult& result) {
   if (result.attempt > 0 || result.superseded) return fmt::format(" (attempt {})", result.attempt + 1);
   return result.repetition == 0 ? std::string() : fmt::format(" (repetition {})", result.repetition);

@@ -1,0 +1,23 @@
+// The report as JUnit XML, which hosted CI systems show. It keeps to the elements and attributes that the schema of
+// Jenkins' xUnit plugin (junit-10.xsd) allows. Pure.
+//
+// A test suite is a suite of cases and not a world. CI systems follow a test over many runs by its suite and name. The
+// world of a case depends on world sizes, on retries and on ranks that die, so its history would break.
+//
+//   - The name of a test is the case's id, and its class is the suite.
+//   - `failure` is an assertion that failed. `error` is every other bad verdict. Both have the terminal's text.
+//   - A waived case is skipped, and the message has the waiver's owner, last day and reason.
+//   - An earlier attempt is `flakyFailure` or `flakyError` if a later attempt passed.
+//   - Without a passed attempt, it is `rerunFailure` or `rerunError`.
+//   - A suite `shardproof run` has the failures of the run, such as unmet demands. Without such failures, it is absent.
+#pragma once
+
+#include <string>
+
+#include "reports/export/text_style.hpp"
+
+namespace shardproof::reports {
+
+std::string junit(const Report& report, const TextStyle& style);
+
+}  // namespace shardproof::reports
