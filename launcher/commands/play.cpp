@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,7 +19,7 @@
 #include "launcher/explore/contenders.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/output.hpp"
-#include "launcher/files/own_files.hpp"
+#include "launcher/files/requested_files.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/preparation.hpp"
@@ -70,42 +69,13 @@ void write_trace(const std::filesystem::path& file, const std::vector<protocol::
   write_file(file, reports::chrome_trace(traces).dump() + "\n");
 }
 
-/// A file that the user asks for by an option, besides the files of the run.
-struct RequestedFile {
-  const char* option;
-  const std::filesystem::path& path;  ///< empty: not asked for
-  const char* example;                ///< a name in the output directory
-};
-
-/// The file's name in the output directory; none: the file is not in it. Throws CommandError (usage) for a place that
-/// the run itself uses.
-std::optional<std::string> name_in_output(const RequestedFile& file, const OutputOptions& out) {
-  if (out.directory.empty()) return std::nullopt;
-  const auto inner = path_in(out.directory, file.path);
-  if (!inner) return std::nullopt;
-  const std::string name = inner->string();
-  // Only a file directly in the directory can be noted for a later replacement.
-  if (name == "." || inner->has_parent_path() || is_own_file(name) || is_own_folder(name))
-    throw unusable_output(
-        file.path, fmt::format("the run keeps its own files there: write {} {}, or name a file outside {}", file.option,
-                               (out.directory / file.example).string(), out.directory.string()));
-  return name;
-}
-
 /// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be
 /// written.
 std::vector<std::string> requested_files_in_output(const PlayOptions& options) {
-  const std::array files{RequestedFile{"--trace", options.trace, "trace.json"},
-                         RequestedFile{"--plan-dot", options.plan_dot, "plan.dot"}};
-  if (!options.trace.empty() && options.trace == options.plan_dot)
-    throw CommandError(usage, "--trace and --plan-dot name the same file: give each its own file");
-  std::vector<std::string> kept;
-  for (const RequestedFile& file : files) {
-    if (file.path.empty()) continue;
-    if (auto name = name_in_output(file, options.out)) kept.push_back(*std::move(name));
-    else require_new_file(file.path);
-  }
-  return kept;
+  std::vector<RequestedFile> files;
+  if (!options.trace.empty()) files.push_back({"--trace", options.trace, "trace.json"});
+  if (!options.plan_dot.empty()) files.push_back({"--plan-dot", options.plan_dot, "plan.dot"});
+  return require_requested_files(files, options.out);
 }
 
 std::string heading(const PlayOptions& options, const protocol::WorldPlan& world) {
