@@ -10,6 +10,7 @@
 
 #include "launcher/commands/command_line.hpp"
 #include "launcher/commands/commands.hpp"
+#include "launcher/commands/export_files.hpp"
 #include "launcher/commands/option_declarations.hpp"
 #include "launcher/commands/option_values.hpp"
 #include "launcher/commands/report_file.hpp"
@@ -38,7 +39,9 @@ constexpr HelpText run_help{
         "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
         "    shardproof run --worker ./my_tests           the cases of your own program\n"
         "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
-        "    shardproof run --rerun-failed before         the cases that failed there\n",
+        "    shardproof run --rerun-failed before         the cases that failed there\n"
+        "    shardproof run --worker ./my_tests --junit junit.xml\n"
+        "                                                 also write JUnit XML, for a CI system\n",
     .arguments = "[FILTER...]",
     .footer =
         "Filters:\n"
@@ -63,6 +66,7 @@ struct RunOptions {
   std::optional<std::uint64_t> seed;
   std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
   OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
+  ExportFiles exports;
   DemandOptions demands;
   RetryOptions retry;
   MonitorOptions monitor{.failures = true};
@@ -177,6 +181,7 @@ class RunCommand final : public Subcommand {
     declare_out(options, options_.out,
                 fmt::format("{} The link shardproof-out/latest leads to the latest run, where that folder exists.",
                             write_text));
+    options_.exports.declare(options);
     options.flag(file_group, "--trace", options_.plan.trace, "Write a trace of each case, for Perfetto.");
     options.flag(file_group, "--nccl-tap", texts_.nccl_tap,
                  "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
@@ -234,6 +239,7 @@ class RunCommand final : public Subcommand {
       before = read_report_file(options_.rerun_failed, [](std::istream& in) { return reports::read_report(in); });
       repeat_options(argv, before);
     }
+    const std::vector<std::string> kept_files = options_.exports.require_writable(options_.out);
     Worker worker = find_subject(options_.plan, options_.worker, signals);
     reports::RunHead requested;
     apply_demands(requested, options_.demands, &worker.listing);
@@ -254,13 +260,14 @@ class RunCommand final : public Subcommand {
     if (options_.monitor.debug >= 0) require_rank(selected, "--debug", options_.monitor.debug);
     for (const int rank : options_.monitor.output_of) require_rank(selected, "--output", rank);
     for (const int rank : options_.monitor.wrapper.ranks) require_rank(selected, "--wrap-ranks", rank);
-    const ClaimedDirectory claimed(options_.out);
+    ClaimedDirectory claimed(options_.out);
+    for (const std::string& name : kept_files) claimed.note_file(name);
     const protocol::RunDirectory directory = claimed.run();
     if (const auto obstacle = point_latest_to(directory)) print_error("warning: " + *obstacle);
 
     warm_up(worker, options_.plan, directory.warm_log(), signals);
 
-    Terminal terminal(stdout, options_.terminal);
+    Terminal terminal(options_.exports.use_standard_output() ? stderr : stdout, options_.terminal);
     terminal.explain(worker.listing.clauses);
     terminal.show_files_of(directory);
     const bool is_drawn = !options_.seed && options_.plan.order == Order::random;
@@ -288,6 +295,7 @@ class RunCommand final : public Subcommand {
     }
     if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
     terminal.finish();  // the following text goes to another stream
+    const bool is_exported = options_.exports.write(result.report, terminal.style());
     for (const std::string& error : {result.output_error, result.infrastructure_error}) {
       if (!error.empty()) print_error(error);
     }
@@ -302,7 +310,7 @@ class RunCommand final : public Subcommand {
                               search_ended_by->what()));
       return search_ended_by->code();
     }
-    return exit_code(result);
+    return is_exported || result.interrupted_by != 0 ? exit_code(result) : usage;
   }
 
  private:

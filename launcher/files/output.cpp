@@ -83,6 +83,12 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   throw unusable_output(file, "write", why);
 }
 
+void append_file(const std::filesystem::path& file, std::string_view text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(file.c_str(), "ae"), std::fclose);
+  if (!out) throw unusable_output(file, "open", last_error());
+  if (const std::error_code error = write_through(out.get(), text)) throw unusable_output(file, "write", error);
+}
+
 base::FileDescriptor open_log(const std::filesystem::path& file) {
   base::FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
   if (!log) throw unusable_output(file, "open", last_error());

@@ -27,6 +27,10 @@ void write_file(const std::filesystem::path& file, std::string_view text);
 /// The same for long output, which `write` writes in pieces.
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
+/// Adds `text` at the end of a file that other programs write, too. Makes the file if necessary. An empty text only
+/// checks whether this is possible. Throws CommandError (usage).
+void append_file(const std::filesystem::path& file, std::string_view text);
+
 /// Opens an empty log. Processes append to it in turn. Throws CommandError (usage).
 base::FileDescriptor open_log(const std::filesystem::path& file);
 

@@ -31,10 +31,11 @@ std::string help(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("a command that does not exist is answered with those that do") {
-  CHECK(complaint({"rum"}) ==
-        "unknown command 'rum'; known: run, list, faults, merge, diff, doctor, explain, play, explore, stable\n");
+  CHECK(
+      complaint({"rum"}) ==
+      "unknown command 'rum'; known: run, list, faults, merge, diff, export, doctor, explain, play, explore, stable\n");
   CHECK(complaint({}) ==
-        "which command? There are run, list, faults, merge, diff, doctor, explain, play, explore, stable "
+        "which command? There are run, list, faults, merge, diff, export, doctor, explain, play, explore, stable "
         "(`shardproof --help` explains them)\n");
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
@@ -109,7 +110,7 @@ TEST_CASE("an empty option value is refused and is not a missing option") {
 TEST_CASE("each command's help has examples, its own arguments and its exit codes, in lines that fit on a page") {
   const std::string whole = help({"--help"});
   for (const char* command :
-       {"run", "list", "faults", "merge", "diff", "doctor", "explain", "play", "explore", "stable"}) {
+       {"run", "list", "faults", "merge", "diff", "export", "doctor", "explain", "play", "explore", "stable"}) {
     const std::string text = help({command, "--help"});
     INFO(text);
     CHECK_THAT(whole, ContainsSubstring("\n    " + std::string(command) + " "));

@@ -30,6 +30,7 @@ TEST_CASE("every command reports standard output that it cannot write as unusabl
                                              {"diff", run, run},
                                              {"diff", run, run, "--json"},
                                              {"stable", run},
+                                             {"export", run, "--junit", "-"},
                                              {"merge", run},
                                              {"run", "good/alone", "--worker", worker},
                                              {"--help"},
