@@ -121,7 +121,8 @@ def expected_counts(report):
             continue
         is_excused = case["waived"] or case["verdict"] == "skipped"
         counts["tests"] += 1
-        counts["skipped" if is_excused else case["verdict"] if case["verdict"] in ("passed", "failed") else "error"] += 1
+        verdict = case["verdict"] if case["verdict"] in ("passed", "failed") else "error"
+        counts["skipped" if is_excused else verdict] += 1
     return counts
 
 
