@@ -27,6 +27,7 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/worker_client/profile.hpp"
+#include "reports/model/findings.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -58,7 +59,9 @@ constexpr HelpText run_help{
         "    1      A case failed.\n"
         "    6      Too many cases were skipped or waived, a required clause has no passed case, or a\n"
         "           waiver is expired, wrong or unused, or the subject's claims skip every case.\n"
-        "    0      Each case passed, was skipped or was waived."};
+        "    0      Each case passed, was skipped or was waived.\n"
+        "    With --skip-code N, a run that skips every case ends with N instead of 0, or of 6 because of\n"
+        "    the subject's claims."};
 
 struct RunOptions {
   PlanOptions plan;
@@ -68,6 +71,7 @@ struct RunOptions {
   OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
   ExportFiles exports;
   DemandOptions demands;
+  std::optional<int> skip_code;  ///< The exit code of a run whose cases were all skipped. None: as for any other run.
   RetryOptions retry;
   MonitorOptions monitor{.failures = true};
   bool chooses_placement = false;  ///< The user chose a device or a fabric.
@@ -178,6 +182,9 @@ class RunCommand final : public Subcommand {
     options.list(course_group, "--wrap-ranks", texts_.wrap_ranks, "N[,N...]",
                  "Let --rank-wrapper start these ranks only. The default is every rank.");
     declare_demands(options, options_.demands, demand_texts_);
+    options.value(demand_group, "--skip-code", texts_.skip_code, "N",
+                  "End with N when every case was skipped. A test runner such as CTest (SKIP_RETURN_CODE) then shows a "
+                  "skip. N is at least 7, so it is no other exit code.");
     declare_out(options, options_.out,
                 fmt::format("{} The link shardproof-out/latest leads to the latest run, where that folder exists.",
                             write_text));
@@ -228,6 +235,8 @@ class RunCommand final : public Subcommand {
       options_.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts_.nccl_faults)};
     else if (texts_.nccl_tap) options_.plan.tap.emplace();
     convert_demands(demand_texts_, options_.demands);
+    // 126 and more are exit codes of shells.
+    if (texts_.skip_code) options_.skip_code = static_cast<int>(whole_number("--skip-code", *texts_.skip_code, 7, 125));
     options_.terminal.color = convert_color(color_);
   }
 
@@ -310,13 +319,16 @@ class RunCommand final : public Subcommand {
                               search_ended_by->what()));
       return search_ended_by->code();
     }
-    return is_exported || result.interrupted_by != 0 ? exit_code(result) : usage;
+    if (!is_exported && result.interrupted_by == 0) return usage;
+    const int code = exit_code(result);
+    const bool is_verdict = code == all_passed || code == over_budget;
+    return options_.skip_code && is_verdict && reports::only_skipped(result.report) ? *options_.skip_code : code;
   }
 
  private:
   struct Texts {
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, skip_code;
     bool nccl_tap = false;
     std::vector<std::string> output, wrap_ranks;
   };

@@ -113,4 +113,11 @@ std::vector<std::string> findings(const Report& report) {
   return all;
 }
 
+bool only_skipped(const Report& report) {
+  if (report.counted() == 0 || report.counts().at(Verdict::skipped) != report.counted()) return false;
+  const ExitCode code = exit_code(report);
+  if (code != over_budget) return code == all_passed;
+  return finding_of_claims(report) && findings(report).size() == 1;
+}
+
 }  // namespace shardproof::reports

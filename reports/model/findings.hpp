@@ -28,4 +28,8 @@ std::vector<Requirement> requirements(const Report& report);
 /// `over_budget`, unless a stronger exit code applies.
 std::vector<std::string> findings(const Report& report);
 
+/// True for a run that only skipped: every case was skipped, no rank broke its world, and the report has no finding
+/// except that of claims.
+bool only_skipped(const Report& report);
+
 }  // namespace shardproof::reports

@@ -163,6 +163,16 @@ TEST_CASE("skips are free until a budget is given") {
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }
 
+TEST_CASE("--skip-code is the exit code of a run whose cases were all skipped") {
+  TemporaryDirectory directory;
+  CHECK(run_trouble(directory / "all", {"skip/asked[W=2]", "--skip-code", "77"}).end == code(77));
+  CHECK(run_trouble(directory / "some", {"skip/asked[W=2]", "good/stays", "--skip-code", "77"}).end == code(0));
+  CHECK(run_trouble(directory / "over", {"skip/asked[W=2]", "--skip-code", "77", "--max-skips", "0"}).end == code(6));
+  const Said said = run_trouble(directory / "taken", {"--skip-code", "6"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("--skip-code") && ContainsSubstring("a whole number from 7 to 125"));
+}
+
 TEST_CASE("floods of output and leftover children delay no run") {
   TemporaryDirectory directory;
   const Said said =
