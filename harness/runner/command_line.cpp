@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "harness/control/control_plane.hpp"
@@ -89,6 +90,18 @@ CommandLine parse_scenarios_asked(std::span<const std::string_view> arguments) {
   return line;
 }
 
+bool has_option(std::span<const std::string_view> arguments, std::string_view name) {
+  return std::ranges::any_of(arguments, [name](std::string_view argument) {
+    return argument.starts_with(name) && (argument.size() == name.size() || argument[name.size()] == '=');
+  });
+}
+
+/// Whether the program itself answers these arguments. All others are for the launcher.
+bool are_own(std::span<const std::string_view> arguments) {
+  constexpr std::array own{"--help", "-h", "--list-json", "--warm", "--check-scenario", "--list-gpus", "--run-dir"};
+  return std::ranges::any_of(own, [&](std::string_view name) { return has_option(arguments, name); });
+}
+
 void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
   const bool is_warm = line.mode == CommandLine::Mode::warm;
   if (is_warm && (has_more || !has_subject))
@@ -99,11 +112,12 @@ void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
 
 }  // namespace
 
-CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program) {
+CommandLine parse_command_line(std::span<const std::string_view> arguments) {
   const bool asks_for_scenarios = !arguments.empty() && (arguments.front().starts_with("--make-scenario") ||
                                                          arguments.front().starts_with("--shrink-scenario"));
   if (asks_for_scenarios) return parse_scenarios_asked(arguments);
   CommandLine line;
+  if (!are_own(arguments)) return line;
   std::string_view only_foreign;  // an argument that needs --run-dir
   bool has_subject = false;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
@@ -155,24 +169,20 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments, std:
     return line;
   }
   if (has_subject && only_foreign.empty()) only_foreign = "--subject";
-  if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign) {
-    std::string all;
-    for (const std::string_view argument : arguments) all += fmt::format(" '{}'", argument);
-    throw UsageError(fmt::format(
-        "this program does not start ranks itself: shardproof run --worker '{}'{} does (a rank under torchrun, mpirun "
-        "or srun takes {} together with --run-dir DIR)",
-        program, all, only_foreign));
-  }
+  if (!only_foreign.empty() && line.mode != CommandLine::Mode::foreign)
+    throw UsageError(fmt::format("{} does not go with {}", only_foreign, arguments.front()));
   return line;
 }
 
 std::string usage(std::string_view program) {
   return fmt::format(
-      "This program holds test cases that run on several ranks at once. It does not start "
-      "ranks itself; a launcher does:\n"
+      "This program has test cases that run on several ranks at once. The launcher `shardproof` starts the ranks:\n"
       "\n"
-      "  shardproof run --worker {0} [filter…]         run its cases, on this machine\n"
+      "  {0} [option…] [filter…]                       runs its cases on this machine, by the next command\n"
+      "  shardproof run --worker {0} [filter…]         runs its cases; `shardproof run --help` lists the options\n"
       "  shardproof list --worker {0}                  lists its cases\n"
+      "\n"
+      "The program takes the launcher from SHARDPROOF_LAUNCHER, else from where CMake found it, else from PATH.\n"
       "\n"
       "Under a launcher that sets rank and size itself (torchrun, mpirun, srun), every rank runs\n"
       "\n"

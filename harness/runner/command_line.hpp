@@ -1,4 +1,5 @@
-// The arguments of a program of ranked cases. They are few, because users call the launcher.
+// The arguments of a program of ranked cases. They are few: a program without one of them is a rank, or becomes the
+// launcher, which takes the arguments.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ struct CommandLine {
     warm,
     foreign
   };
-  Mode mode = Mode::none;
+  Mode mode = Mode::none;  ///< None: the program is a rank of our launcher, or becomes the launcher.
   std::filesystem::path scenario;  ///< the document to check or to shrink
   ScenariosAsked asked;            ///< the scenarios to make
   std::filesystem::path backend;   ///< the backend whose GPUs the program lists
@@ -55,9 +56,8 @@ struct CommandLine {
   std::uint64_t seed = 0;
 };
 
-/// `arguments` does not contain the program's name, which error texts show in an example command. Throws UsageError
-/// with the argument that it does not understand.
-CommandLine parse_command_line(std::span<const std::string_view> arguments, std::string_view program);
+/// `arguments` does not contain the program's name. Throws UsageError with the argument that it does not understand.
+CommandLine parse_command_line(std::span<const std::string_view> arguments);
 
 /// The help text: the program's purpose and its arguments.
 std::string usage(std::string_view program);

@@ -28,6 +28,7 @@
 #include "harness/runner/complaint.hpp"
 #include "harness/runner/debugger.hpp"
 #include "harness/runner/foreign.hpp"
+#include "harness/runner/launcher_search.hpp"
 #include "harness/runner/listing.hpp"
 #include "harness/runner/lockstep.hpp"
 #include "harness/runner/rank_threads.hpp"
@@ -183,11 +184,20 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
   return rank_left;
 }
 
+/// Otherwise each rank of torchrun, mpirun or srun would start all ranks.
+void require_no_foreign_launcher() {
+  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
+  if (!identity || identity->world_size < 2) return;
+  throw UsageError(
+      fmt::format("{} started this program as rank {} of {}: give all ranks --run-dir DIR, or start the program alone",
+                  identity->launcher, identity->rank, identity->world_size));
+}
+
 int run(std::span<char*> argv, const Program& program, const ProgramExtension& extension) {
   const std::vector<std::string_view> arguments(argv.begin() + std::min<std::ptrdiff_t>(1, std::ssize(argv)),
                                                 argv.end());
   const std::string name = argv.empty() ? "program" : argv[0];
-  const CommandLine line = runner::parse_command_line(arguments, name);
+  const CommandLine line = runner::parse_command_line(arguments);
   if (line.mode == CommandLine::Mode::help) {
     fmt::print("{}", runner::usage(name));
     return rank_left;
@@ -219,8 +229,8 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
   }
   if (const char* plan = std::getenv(protocol::environment::plan))
     return run_ranks_of_ours(plan, program, extension, bound.cases);
-  fmt::print(stderr, "{}", runner::usage(name));
-  return protocol::rank_usage;
+  require_no_foreign_launcher();
+  runner::become_launcher(name, arguments);
 }
 
 }  // namespace

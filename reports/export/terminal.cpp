@@ -46,20 +46,6 @@ std::string few_of(const std::vector<std::string_view>& names) {
   return text;
 }
 
-std::string shell_word(std::string_view text) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
-  }
-  return word + "'";
-}
-
 std::string duration_text(std::int64_t nanoseconds) {
   const double ms = static_cast<double>(nanoseconds) / 1e6;
   if (ms < 10) return fmt::format("{:.1f} ms", ms);

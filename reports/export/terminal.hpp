@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/base/shell_word.hpp"
+
 namespace shardproof::reports {
 
 enum class Hue : std::uint8_t { none, red, green, yellow, faint };
@@ -28,8 +30,7 @@ std::string indented(std::string_view text, std::string_view margin);
 /// `a, b, c and 4 more`: the first three names.
 std::string few_of(const std::vector<std::string_view>& names);
 
-/// Quotes the text as one word for a POSIX shell.
-std::string shell_word(std::string_view text);
+using base::shell_word;
 
 /// `0.4 ms`, `12 ms`, `3.5 s`
 std::string duration_text(std::int64_t nanoseconds);

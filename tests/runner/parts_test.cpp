@@ -2,9 +2,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "harness/cases/bound_case.hpp"
 #include "harness/runner/case_end.hpp"
 #include "harness/runner/command_line.hpp"
+#include "harness/runner/launcher_search.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
@@ -131,9 +135,7 @@ TEST_CASE("A rank whose process can run no further case does not pass, and ends 
 }
 
 TEST_CASE("Arguments") {
-  const auto parse = [](std::vector<std::string_view> arguments) {
-    return runner::parse_command_line(arguments, "./mine");
-  };
+  const auto parse = [](std::vector<std::string_view> arguments) { return runner::parse_command_line(arguments); };
   CHECK(parse({}).mode == runner::CommandLine::Mode::none);
   CHECK(parse({"-h"}).mode == runner::CommandLine::Mode::help);
   CHECK(parse({"x", "--help", "--nonsense"}).mode == runner::CommandLine::Mode::help);
@@ -171,12 +173,51 @@ TEST_CASE("Arguments") {
                                  Arguments{"--shrink-scenario", "a", "--ranks", "1,2"}}) {
     CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }
+  for (const Arguments& for_launcher :
+       {Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--subject", "./mine.so", "-x"}, Arguments{"--run-dirx"}})
+    CHECK(parse(for_launcher).mode == runner::CommandLine::Mode::none);
   for (const Arguments& wrong :
        {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"},
-        Arguments{"--list-json", "--seed", "1"}, Arguments{"a"}, Arguments{"--seed", "1"}, Arguments{"--run-dir"},
-        Arguments{"--run-dir="}, Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="},
-        Arguments{"--run-dirx"}, Arguments{"-x"}, Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"},
+        Arguments{"--list-json", "--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="},
+        Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dir=x", "-x"},
+        Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"},
         Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }
+}
+
+namespace {
+
+/// The launcher of a program in /mine, where exactly these programs exist. Or why there is none.
+std::string launcher_of(const runner::LauncherPlaces& places, const std::vector<std::string>& programs) {
+  try {
+    return runner::find_launcher(places, [&](const std::filesystem::path& path) {
+      return std::ranges::find(programs, path.lexically_normal().string()) != programs.end();
+    });
+  } catch (const runner::NoLauncher& none) {
+    return none.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("A program finds its launcher by a variable, by its own path, and then in PATH") {
+  const std::vector<std::string> all{"/chosen", "/installed/shardproof", "/mine/bin/shardproof", "/usr/bin/shardproof"};
+  runner::LauncherPlaces places{.variable = "/chosen",
+                                .compiled_in = "/installed/shardproof",
+                                .program_folder = "/mine",
+                                .search_path = "/bin::/usr/bin"};
+  CHECK(launcher_of(places, all) == "/chosen");
+  CHECK_THAT(launcher_of(places, {"/installed/shardproof"}),
+             ContainsSubstring("SHARDPROOF_LAUNCHER=/chosen is not a program: set SHARDPROOF_LAUNCHER to the path"));
+  places.variable.clear();
+  CHECK(launcher_of(places, all) == "/installed/shardproof");
+  CHECK(launcher_of(places, {"/usr/bin/shardproof", "shardproof"}) == "/usr/bin/shardproof");
+  CHECK_THAT(launcher_of(places, {}), ContainsSubstring("/installed/shardproof is not a program, and no folder") &&
+                                          ContainsSubstring("add DIR/bin to PATH"));
+  places.compiled_in = "bin/shardproof";
+  CHECK(launcher_of(places, all) == "/mine/bin/shardproof");
+  places.compiled_in.clear();
+  CHECK(launcher_of(places, all) == "/usr/bin/shardproof");
+  CHECK_THAT(launcher_of(places, {}), ContainsSubstring("this program was built without its path"));
 }

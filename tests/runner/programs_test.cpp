@@ -60,19 +60,49 @@ TEST_CASE("A program lists its cases for a launcher") {
   CHECK(listing.seeds[0].cases.size() == 4);
 }
 
-TEST_CASE("A program started by hand says what it is and how to run it") {
-  const auto end = run_one(ranked_program, {});
-  CHECK(end.exit_code == 2);
-  CHECK_THAT(end.errors, ContainsSubstring("shardproof run --worker " + ranked_program));
+TEST_CASE("A program started by hand runs its cases through the launcher") {
+  const TemporaryDirectory directory;
+  const std::string out = (directory.path() / "out of it").string();
+  const auto end = run_one(ranked_program, {"ends/passed", "--ranks", "2", "--out", out});
+  INFO(end.errors);
+  CHECK(end.exit_code == 0);
+  CHECK_THAT(end.errors, ContainsSubstring("ranked_program: running ranked_program through ") &&
+                             ContainsSubstring("/shardproof run --worker " + ranked_program +
+                                               " ends/passed --ranks 2 --out '" + out + "'\n"));
+  CHECK_THAT(end.output, ContainsSubstring("1 case in 1 world: 1 passed"));
+}
+
+TEST_CASE("A program that finds no launcher, or finds itself, says what to do") {
+  const auto with = [](const std::string& launcher) {
+    return run_program(ranked_program, {}, 1,
+                       [&](int) { return std::map<std::string, std::string>{{"SHARDPROOF_LAUNCHER", launcher}}; })
+        .front();
+  };
+  const auto missing = with("/nowhere/shardproof");
+  CHECK(missing.exit_code == 3);
+  CHECK_THAT(missing.errors, ContainsSubstring("SHARDPROOF_LAUNCHER=/nowhere/shardproof is not a program: set"));
+  CHECK(with(ranked_program).exit_code == 3);
+  CHECK_THAT(with(ranked_program).errors, ContainsSubstring("is this program, and not the launcher"));
+}
+
+TEST_CASE("A rank of another launcher starts no launcher") {
+  for (const auto& end : run_program(ranked_program, {"ends/passed"}, 2, torchrun(2))) {
+    CHECK(end.exit_code == 2);
+    CHECK_THAT(end.errors, ContainsSubstring("of 2: give all ranks --run-dir DIR, or start the program alone"));
+  }
+}
+
+TEST_CASE("A program's help says what it is and how to run it") {
   CHECK(run_one(ranked_program, {"--help"}).exit_code == 0);
+  CHECK_THAT(run_one(ranked_program, {"--help"}).output,
+             ContainsSubstring("shardproof run --worker " + ranked_program));
   CHECK_THAT(run_one(ranked_program, {"--help"}).output, ContainsSubstring("--run-dir DIR"));
 }
 
 TEST_CASE("Arguments that mean nothing are refused") {
   CHECK(run_one(ranked_program, {"--frobnicate"}).exit_code == 2);
   CHECK_THAT(run_one(ranked_program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
-  CHECK_THAT(run_one(ranked_program, {"[quick]", "--seed", "3"}).errors,
-             ContainsSubstring("shardproof run --worker '" + ranked_program + "' '[quick]' '--seed' '3' does"));
+  CHECK_THAT(run_one(ranked_program, {"--list-json", "--seed", "3"}).errors, ContainsSubstring("--list-json takes"));
   CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors,
              ContainsSubstring("the environment names no rank and size"));
 }
