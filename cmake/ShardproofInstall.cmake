@@ -10,7 +10,7 @@ set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol 
   shardproof_rendezvous shardproof_tensor shardproof_trace shardproof_fabric shardproof_world shardproof_cases
   shardproof_device shardproof_scenario shardproof_subject shardproof_subject_header shardproof_subject_abi
   shardproof_player shardproof_faults shardproof_runner shardproof_main shardproof_play shardproof_play_main)
-set(programs shardproof shardproof-worker shardproof-nccl-tap)
+set(programs shardproof-worker shardproof-nccl-tap)
 # Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in
 # ../lib/ and ../lib/shardproof/ of its own folder.
 foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda)
@@ -21,7 +21,7 @@ endforeach()
 
 # Builds everything that the install copies, and nothing else: this is what ./run builds.
 add_custom_target(shardproof_package)
-add_dependencies(shardproof_package ${programs} shardproof_main shardproof_play_main ${plugins})
+add_dependencies(shardproof_package shardproof ${programs} shardproof_main shardproof_play_main ${plugins})
 
 # A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
 if(SHARDPROOF_DOWNLOADED)
@@ -34,7 +34,7 @@ endif()
 
 # An install of a partly built tree would stop half way. This check runs first, and stops the install before it copies a
 # file.
-foreach(target IN LISTS rooms programs plugins)
+foreach(target IN ITEMS shardproof ${rooms} ${programs} ${plugins})
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")
     string(APPEND artifacts "  \"$<TARGET_FILE:${target}>\"\n")
@@ -61,6 +61,9 @@ install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof"
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inc")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
+# A program finds the launcher as the target shardproof::launcher.
+install(TARGETS shardproof EXPORT shardproof RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+set_target_properties(shardproof PROPERTIES EXPORT_NAME launcher)
 install(TARGETS ${programs} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 if(TARGET shardproof_worker)
   install(TARGETS shardproof_worker EXPORT shardproof LIBRARY DESTINATION lib)
@@ -83,5 +86,8 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake
   "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
   INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/shardproof-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_LIST_DIR}/ShardproofDiscoverTests.cmake"
+  "${CMAKE_CURRENT_LIST_DIR}/ShardproofListCases.cmake" "${CMAKE_CURRENT_LIST_DIR}/ShardproofQuote.cmake"
+  DESTINATION "${package_dir}")
 install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_DIR}/shardproof-config-version.cmake"
   DESTINATION "${package_dir}")
