@@ -32,6 +32,7 @@ class Page:
 
 PAGES = {
     "write-a-case.md": Page("mine", {"cmake": "CMakeLists.txt", "cpp": "my_tests.cpp"}),
+    "ctest.md": Page("mine", {"cmake": "CMakeLists.txt", "cpp": "my_tests.cpp"}),
     "plug-in-an-engine.md": Page(
         ".", {"cmake": "CMakeLists.txt", "cpp": "my_engine.cpp", "json": "stack.json"}, "-Wall -Wextra -Werror"
     ),
