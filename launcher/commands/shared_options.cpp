@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "launcher/commands/option_values.hpp"
@@ -68,9 +69,9 @@ void declare_device(OptionDeclarations& options, PlanOptions& plan, WorldTexts& 
       "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank. The "
       "default is sim.");
   declare_backend(options, device_group, texts.backend, "With --device cuda: reach CUDA by this shared object.");
-  options.value(
-      device_group, "--gpus", texts.gpus, "LIST",
-      "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is all GPUs.");
+  options.value(device_group, "--gpus", texts.gpus, "LIST",
+                "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is "
+                "the GPUs that CTest reserves for its test, else all GPUs.");
   options.flag(
       device_group, "--share-gpus", plan.share_gpus,
       "With --device cuda: put several ranks on one GPU where there are too few GPUs. Times then mean nothing.");
@@ -125,7 +126,11 @@ std::string convert_world(const WorldTexts& texts, PlanOptions& plan) {
   plan.backend = convert_backend(texts.backend);
   plan.ranks = world_sizes(texts.ranks);
   if (texts.timeout) plan.timeout = timeout(*texts.timeout);
-  if (texts.gpus) plan.gpus = gpu_choice(*texts.gpus);
+  if (texts.gpus) {
+    plan.gpus = gpu_choice(*texts.gpus);
+  } else if (plan.device == protocol::cuda_device) {
+    plan.gpus = gpus_of_ctest([](const char* name) { return std::getenv(name); }).value_or(GpuChoice());
+  }
   plan.times = texts.times.value_or(protocol::event_times);
   plan.fabric =
       texts.fabric.value_or(plan.device == protocol::cuda_device ? protocol::nccl_fabric : protocol::shm_fabric);

@@ -98,6 +98,26 @@ std::vector<GpuInfo> chosen_gpus(const std::vector<GpuInfo>& all, const GpuChoic
 
 }  // namespace
 
+std::optional<GpuChoice> gpus_of_ctest(const std::function<const char*(const char*)>& get) {
+  const auto value = [&](const std::string& name) -> std::string_view {
+    const char* const text = get(name.c_str());
+    return text == nullptr ? "" : text;
+  };
+  const int groups = index_of(value("CTEST_RESOURCE_GROUP_COUNT")).value_or(0);
+  GpuChoice choice;
+  for (int group = 0; group < groups; ++group) {
+    // `id:0,slots:1;id:3,slots:1`
+    constexpr std::string_view key = "id:";
+    std::string_view left = value(fmt::format("CTEST_RESOURCE_GROUP_{}_GPUS", group));
+    for (std::size_t at = left.find(key); at != std::string_view::npos; at = left.find(key)) {
+      left.remove_prefix(at + key.size());
+      const std::string id(left.substr(0, left.find_first_of(",;")));
+      if (std::ranges::find(choice.names, id) == choice.names.end()) choice.names.push_back(id);
+    }
+  }
+  return choice.names.empty() ? std::nullopt : std::optional(choice);
+}
+
 std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoice& choice) {
   std::vector<GpuInfo> chosen = chosen_gpus(all, choice);
   const auto is_left_out = [&](const protocol::GpuPeer& peer) {

@@ -2,6 +2,7 @@
 // GPU only. Planning and runs use it. Pure.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +19,10 @@ struct GpuChoice {
   std::optional<int> count;  ///< this many, beginning with the first
   std::vector<std::string> names;  ///< indices or beginnings of uuids, in the order in which ranks get the GPUs
 };
+
+/// The GPUs that CTest reserves for a test with the property RESOURCE_GROUPS (`2,gpus:1`). None: it reserves no `gpus`.
+/// `get` maps the name of a variable to its value or nullptr.
+std::optional<GpuChoice> gpus_of_ctest(const std::function<const char*(const char*)>& get);
 
 /// The GPUs that ranks may use.
 struct GpuSupply {

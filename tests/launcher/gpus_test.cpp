@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "launcher/launcher.hpp"
@@ -82,6 +83,29 @@ std::string unknown_gpus(const std::string& text, std::chrono::milliseconds time
 }
 
 }  // namespace
+
+TEST_CASE("ranks get the GPUs that CTest reserves for a test") {
+  std::map<std::string, std::string> variables;
+  const auto reserved = [&] {
+    return gpus_of_ctest([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  CHECK_FALSE(reserved());
+  variables = {{"CTEST_RESOURCE_GROUP_COUNT", "1"},
+               {"CTEST_RESOURCE_GROUP_0", "licences"},
+               {"CTEST_RESOURCE_GROUP_0_LICENCES", "id:0,slots:1"}};
+  CHECK_FALSE(reserved());
+  variables = {{"CTEST_RESOURCE_GROUP_COUNT", "3"},
+               {"CTEST_RESOURCE_GROUP_0", "gpus"},
+               {"CTEST_RESOURCE_GROUP_0_GPUS", "id:2,slots:1;id:10,slots:1"},
+               {"CTEST_RESOURCE_GROUP_1_GPUS", "id:0,slots:1"},
+               {"CTEST_RESOURCE_GROUP_2_GPUS", "id:2,slots:1"}};
+  REQUIRE(reserved());
+  CHECK(reserved()->names == std::vector<std::string>{"2", "10", "0"});
+  CHECK_FALSE(reserved()->count);
+}
 
 TEST_CASE("all GPUs, the first ones, or those that are named, in that order") {
   CHECK(chosen({}) == std::vector<std::string>{"GPU-a0", "GPU-b0", "GPU-c0"});
