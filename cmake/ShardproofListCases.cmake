@@ -137,6 +137,7 @@ function(shardproof_test_code result case)
   endforeach()
   shardproof_quote(name "${name}")
   shardproof_quote(id "${id}")
+  string(STRIP "${code}" code)
   set(code "add_test(${code} -- ${id})\n")
 
   # The launcher ends a case that is late. It gives a case its limit for each rank that shares a core, and that is at
@@ -205,7 +206,7 @@ function(shardproof_add_failed_test text)
     "${DISCOVER_CMAKE}" -P "${DISCOVER_TESTS}.problem")
 endfunction()
 
-# What CTest does with a file of tests.
+# Adds the tests of the program. CTest calls this.
 function(shardproof_add_tests)
   if(NOT EXISTS "${SETTINGS}")
     message(FATAL_ERROR "${SETTINGS} is missing: configure this project again, and name the configuration (ctest -C)")

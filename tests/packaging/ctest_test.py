@@ -128,6 +128,12 @@ class Discovery(unittest.TestCase):
         )
         self.assertIn("1 case in 1 world: 1 passed", result.stdout)
 
+    def test_a_worker_that_a_user_starts_finds_the_launcher_in_its_folder(self):
+        case = "overlap/training_overlap[W=1]"
+        result = call(PREFIX / "bin/shardproof-worker", case, "--out", PROJECT / "suites_by_hand")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1 case in 1 world: 1 passed", result.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -188,7 +188,7 @@ TEST_CASE("Arguments") {
 
 namespace {
 
-/// The launcher of a program in /mine, where exactly these programs exist. Or why there is none.
+/// The launcher of a program in /mine, where exactly these programs exist. The error text, if none is found.
 std::string launcher_of(const runner::LauncherPlaces& places, const std::vector<std::string>& programs) {
   try {
     return runner::find_launcher(places, [&](const std::filesystem::path& path) {
