@@ -2,9 +2,9 @@
 #
 #   cmake -D SETTINGS=FILE -P ShardproofListCases.cmake   after the program is built (POST_BUILD). The script writes the
 #                                                         tests. It fails if the program cannot list its cases.
-#   include() in a file that CTest reads                  The script adds the tests. In the mode PRE_TEST, it writes them
-#                                                         first, if they are older than the program. A program that
-#                                                         cannot list its cases is a failed test.
+#   include() in a file that CTest reads                  The script adds the tests. In the mode PRE_TEST, it writes
+#                                                         them first, if they are older than the program. A program
+#                                                         that cannot list its cases is a failed test.
 cmake_policy(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/ShardproofQuote.cmake")
 

@@ -2,7 +2,8 @@
 // `shardproof run --worker PROGRAM`, with the user's options.
 //
 // CMake knows the launcher's path, and the libraries do not. So CMake adds a source file to each program that links
-// shardproof::main or shardproof::play. The file defines `shardproof_launcher_path` (cmake/ShardproofDiscoverTests.cmake).
+// shardproof::main or shardproof::play (cmake/ShardproofDiscoverTests.cmake). The file defines
+// `shardproof_launcher_path`.
 #pragma once
 
 #include <filesystem>

@@ -163,7 +163,7 @@ TEST_CASE("skips are free until a budget is given") {
   CHECK_THAT(said.out, ContainsSubstring("not today"));
 }
 
-TEST_CASE("--skip-code is the exit code of a run whose cases were all skipped") {
+TEST_CASE("a run whose cases were all skipped ends with the code of --skip-code") {
   TemporaryDirectory directory;
   CHECK(run_trouble(directory / "all", {"skip/asked[W=2]", "--skip-code", "77"}).end == code(77));
   CHECK(run_trouble(directory / "some", {"skip/asked[W=2]", "good/stays", "--skip-code", "77"}).end == code(0));

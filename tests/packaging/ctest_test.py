@@ -120,12 +120,11 @@ class Discovery(unittest.TestCase):
         self.assertIn("a library is missing here", result.stdout + result.stderr)
 
     def test_a_program_that_a_user_starts_finds_the_launcher_of_its_package(self):
-        result = call("./my_tests", "ctest/passes", "--ranks", "2", "--out", PROJECT / "by_hand", cwd=PROJECT)
+        options = ("ctest/passes", "--ranks", "2")
+        result = call("./my_tests", *options, "--out", PROJECT / "by_hand", cwd=PROJECT)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(
-            f"my_tests: running my_tests through {PREFIX}/bin/shardproof run --worker ./my_tests ctest/passes --ranks 2",
-            result.stderr,
-        )
+        command = " ".join((f"{PREFIX}/bin/shardproof run --worker ./my_tests", *options))
+        self.assertIn(f"my_tests: running my_tests through {command}", result.stderr)
         self.assertIn("1 case in 1 world: 1 passed", result.stdout)
 
     def test_a_worker_that_a_user_starts_finds_the_launcher_in_its_folder(self):

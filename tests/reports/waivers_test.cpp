@@ -69,7 +69,12 @@ TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
                                   "fully_shard; it claims fully_shrad: this run proves nothing; correct the claims "
                                   "of the subject, or select other cases"});
   CHECK(exit_code(report) == over_budget);
+  CHECK(only_skipped(report));
+  report.head.demands.max_skips = 1;
+  CHECK_FALSE(only_skipped(report));
+  report.head.demands.max_skips.reset();
   report.head.unknown_kinds = {"fully_shrad"};
+  CHECK_FALSE(only_skipped(report));
   CHECK(findings(report).at(1) ==
         "subject right claims the engine kind fully_shrad, which this worker does not know (closest is fully_shard): "
         "correct its claims");
@@ -79,9 +84,11 @@ TEST_CASE("a run whose cases were all skipped for claims proves nothing") {
   report.head.unknown_kinds.clear();
   CHECK(findings(report).empty());
   CHECK(exit_code(report) == all_passed);
+  CHECK_FALSE(only_skipped(report));
   report.cases[1].verdict = Verdict::skipped;
   report.cases[1].unclaimed = false;  // a rank of it asked
   CHECK(findings(report).empty());
+  CHECK(only_skipped(report));
 }
 
 TEST_CASE("a waiver excuses its verdict of the cases that it names, and changes none") {
