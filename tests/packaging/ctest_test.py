@@ -60,7 +60,7 @@ class Discovery(unittest.TestCase):
     def test_each_case_of_the_chosen_sizes_is_a_test(self):
         self.assertEqual(
             {name for name in self.tests if name.startswith("ctest/")},
-            {"ctest/passes[W=2]", "ctest/passes[W=4]", "ctest/skips[W=2]", "ctest/fails[W=2]"}
+            {"ctest/alone[W=4]", "ctest/passes[W=2]", "ctest/passes[W=4]", "ctest/skips[W=2]", "ctest/fails[W=2]"}
             | {f"ctest/odd[W=2,text={text}]" for text in ODD},
         )
 
@@ -103,7 +103,7 @@ class Discovery(unittest.TestCase):
         printed = call("ctest", "--test-dir", PROJECT, "-R", "^ctest/|^refuses_in", "--output-on-failure").stdout
         results = dict(re.findall(r"Test +#\d+: (.+?) \.*(?: +|\*\*\*)(Passed|Failed|Skipped) ", printed))
         expected = {f"ctest/odd[W=2,text={text}]": "Passed" for text in ODD}
-        expected |= {"ctest/passes[W=2]": "Passed", "ctest/passes[W=4]": "Passed"}
+        expected |= {f"ctest/{case}": "Passed" for case in ("alone[W=4]", "passes[W=2]", "passes[W=4]")}
         expected |= {"ctest/skips[W=2]": "Skipped", "ctest/fails[W=2]": "Failed"}
         expected |= {"refuses_in_ctest lists its cases": "Failed"}
         self.assertEqual(results, expected, printed)

@@ -3,6 +3,8 @@
 
 RANKED_TEST_CASE("ctest/passes", ranks(2, 4), tags("quick"), timeout(5s)) { CHECK(rank.world().size() > 1); }
 
+RANKED_TEST_CASE("ctest/alone", ranks(1), more_ranks(4)) { CHECK(rank.world().size() > 0); }
+
 RANKED_TEST_CASE("ctest/skips", ranks(2)) { rank.skip("not on this machine"); }
 
 RANKED_TEST_CASE("ctest/fails", ranks(2), tags("slow")) { CHECK(rank.index() == 7); }
