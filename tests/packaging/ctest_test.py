@@ -65,15 +65,15 @@ class Discovery(unittest.TestCase):
         )
 
     def test_names_have_a_prefix_and_a_suffix_and_cases_on_request_are_no_tests(self):
+        cases = ("other/sizes[W=1]", "other/two;parts[W=1]", "ctest/odd[W=2,text=x;y]")
         self.assertEqual(
-            {name for name in self.tests if name.startswith("gpu; ")},
-            {"gpu; other/sizes[W=1] [cuda]", "gpu; ctest/odd[W=2,text=x;y] [cuda]"},
+            {name for name in self.tests if name.startswith("gpu; ")}, {f"gpu; {case} ]=] cuda" for case in cases}
         )
 
     def test_labels_are_the_suite_the_tags_and_those_of_the_project(self):
         self.assertEqual(self.tests["ctest/passes[W=2]"]["LABELS"], ["ctest", "quick", "slow", "team"])
         self.assertEqual(self.tests["ctest/fails[W=2]"]["LABELS"], ["ctest", "slow", "team"])
-        self.assertEqual(self.tests["gpu; other/sizes[W=1] [cuda]"]["LABELS"], ["other"])
+        self.assertEqual(self.tests["gpu; other/sizes[W=1] ]=] cuda"]["LABELS"], ["other"])
 
     def test_the_time_limit_has_room_for_ranks_that_share_a_core(self):
         self.assertEqual(self.tests["ctest/passes[W=2]"]["TIMEOUT"], LIMITED * 2 + TO_LAUNCH)
@@ -94,7 +94,7 @@ class Discovery(unittest.TestCase):
         self.assertEqual(test["command"][-5:], ["--seed", "7", "--color=never", "--", "ctest/passes[W=2]"])
 
     def test_each_rank_of_a_world_on_gpus_takes_a_gpu(self):
-        test = self.tests["gpu; ctest/odd[W=2,text=x;y] [cuda]"]
+        test = self.tests["gpu; ctest/odd[W=2,text=x;y] ]=] cuda"]
         self.assertEqual(test["RESOURCE_GROUPS"], [{"requirements": [{".type": "gpus", "slots": 1}]}] * 2)
         self.assertEqual(test["command"][test["command"].index("--device") + 1], "cuda")
         self.assertNotIn("RESOURCE_GROUPS", self.tests["ctest/passes[W=2]"])

@@ -13,4 +13,6 @@ RANKED_TEST_CASE("ctest/odd", ranks(2), each("text", "x;y", "two words", "\"quot
   CHECK(rank.param<std::string>("text") != "");
 }
 
+RANKED_TEST_CASE("other/two;parts", ranks(1)) { CHECK(rank.index() == 0); }
+
 RANKED_TEST_CASE("other/sizes", ranks(1), more_ranks(3)) { CHECK(rank.world().size() > 0); }
