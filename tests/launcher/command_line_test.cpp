@@ -31,11 +31,13 @@ std::string help(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("a command that does not exist is answered with those that do") {
-  CHECK(
-      complaint({"rum"}) ==
-      "unknown command 'rum'; known: run, list, faults, merge, diff, export, doctor, explain, play, explore, stable\n");
+  CHECK(complaint({"rum"}) ==
+        "unknown command 'rum'; known: run, list, faults, merge, diff, export, statement, doctor, explain, play, "
+        "explore, "
+        "stable\n");
   CHECK(complaint({}) ==
-        "which command? There are run, list, faults, merge, diff, export, doctor, explain, play, explore, stable "
+        "which command? There are run, list, faults, merge, diff, export, statement, doctor, explain, play, explore, "
+        "stable "
         "(`shardproof --help` explains them)\n");
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }

@@ -1,6 +1,8 @@
-"""Checks that reports follow the schema, and that the schema refuses every spoiled report.
+"""Checks that reports or statements follow their schema, and that the schema refuses every spoiled document.
 
 usage: check_schema.py SCHEMA PRINT_SAMPLE_REPORTS
+
+SCHEMA is report.schema.json or statement.schema.json.
 """
 
 import copy
@@ -26,6 +28,9 @@ def at(document, place):
         document = document[key]
     return document
 
+
+# The member with the version of each kind of document, and the least number of spoiled documents to try.
+KINDS = {"report": ("schema_version", 500), "statement": ("statement_version", 80)}
 
 # Maps with free names: an additional or missing name is valid.
 FREE = {"environment", "machine", "params", "measurements"}
@@ -69,14 +74,14 @@ def is_optional(place):
     return (len(place) > 1 and place[-2] in FREE) or place[-1] == "reason" and place[-3] == "ranks"
 
 
-def spoiled(document):
+def spoiled(document, version):
     """Yields a description of the change and the changed document, which the schema must refuse."""
     for place in places(document):
         value = at(document, place)
         other = copy.deepcopy(document)
         at(other, place[:-1])[place[-1]] = 7.5 if isinstance(value, list) else []
         yield f"{place}: another type", other
-        if isinstance(place[-1], str) and not is_optional(place):
+        if isinstance(place[-1], str) and not (version == "schema_version" and is_optional(place)):
             other = copy.deepcopy(document)
             del at(other, place[:-1])[place[-1]]
             yield f"{place}: left out", other
@@ -92,7 +97,7 @@ def spoiled(document):
             other = copy.deepcopy(document)
             at(other, place[:-1])[place[-1]] = -2
             yield f"{place}: negative", other
-        if place[-1] in ("verdict", "outcome", "how", "state"):
+        if place[-1] in ("verdict", "outcome", "how", "state", "status"):
             other = copy.deepcopy(document)
             at(other, place[:-1])[place[-1]] = value.upper()
             yield f"{place}: another word", other
@@ -100,30 +105,33 @@ def spoiled(document):
     other["new_field"] = 1
     yield "a new field at the top", other
     other = copy.deepcopy(document)
-    other["schema_version"] = 2
-    yield "another schema version", other
+    other[version] = 2
+    yield "another version", other
 
 
 def main():
-    schema = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    file = pathlib.Path(sys.argv[1])
+    kind = file.name.split(".")[0]
+    version, least = KINDS[kind]
+    schema = json.loads(file.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run([sys.argv[2], directory], check=True)
-        reports = {file.name: json.loads(file.read_text()) for file in pathlib.Path(directory).iterdir()}
-    assert set(reports) == {"rich.json", "empty.json"}, reports.keys()
+        documents = {file.name: json.loads(file.read_text()) for file in (pathlib.Path(directory) / kind).iterdir()}
+    assert set(documents) == {"rich.json", "empty.json"}, documents.keys()
 
     complaints = []
-    for name, report in reports.items():
-        complaints += [f"{name}: {error.json_path}: {error.message}" for error in validator.iter_errors(report)]
+    for name, document in documents.items():
+        complaints += [f"{name}: {error.json_path}: {error.message}" for error in validator.iter_errors(document)]
     refused = 0
-    for what, document in spoiled(reports["rich.json"]):
+    for what, document in spoiled(documents["rich.json"], version):
         refused += 1
         if validator.is_valid(document):
-            complaints.append(f"the schema accepts a spoiled report: {what}")
-    if refused < 500:
-        complaints.append(f"only {refused} spoiled reports were tried")
-    print("\n".join(complaints) or f"{len(reports)} reports are valid, {refused} spoiled ones are not")
+            complaints.append(f"the schema accepts a spoiled document: {what}")
+    if refused < least:
+        complaints.append(f"only {refused} spoiled documents were tried")
+    print("\n".join(complaints) or f"{len(documents)} documents are valid, {refused} spoiled ones are not")
     return 1 if complaints else 0
 
 
