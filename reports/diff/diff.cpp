@@ -5,7 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
+#include "reports/diff/reach.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::reports {
@@ -19,6 +21,7 @@ constexpr std::array<std::string_view, all_changes.size()> change_names{
 /// A case over all its repetitions.
 struct Merged {
   std::string device;
+  int ranks = 0;  ///< of its world
   Verdict verdict = Verdict::passed;
   bool bad = false;     ///< in a run that no waiver excuses
   bool waived = false;  ///< in some run
@@ -34,7 +37,9 @@ std::map<std::string, Merged> by_id(const Report& report) {
     entry.verdict = std::max(entry.verdict, result.verdict);
     entry.bad = entry.bad || (is_bad(result.verdict) && result.waiver < 0);
     entry.waived = entry.waived || result.waiver >= 0;
-    const auto& device = entry.device = report.worlds.at(static_cast<std::size_t>(result.world)).device;
+    const WorldResult& world = report.worlds.at(static_cast<std::size_t>(result.world));
+    entry.ranks = world.size;
+    const auto& device = entry.device = world.device;
     for (const auto& [name, measurement] : result.measurements) {
       if (is_exact(device, measurement.unit)) entry.measurements[name].insert(to_text(measurement));
       else entry.inexact.insert(name);
@@ -100,6 +105,107 @@ CaseChange change_of(const std::string& id, const Merged* before, const Merged* 
   return change;
 }
 
+bool has_run(const Merged& merged) { return merged.verdict != Verdict::skipped && merged.verdict != Verdict::not_run; }
+
+/// The numbers of ranks on which some case ran.
+std::set<int> ranks_that_ran(const std::map<std::string, Merged>& cases) {
+  std::set<int> ran;
+  for (const auto& [id, merged] : cases) {
+    if (has_run(merged)) ran.insert(merged.ranks);
+  }
+  return ran;
+}
+
+/// `ran`: the numbers of ranks on which some case of the new report ran.
+bool has_lost_ranks(const Merged& before, const Merged* after, const std::set<int>& ran) {
+  if (!has_run(before)) return false;
+  if (after != nullptr && has_run(*after)) return after->ranks < before.ranks;
+  return !ran.contains(before.ranks);
+}
+
+using Evidence = std::map<std::string, EvidenceByClause>;
+
+/// Each clause of both reports. A report without a case of the clause does not test it.
+std::vector<ClauseChange> clause_changes(const Evidence& before, const Evidence& after) {
+  std::map<std::string, std::map<std::string, ClauseChange, ClauseOrder>> changes;
+  const auto add = [&](const Evidence& evidence, ClauseStatus ClauseChange::* status) {
+    for (const auto& [engine, clauses] : evidence) {
+      for (const auto& [clause, counts] : clauses) {
+        ClauseChange& change = changes[engine][clause];
+        change.engine = engine;
+        change.clause = clause;
+        change.*status = status_of(counts);
+      }
+    }
+  };
+  add(before, &ClauseChange::before);
+  add(after, &ClauseChange::after);
+  std::vector<ClauseChange> all;
+  for (auto& [engine, clauses] : changes) {
+    for (auto& [clause, change] : clauses) all.push_back(std::move(change));
+  }
+  return all;
+}
+
+/// A greater number is stronger.
+int strength_of(ClauseStatus status) {
+  switch (status) {
+    case ClauseStatus::met: return 3;
+    case ClauseStatus::waived: return 2;
+    case ClauseStatus::not_claimed:
+    case ClauseStatus::not_tested: return 1;
+    case ClauseStatus::not_met: break;
+  }
+  return 0;
+}
+
+std::string_view class_of(const ClauseChange& change) {
+  if (change.is_weaker()) return "clause_weaker";
+  if (change.is_stronger()) return "clause_stronger";
+  return change.before == change.after ? "unchanged" : "clause_changed";
+}
+
+/// Compares the clauses by the cases that both runs were to run. Explains which cases and clauses that leaves out.
+void compare_clauses(Diff& diff, const Report& before, const Report& after) {
+  std::map<std::string_view, std::vector<std::string_view>> left_out;  // by reason
+  std::set<std::string_view> ids;
+  for (const CaseChange& change : diff.changes) {
+    if (change.not_compared.empty()) continue;
+    left_out[change.not_compared].push_back(change.id);
+    ids.insert(change.id);
+  }
+  const auto evidence_of = [&](const Report& report) {
+    if (ids.empty()) return clause_evidence(report);
+    return clause_evidence(report, [&](const CaseResult& result) { return !ids.contains(result.info.id); });
+  };
+  diff.clauses = clause_changes(evidence_of(before), evidence_of(after));
+  for (const auto& [reason, cases] : left_out)
+    diff.not_compared.push_back(fmt::format("{} case{}, because only one run was to run them ({}): {}", cases.size(),
+                                            cases.size() == 1 ? "" : "s", reason, reports::few_of(cases)));
+  if (ids.empty()) return;
+  std::set<std::pair<std::string, std::string>> compared;
+  for (const ClauseChange& change : diff.clauses) compared.emplace(change.engine, change.clause);
+  std::vector<std::string> names;
+  for (const ClauseChange& change : clause_changes(clause_evidence(before), clause_evidence(after))) {
+    if (!compared.contains({change.engine, change.clause})) names.push_back(name_of(change));
+  }
+  if (!names.empty())
+    diff.not_compared.push_back(
+        fmt::format("{} clause{} that only these cases check: {}", names.size(), names.size() == 1 ? "" : "s",
+                    reports::few_of(std::vector<std::string_view>(names.begin(), names.end()))));
+}
+
+/// The seed of a run may change what its cases measure.
+void compare_seeds(Diff& diff, const Reach& reach) {
+  diff.measurements_not_compared = reach.why_measured();
+  if (diff.measurements_not_compared.empty()) return;
+  const auto changed =
+      std::ranges::count_if(diff.changes, [](const CaseChange& change) { return !change.measurements.empty(); });
+  if (changed > 0)
+    diff.not_compared.push_back(fmt::format("the measurements of {} case{} ({})", changed, changed == 1 ? "" : "s",
+                                            diff.measurements_not_compared));
+}
+
 std::string word(const std::optional<Verdict>& verdict, bool waived) {
   return fmt::format("{}{}", verdict ? to_string(*verdict) : "none", waived ? " (waived)" : "");
 }
@@ -148,6 +254,14 @@ std::string_view to_string(Change change) {
   return index < change_names.size() ? change_names[index] : "unknown";
 }
 
+bool ClauseChange::is_weaker() const { return strength_of(after) < strength_of(before); }
+
+bool ClauseChange::is_stronger() const { return strength_of(after) > strength_of(before); }
+
+std::string name_of(const ClauseChange& change) {
+  return change.engine.empty() ? change.clause : fmt::format("{} ({})", change.clause, change.engine);
+}
+
 bool Diff::regression() const { return std::any_of(changes.begin(), changes.end(), is_regression); }
 
 Diff diff(const Report& before, const Report& after) {
@@ -179,21 +293,29 @@ Diff diff(const Report& before, const Report& after) {
 
   const auto old_cases = by_id(before);
   const auto new_cases = by_id(after);
+  const Reach reach(before, after);
+  const std::set<int> ran = ranks_that_ran(new_cases);
   auto a = old_cases.begin();
   auto b = new_cases.begin();
   while (a != old_cases.end() || b != new_cases.end()) {
     if (b == new_cases.end() || (a != old_cases.end() && a->first < b->first)) {
-      result.changes.push_back(change_of(a->first, &a->second, nullptr));
+      CaseChange& change = result.changes.emplace_back(change_of(a->first, &a->second, nullptr));
+      change.not_compared = reach.why_removed(a->second.ranks);
+      change.lost_ranks = has_lost_ranks(a->second, nullptr, ran);
       ++a;
     } else if (a == old_cases.end() || b->first < a->first) {
-      result.changes.push_back(change_of(b->first, nullptr, &b->second));
+      CaseChange& change = result.changes.emplace_back(change_of(b->first, nullptr, &b->second));
+      change.not_compared = reach.why_new(b->second.ranks);
       ++b;
     } else {
-      result.changes.push_back(change_of(a->first, &a->second, &b->second));
+      CaseChange& change = result.changes.emplace_back(change_of(a->first, &a->second, &b->second));
+      change.lost_ranks = has_lost_ranks(a->second, &b->second, ran);
       ++a;
       ++b;
     }
   }
+  compare_clauses(result, before, after);
+  compare_seeds(result, reach);
   return result;
 }
 
@@ -216,10 +338,15 @@ nlohmann::ordered_json to_json(const Diff& diff) {
                        {"measurements", change.measurements}});
   }
   counts["measurements_changed"] = measured;
-  return {{"regression", diff.regression()},
-          {"counts", std::move(counts)},
-          {"context", diff.context},
-          {"changes", std::move(changes)}};
+  ordered_json clauses = ordered_json::array();
+  for (const auto& change : diff.clauses)
+    clauses.push_back({{"engine", change.engine.empty() ? ordered_json(nullptr) : ordered_json(change.engine)},
+                       {"clause", change.clause},
+                       {"change", class_of(change)},
+                       {"before", to_string(change.before)},
+                       {"after", to_string(change.after)}});
+  return {{"regression", diff.regression()}, {"counts", std::move(counts)},   {"context", diff.context},
+          {"changes", std::move(changes)},   {"clauses", std::move(clauses)}, {"not_compared", diff.not_compared}};
 }
 
 std::string to_text(const Diff& diff, bool color) {
@@ -238,6 +365,12 @@ std::string to_text(const Diff& diff, bool color) {
     if (was != is) text += fmt::format("  {} -> {}", was, is);
     text += '\n';
     for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
+  }
+  for (const auto& change : diff.clauses) {
+    if (change.before == change.after) continue;
+    const auto hue = change.is_weaker() ? Hue::red : change.is_stronger() ? Hue::green : Hue::yellow;
+    text += fmt::format("{} {}  {} -> {}\n", paint(hue, fmt::format("{:<14}", class_of(change))),
+                        printable(name_of(change)), words_of(change.before), words_of(change.after));
   }
   text += fmt::format("{} case{}:", diff.changes.size(), diff.changes.size() == 1 ? "" : "s");
   const char* separator = " ";

@@ -1,4 +1,4 @@
-// Compares two reports case by case. `diff` uses it. Pure.
+// Compares two reports case by case and clause by clause. `diff` uses it. Pure.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/model/report.hpp"
+#include "reports/statement/clause_evidence.hpp"
 
 namespace shardproof::reports {
 
@@ -48,11 +49,33 @@ struct CaseChange {
   /// The exact measurements that differ or are gone, if the case passed in both reports: `forward_ns: 85000000 ns ->
   /// 105000000 ns`. New measurements do not count.
   std::vector<std::string> measurements;
+  /// The case ran before. Now it does not run on as many ranks, and neither does any other case.
+  bool lost_ranks = false;
+  /// The options of the runs that explain why only one report has the case: `--ranks: all -> 1,2`. Empty: they do not
+  /// explain it.
+  std::string not_compared;
 };
+
+/// A clause, for one kind of engine. Both statuses are from the cases that both runs were to run (reach.hpp).
+struct ClauseChange {
+  std::string engine;  ///< Empty: cases that name no kind of engine.
+  std::string clause;
+  ClauseStatus before = ClauseStatus::not_tested;
+  ClauseStatus after = ClauseStatus::not_tested;
+  /// From strong to weak: met, waived, not tested or not claimed, not met.
+  bool is_weaker() const;
+  bool is_stronger() const;
+};
+
+/// `OVL-5 (fully_shard)`
+std::string name_of(const ClauseChange& change);
 
 struct Diff {
   std::vector<std::string> context;  ///< Why the reports may legitimately differ, as `seed: 7 -> 8`.
   std::vector<CaseChange> changes;  ///< For every case, by id.
+  std::vector<ClauseChange> clauses;  ///< By kind of engine, then by clause.
+  std::vector<std::string> not_compared;  ///< A sentence for each reason. Gates use them (gate.hpp), and JSON.
+  std::string measurements_not_compared;  ///< `seed: 7 -> 8`. Empty: the runs have the same seed.
   bool regression() const;  ///< A new failure, a removed case, a new skip or waiver, or a changed exact measurement.
 };
 

@@ -28,10 +28,10 @@ std::string cell(std::string_view text) {
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : cell(text); }
 
-std::string cases_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
+std::string number_of_cases(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
 std::string few_cases(const std::vector<std::string>& ids) {
-  return cell(few_of(std::vector<std::string_view>(ids.begin(), ids.end())));
+  return cell(reports::few_of(std::vector<std::string_view>(ids.begin(), ids.end())));
 }
 
 std::string device_text(const Statement& statement) {
@@ -109,7 +109,7 @@ std::string waivers_text(const std::vector<UsedWaiver>& waivers) {
   if (waivers.empty()) return text + "No waiver excuses a case.\n";
   text += "| cases | owner | reason | expires |\n|---|---|---|---|\n";
   for (const auto& [waiver, cases] : waivers)
-    text += fmt::format("| {}: {} | {} | {} ({}) | {} |\n", cases_text(cases.size()), few_cases(cases),
+    text += fmt::format("| {}: {} | {} | {} ({}) | {} |\n", number_of_cases(cases.size()), few_cases(cases),
                         cell(waiver.owner), cell(waiver.reason), cell(waiver.link), cell(waiver.expires));
   return text;
 }
@@ -119,9 +119,10 @@ std::string unrun_text(const Statement& statement) {
   std::string list;
   if (statement.head.partial) list += "* The run has a part of the profile: filters or shards left out the rest.\n";
   if (statement.head.outside_profile > 0)
-    list += fmt::format("* The profile leaves out {} of the worker.\n", cases_text(statement.head.outside_profile));
+    list +=
+        fmt::format("* The profile leaves out {} of the worker.\n", number_of_cases(statement.head.outside_profile));
   for (const auto& [reason, cases] : statement.unrun)
-    list += fmt::format("* {} {}: {}\n", cases_text(cases.size()), cell(reason), few_cases(cases));
+    list += fmt::format("* {} {}: {}\n", number_of_cases(cases.size()), cell(reason), few_cases(cases));
   return text + (list.empty() ? "Each case ran.\n" : list);
 }
 

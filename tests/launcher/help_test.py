@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMANDS = ("run", "list", "faults", "merge", "diff", "export", "statement", "doctor", "explain", "play", "explore", "stable")
+COMMANDS = "run list faults merge diff export statement doctor explain play explore stable".split()
 
 
 def failure(launcher, folder, arguments):

@@ -241,7 +241,8 @@ TEST_CASE("a difference as JSON") {
         R"("removed_case":0,"newly_skipped":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
         R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed",)"
         R"("waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case",)"
-        R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}]})");
+        R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}],)"
+        R"("clauses":[],"not_compared":[]})");
 }
 
 TEST_CASE("a report differs from itself in nothing") {
