@@ -65,7 +65,8 @@ class DiffCommand final : public Subcommand {
                  "End with 1 only if a change of one of these classes is present, and list such changes.");
     options.list(gate_group, "--allow", gate_.allow, "PATTERN",
                  "Allow the cases of this filter to be removed, newly skipped or newly waived, or to lose their ranks. "
-                 "Allow the clauses of this glob to become weaker, unless they are not met. Without --fail-on, all "
+                 "Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they are "
+                 "not met. Without --fail-on, all "
                  "other regressions are forbidden.");
     options.flag(terminal_group, "--json", json_, "Print JSON.");
     declare_color(options, color_text_);

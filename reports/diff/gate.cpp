@@ -72,7 +72,9 @@ GateResult apply(const Gate& gate, const Diff& diff, const Report& before, const
     ForbiddenChanges found{.change = wanted, .names = {}};
     if (wanted == clause_class) {
       for (const ClauseChange& change : diff.clauses) {
-        const auto matches = [&](const std::string& glob) { return protocol::matches_id(change.clause, glob); };
+        const auto matches = [&](const std::string& glob) {
+          return protocol::matches_id(change.clause, glob) || protocol::matches_id(name_of(change), glob);
+        };
         const bool is_allowed = change.after != ClauseStatus::not_met && std::ranges::any_of(gate.allow, matches);
         if (change.is_weaker() && !is_allowed) found.names.push_back(name_of(change));
       }

@@ -1,5 +1,5 @@
-// A gate on the difference of two reports: which changes a user forbids, and which of them are present. `diff --fail-on`
-// uses it. Pure.
+// A gate on the difference of two reports: the changes that a user forbids, and those of them that are present.
+// `diff --fail-on` uses it. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,8 +24,8 @@ inline constexpr std::string_view regression_class = "regression";
 
 struct Gate {
   std::vector<std::string> fail_on;  ///< Classes, or `regression`.
-  /// Filters over cases, and globs over clause ids. Such a case may be removed, newly skipped or newly waived, or lose
-  /// its ranks. Such a clause may become weaker, unless it is not met.
+  /// Filters over cases, and globs over clauses as `OVL-5` or `OVL-5 (fully_shard)`. Such a case may be removed, newly
+  /// skipped or newly waived, or lose its ranks. Such a clause may become weaker, unless it is not met.
   std::vector<std::string> allow;
 };
 

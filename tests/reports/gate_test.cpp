@@ -147,6 +147,8 @@ TEST_CASE("a weaker clause can be allowed by name, unless it is not met") {
   const Report broken = report_of({citing("s/a", Verdict::failed, {"OVL-5"})});
   CHECK(found(forbidding({"clause_weaker"}), met, skipped) == Found{{"clause_weaker", {"OVL-5 (fully_shard)"}}});
   CHECK(found(forbidding({"clause_weaker"}, {"OVL-*"}), met, skipped).empty());
+  CHECK(found(forbidding({"clause_weaker"}, {"* (fully_shard)"}), met, skipped).empty());
+  CHECK(found(forbidding({"clause_weaker"}, {"* (flat_shard)"}), met, skipped).size() == 1);
   CHECK(found(forbidding({"clause_weaker"}, {"OVL-*"}), met, broken).size() == 1);
 }
 
