@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks docs/recipes.md: writes the scripts that the page shows, runs each command of the page in order, in one temporary
-folder, and compares its output with the quoted output. The command `echo $?` shows the exit code of the command before
-it. All other commands must succeed.
+"""Checks docs/recipes.md: writes the scripts that the page shows, runs each command of the page in order, in one
+temporary folder, and compares its output with the quoted output. The command `echo $?` shows the exit code of the
+command before it. All other commands must succeed.
 
     recipes_test.py ROOT LAUNCHER
 """
@@ -25,7 +25,8 @@ def write_scripts(page, folder):
 
 def environment_of(launcher, folder):
     """The user's variables, with an author for git and without the user's settings of git."""
-    settings = {f"GIT_{role}_{what}": "ada@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    names = [f"GIT_{role}_{what}" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")]
+    settings = dict.fromkeys(names, "ada@example.com")
     return dict(
         os.environ, **settings, HOME=str(folder), GIT_CONFIG_NOSYSTEM="1", GIT_CEILING_DIRECTORIES=str(folder.parent),
         PATH=f"{launcher.parent}:{os.environ['PATH']}",
