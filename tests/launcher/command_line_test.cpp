@@ -111,8 +111,8 @@ TEST_CASE("an empty option value is refused and is not a missing option") {
 
 TEST_CASE("each command's help has examples, its own arguments and its exit codes, in lines that fit on a page") {
   const std::string whole = help({"--help"});
-  for (const char* command :
-       {"run", "list", "faults", "merge", "diff", "export", "doctor", "explain", "play", "explore", "stable"}) {
+  for (const char* command : {"run", "list", "faults", "merge", "diff", "export", "statement", "doctor", "explain",
+                              "play", "explore", "stable"}) {
     const std::string text = help({command, "--help"});
     INFO(text);
     CHECK_THAT(whole, ContainsSubstring("\n    " + std::string(command) + " "));
