@@ -57,6 +57,16 @@ class Discovery(unittest.TestCase):
         must("cmake", "--build", PROJECT)
         cls.tests = tests()
 
+    def test_the_prefix_has_pages_schemas_and_scenarios_to_play(self):
+        pages = PREFIX / "share/doc/shardproof"
+        for page in ("LICENSE", "README.md", "docs/reports.md", "suites/overlap/clauses.md"):
+            self.assertTrue((pages / page).is_file(), page)
+        for schema in ("report", "scenario"):
+            text = (PREFIX / f"share/shardproof/schema/{schema}.schema.json").read_text()
+            self.assertIn("$schema", json.loads(text))
+        played = call(PREFIX / "bin/shardproof", "play", pages / "docs/scenarios/overlap.json")
+        self.assertEqual(played.returncode, 0, played.stderr)
+
     def test_each_case_of_the_chosen_sizes_is_a_test(self):
         self.assertEqual(
             {name for name in self.tests if name.startswith("ctest/")},
