@@ -269,8 +269,8 @@ echo "rank $SHARDPROOF_RANK" >"$6"
     def test_archives_become_a_page_that_names_each_step_and_each_failed_case(self):
         self.assertEqual(self.gpu_check("--dry-run", "--steps", "contract_1_rank,limits").returncode, 0)
         self.script(self.prebuilt / "bin/device_contract", f"""
-"{BUILD}/bin/device_contract" "$@" || exit
 [[ ! ${{SHARDPROOF_RANK:-}} ]] || kill -KILL $$
+exec "{BUILD}/bin/device_contract" "$@"
 """)
         first, self.out = self.out, self.scratch / "second"
         self.assertEqual(self.gpu_check("--dry-run", "--steps", "contract_1_rank").returncode, 1)
