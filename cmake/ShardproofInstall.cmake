@@ -75,8 +75,8 @@ if(TARGET shardproof_cuda)
   install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)
 endif()
 
-# What a user reads, scenarios to play, and the schemas of documents. Pages, clauses and scenarios have the places that
-# they have in the tree, so that links between them work.
+# Installs what a user reads, scenarios to play, and the schemas of documents. Pages, clauses and scenarios have the
+# places that they have in the tree, so that links between them work.
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs suites DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "docs/*/*.json" PATTERN "checks" EXCLUDE)

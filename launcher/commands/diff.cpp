@@ -40,8 +40,8 @@ constexpr HelpText diff_help{
         "Classes of --fail-on:\n"
         "    The states of cases, lost_ranks, measurements_changed, clause_weaker.\n"
         "    regression means new_failure, removed_case, newly_skipped, newly_waived, measurements_changed\n"
-        "    and lost_ranks. The gate ignores what runs with another --ranks, profile or\n"
-        "    seed do not share.\n"
+        "    and lost_ranks. If --ranks, the profile or the seed differ, the gate ignores what only one of\n"
+        "    the runs was to do.\n"
         "\n"
         "Exit codes:\n"
         "    0  Nothing got worse. With --fail-on or --allow: no forbidden change is present.\n"
@@ -67,8 +67,7 @@ class DiffCommand final : public Subcommand {
     options.list(gate_group, "--allow", gate_.allow, "PATTERN",
                  "Allow the cases of this filter to be removed, newly skipped or newly waived, or to lose their ranks. "
                  "Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they are "
-                 "not met. Without --fail-on, all "
-                 "other regressions are forbidden.");
+                 "not met. Without --fail-on, all other regressions are forbidden.");
     options.flag(terminal_group, "--json", json_, "Print JSON.");
     declare_color(options, color_text_);
     options.help(terminal_group);

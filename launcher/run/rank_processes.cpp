@@ -91,7 +91,8 @@ Process RankProcesses::spawn(int rank) {
 
 bool RankProcesses::is_wrapped(int rank) const {
   const auto& [command, ranks] = launch_.wrapper;
-  return !command.empty() && (ranks.empty() || std::ranges::find(ranks, rank) != ranks.end());
+  const auto is_meant = [&](int wrapped) { return is_one_process() ? wrapped < plan_.size : wrapped == rank; };
+  return !command.empty() && (ranks.empty() || std::ranges::any_of(ranks, is_meant));
 }
 
 /// The rank shares the process of rank 0, which is the process of all ranks. Its output comes from all of them.

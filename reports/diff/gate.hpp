@@ -12,11 +12,11 @@
 
 namespace shardproof::reports {
 
-/// The classes of changes that a gate can forbid, besides the word `regression`. They are each Change except
-/// `unchanged`, and three more:
-///   - measurements_changed: a case that passed in both has another exact measurement.
-///   - lost_ranks: a case ran before, and no case ran on as many ranks now.
-///   - clause_weaker: a clause has a weaker status.
+/// The classes of changes that a gate can forbid, besides the word `regression`. Each Change except `unchanged` is a
+/// class. Three more are not in Change.
+///   - measurements_changed: A case that passed in both has another exact measurement.
+///   - lost_ranks: A case ran before, and no case ran on as many ranks now.
+///   - clause_weaker: A clause has a weaker status.
 std::span<const std::string_view> gate_classes();
 
 /// Stands for the classes that are regressions without a gate, and for lost_ranks.

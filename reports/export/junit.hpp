@@ -7,9 +7,9 @@
 //   - The name of a test is the case's id, and its class is the suite.
 //   - `failure` is an assertion that failed. `error` is every other bad verdict. Both have the terminal's text.
 //   - A waived case is skipped. The message has the waiver's owner, last day and reason.
-//   - An earlier attempt is `flakyFailure` or `flakyError` if a later attempt passed.
-//   - Without a passed attempt, it is `rerunFailure` or `rerunError`.
-//   - A suite `shardproof run` has the failures of the run, such as unmet demands. Without such failures, it is absent.
+//   - An earlier attempt is `flakyFailure` or `flakyError`, if a later attempt passed.
+//   - If no attempt passed, it is `rerunFailure` or `rerunError`.
+//   - The suite `shardproof run` has the failures of the run, such as unmet demands. Without them, it is absent.
 #pragma once
 
 #include <string>

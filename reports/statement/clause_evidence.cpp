@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/base/enum_names.hpp"
+
 namespace shardproof::reports {
 
 namespace {
@@ -70,14 +72,7 @@ std::tuple<std::string_view, std::size_t, std::string_view> key_of(std::string_v
 }  // namespace
 
 std::string_view to_string(ClauseStatus status) {
-  switch (status) {
-    case ClauseStatus::not_met: return "not_met";
-    case ClauseStatus::waived: return "waived";
-    case ClauseStatus::met: return "met";
-    case ClauseStatus::not_claimed: return "not_claimed";
-    case ClauseStatus::not_tested: break;
-  }
-  return "not_tested";
+  return base::name_of<ClauseStatus::not_tested>(status, {"not_met", "waived", "met", "not_claimed", "not_tested"});
 }
 
 std::string_view words_of(ClauseStatus status) {

@@ -1,19 +1,19 @@
 // A report's evidence for each clause: the status of the clause, and the numbers of cases that decide it. `statement`
 // prints it, and `diff` compares it. Pure.
 //
-// The status of a clause, for one kind of engine, is the first that applies:
-//   - not_met: a case failed under the clause, and no waiver excuses it.
-//   - not_tested: a case that cites the clause has not run (verdict `not_run`). Evidence is missing.
-//   - waived: a case failed under the clause, and a waiver excuses it.
-//   - met: a case that cites the clause passed.
-//   - not_claimed: the clause has cases. All of them were skipped, because the subject lacks features.
-//   - not_tested: else. No case of the clause ran to its end.
+// A clause has a status for each kind of engine. The first of these lines that applies decides it.
+//   - not_met: A case failed under the clause, and no waiver excuses it.
+//   - not_tested: A case that cites the clause has not run (verdict `not_run`). Evidence is missing.
+//   - waived: A case failed under the clause, and a waiver excuses it.
+//   - met: A case that cites the clause passed.
+//   - not_claimed: The clause has cases. All of them were skipped, because the subject lacks features.
+//   - not_tested: No case of the clause ran to its end.
 //
-// A failure names the clauses that it breaks:
+// A failure names the clauses that it breaks.
 //   - A case that ended as `failed` or `error` counts as failed under the named clauses only. They may be other clauses
-//     than the case cites. If its failures name no clause, it counts under all clauses that the case cites.
-//   - A case that ended as `disagreed`, `hung` or `crashed` counts as failed under the named clauses. It also counts as
-//     failed under all clauses that the case cites. So does a case with failures that the report leaves out.
+//     than the case cites. If its failures name no clause, it counts under all clauses that it cites.
+//   - A case that ended as `disagreed`, `hung` or `crashed` counts as failed under the named clauses, and under all
+//     clauses that it cites. So does a case with failures that the report leaves out.
 //   - For its other clauses, a failed case shows nothing: it may have ended before their assertions. It counts as
 //     `failed_elsewhere`.
 //

@@ -41,7 +41,7 @@ struct UnrunCases {
 
 struct Statement {
   RunHead head;  ///< Of the report.
-  /// Of the worlds in which a case ran. Sorted, each once.
+  /// The worlds in which a case ran have these. Sorted, each once.
   std::vector<std::string> devices, fabrics;
   std::vector<int> world_sizes;
   std::vector<KindTable> kinds;

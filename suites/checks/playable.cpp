@@ -11,8 +11,6 @@ namespace shardproof::suites {
 
 namespace {
 
-using namespace scenario;
-
 // Whether a forward on these ways runs a module whose gradient reaches a trained parameter.
 class Trained {
  public:

@@ -160,6 +160,11 @@ TEST_CASE("a wrapper starts the ranks that the user names, each in its own envir
   CHECK(run(noting, {}).end == code(0));
   CHECK(text_of(notes).size() == std::string_view("1\n0\n1\n").size());
 
+  // The rank is a thread of the process that the command starts.
+  std::filesystem::remove(notes);
+  CHECK(run(noting, {"--wrap-ranks", "1", "--fabric", "thread"}).end == code(0));
+  CHECK(text_of(notes) == "all\n");
+
   // A profiler stays the parent of the rank.
   const Said under_parent = run("timeout 60", {});
   INFO(under_parent.out << under_parent.err);

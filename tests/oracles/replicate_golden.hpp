@@ -31,7 +31,6 @@ inline std::optional<DType> compressed_to(std::string_view file) {
 
 /// One capture of each rank's own gradients before the first iteration of `nosync`, and one after each step.
 inline Scenario replicate_golden(const std::string& file, const golden::Values& run) {
-  using namespace scenario;
   Scenario scenario;
   for (const char* name : {"fc1", "fc2", "fc3", "fc4"}) scenario.model.root.children.push_back(linear(name, 16, 16));
   scenario.model.loss = {LossKind::sum_of_squares, run.loss_divisor, 0};

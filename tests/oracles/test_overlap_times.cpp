@@ -322,7 +322,6 @@ TEST_CASE("the post-optimizer event lets the next all-gather overlap with the sl
 namespace {
 
 Scenario two_layers() {
-  using namespace scenario;
   Scenario scenario;
   for (const auto& [name, out] : {std::pair{"a", 5}, std::pair{"b", 4}}) {
     Module linear{.name = "linear",
