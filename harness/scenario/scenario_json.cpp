@@ -13,7 +13,6 @@
 
 namespace shardproof {
 
-
 namespace {
 
 using Json = nlohmann::ordered_json;

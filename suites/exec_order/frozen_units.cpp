@@ -8,7 +8,6 @@
 
 namespace shardproof::exec_order {
 
-
 // Only a layer that is in no unit trains.
 RANKED_TEST_CASE("exec_order/frozen_units", clauses("EXO-2", "EXO-10"), ranks(2, 3),
                  each("strategy", "full_shard", "shard_grad_op"),
