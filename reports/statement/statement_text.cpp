@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -104,11 +105,29 @@ std::string table_text(const KindTable& table) {
   return text;
 }
 
+/// One row for all waivers with the same texts, in the order of the first of them.
+std::vector<UsedWaiver> rows_of(const std::vector<UsedWaiver>& waivers) {
+  const auto texts = [](const UsedWaiver& used) {
+    const Waiver& waiver = used.waiver;
+    return std::tie(waiver.owner, waiver.reason, waiver.link, waiver.expires);
+  };
+  std::vector<UsedWaiver> rows;
+  for (const UsedWaiver& used : waivers) {
+    const auto row = std::ranges::find_if(rows, [&](const UsedWaiver& each) { return texts(each) == texts(used); });
+    if (row == rows.end()) {
+      rows.push_back(used);
+    } else {
+      row->cases.insert(row->cases.end(), used.cases.begin(), used.cases.end());
+    }
+  }
+  return rows;
+}
+
 std::string waivers_text(const std::vector<UsedWaiver>& waivers) {
   std::string text = "\n## Waivers\n\n";
   if (waivers.empty()) return text + "No waiver excuses a case.\n";
   text += "| cases | owner | reason | expires |\n|---|---|---|---|\n";
-  for (const auto& [waiver, cases] : waivers)
+  for (const auto& [waiver, cases] : rows_of(waivers))
     text += fmt::format("| {}: {} | {} | {} ({}) | {} |\n", number_of_cases(cases.size()), few_cases(cases),
                         cell(waiver.owner), cell(waiver.reason), cell(waiver.link), cell(waiver.expires));
   return text;

@@ -126,6 +126,22 @@ TEST_CASE("a statement names what makes it weak") {
   CHECK_THAT(nothing, ContainsSubstring("No waiver excuses a case."));
 }
 
+TEST_CASE("waivers with the same texts share a row of the Markdown") {
+  Report report = run_of_an_engine();
+  report.head.waivers.push_back(report.head.waivers[0]);
+  report.head.waivers[1].pattern = "s/unclaimed";
+  report.cases[4].verdict = Verdict::failed;
+  report.cases[4].waiver = 1;
+  const Statement statement = statement_of(report, nullptr);
+  CHECK(statement.waivers.size() == 2);
+  CHECK_THAT(to_markdown(statement), ContainsSubstring("| 2 cases: s/known, s/unclaimed | ada | late ("));
+
+  report.head.waivers[1].expires = "2031-01-01";
+  const std::string other_date = to_markdown(statement_of(report, nullptr));
+  CHECK_THAT(other_date, ContainsSubstring("| 1 case: s/known |"));
+  CHECK_THAT(other_date, ContainsSubstring("| 1 case: s/unclaimed |"));
+}
+
 TEST_CASE("only worlds in which a case ran are covered") {
   Report report = run_of_an_engine();
   report.worlds.push_back({.size = 8, .fabric = "nccl", .device = "cuda"});
