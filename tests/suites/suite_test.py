@@ -393,6 +393,17 @@ class Reports(Runs):
         self.assertEqual(changed, [], REMEDY)
         self.assertEqual(found, kept, REMEDY)
 
+    def test_the_statement_in_the_docs_is_the_one_of_this_run(self):
+        """Only the date differs."""
+        def undated(text):
+            return re.sub(r"^\| date \| .* \|$", "| date |", text, flags=re.M)
+
+        kept = (ROOT / "docs/statements/reference.md").read_text(encoding="utf-8")
+        self.assertEqual(
+            undated(kept), undated(shardproof("statement", self.default)),
+            "if you want this change: shardproof statement RUN > docs/statements/reference.md",
+        )
+
     def test_worlds_side_by_side_make_the_same_report(self):
         self.run_suite("three", "--jobs", "3")
         difference = json.loads(shardproof("diff", self.default, self.out / "three", "--json"))
