@@ -24,7 +24,11 @@ ROOT, PACKAGE, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:4]
 del sys.argv[1:4]
 WORK = SCRATCH / "ci"
 RESULTS = WORK / "results"
-CHANGES = {"main": "true", "harmless": "echo >> my_tests.cpp", "broken": "sed -i 's/iota(r [*] 10/iota(r * 11/' my_tests.cpp"}
+CHANGES = {
+    "main": "true",
+    "harmless": "echo >> my_tests.cpp",
+    "broken": "sed -i 's/iota(r [*] 10/iota(r * 11/' my_tests.cpp",
+}
 SYSTEMS = ("gitlab", "github")
 CASES = {f"mine/all_gather_keeps_rank_order[W={ranks}]" for ranks in (2, 4)}
 
@@ -59,9 +63,9 @@ def github_script(workflow):
 
 
 def gitlab_script(job):
-    """A job as a script. GitLab runs all its lines in one shell, and serves the artifacts of the last job of a branch."""
+    """A job as a script. GitLab runs its lines in one shell, and serves the artifacts of the last job of a branch."""
     variables = [f'export {name}="{value}"' for name, value in job["variables"].items()]
-    keep = 'artifacts="$CI_API_FOLDER/projects/$CI_PROJECT_ID/jobs/artifacts/$CHANGE/raw"; mkdir -p "$artifacts"'
+    keep = 'artifacts=$CI_API_FOLDER/projects/$CI_PROJECT_ID/jobs/artifacts/$CHANGE/raw; mkdir -p "$artifacts"'
     kept = [f"{keep}; cp -r {path} \"$artifacts/\"" for path in job["artifacts"]["paths"]]
     at_end = f"trap {shlex.quote('; '.join(kept))} EXIT"
     return "\n".join(["set -eo pipefail", *variables, at_end, *job["before_script"], *job["script"], ""])
