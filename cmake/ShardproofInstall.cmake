@@ -2,6 +2,7 @@
 # link shardproof::main or shardproof::play. For a subject in C it links shardproof::subject and shardproof::worker.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
+include(ShardproofPkgConfig)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
@@ -99,3 +100,6 @@ install(FILES "${CMAKE_CURRENT_LIST_DIR}/ShardproofDiscoverTests.cmake"
   DESTINATION "${package_dir}")
 install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_DIR}/shardproof-config-version.cmake"
   DESTINATION "${package_dir}")
+shardproof_pkg_config(shardproof shardproof_main "Multi-rank tests with Catch2")
+shardproof_pkg_config(shardproof-play shardproof_play_main
+  "Multi-rank tests whose cases play scenarios on devices and engines")
