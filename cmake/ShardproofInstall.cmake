@@ -22,7 +22,8 @@ endforeach()
 
 # Builds everything that the install copies, and nothing else: this is what ./run builds.
 add_custom_target(shardproof_package)
-add_dependencies(shardproof_package shardproof ${programs} shardproof_main shardproof_play_main ${plugins})
+add_dependencies(shardproof_package shardproof ${programs} shardproof_main shardproof_play_main ${plugins}
+  shardproof_manual)
 
 # A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
 if(SHARDPROOF_DOWNLOADED)
@@ -41,6 +42,7 @@ foreach(target IN ITEMS shardproof ${rooms} ${programs} ${plugins})
     string(APPEND artifacts "  \"$<TARGET_FILE:${target}>\"\n")
   endif()
 endforeach()
+string(APPEND artifacts "  \"${SHARDPROOF_MANUAL}/complete\"\n")
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/require_package.cmake" CONTENT "set(artifacts\n${artifacts})
 foreach(artifact IN LISTS artifacts)
   if(NOT EXISTS \"\${artifact}\")
@@ -83,6 +85,11 @@ install(DIRECTORY docs suites DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "docs/*/*.json" PATTERN "checks" EXCLUDE)
 install(DIRECTORY reports/model/schema/ harness/scenario/schema/
   DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/schema")
+
+# What the build made from the options of the launcher (launcher/manual).
+install(DIRECTORY "${SHARDPROOF_MANUAL}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
+install(FILES "${SHARDPROOF_MANUAL}/bash/shardproof" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${SHARDPROOF_MANUAL}/zsh/_shardproof" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
 
 # Example engines, and the package that the Python engines use.
 install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof"

@@ -109,14 +109,8 @@ void refuse_empty_values(const CLI::App& command) {
 
 /// The chosen one of `subcommands`. Nullptr: help or the version has been printed.
 Subcommand* choose(std::span<Subcommand* const> subcommands, int argc, const char* const* argv) {
-  CLI::App app(program_summary, "shardproof");
-  app.set_version_flag("--version", SHARDPROOF_VERSION, "Print the version.");
-  app.require_subcommand(0, 1);
-  app.allow_extras();
-  app.footer(program_footer);
-  app.formatter(std::make_shared<HelpFormatter>("COMMAND [OPTIONS]"));
-  OptionDeclarations(app).help("Options");
-  for (Subcommand* const subcommand : subcommands) declare(app, *subcommand);
+  CLI::App app;
+  declare_program(app, subcommands);
   try {
     const CLI::App& command = parse(app, argc, argv);
     Subcommand* const chosen = *std::ranges::find(subcommands, command.get_name(),
@@ -133,6 +127,18 @@ Subcommand* choose(std::span<Subcommand* const> subcommands, int argc, const cha
 }
 
 }  // namespace
+
+void declare_program(CLI::App& app, std::span<Subcommand* const> subcommands) {
+  app.name("shardproof");
+  app.description(program_summary);
+  app.set_version_flag("--version", SHARDPROOF_VERSION, "Print the version.");
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+  app.footer(program_footer);
+  app.formatter(std::make_shared<HelpFormatter>("COMMAND [OPTIONS]"));
+  OptionDeclarations(app).help("Options");
+  for (Subcommand* const subcommand : subcommands) declare(app, *subcommand);
+}
 
 std::unique_ptr<Subcommand> parse_command_line(int argc, const char* const* argv) {
   std::vector<std::unique_ptr<Subcommand>> commands = make_commands();

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "launcher/commands/subcommand.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace shardproof::launcher {
 
@@ -15,5 +20,8 @@ std::unique_ptr<Subcommand> parse_command_line(int argc, const char* const* argv
 
 /// Gives `command` the options of a command line that names it. Throws like `parse_command_line`.
 void parse_options(Subcommand& command, const std::vector<std::string>& argv);
+
+/// Declares the options of the program and of its subcommands in `app`, which borrows the subcommands.
+void declare_program(CLI::App& app, std::span<Subcommand* const> subcommands);
 
 }  // namespace shardproof::launcher

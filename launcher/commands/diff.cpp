@@ -48,9 +48,15 @@ constexpr HelpText diff_help{
         "    1  A result got worse. With --fail-on or --allow: a forbidden change is present.\n"
         "    2  The command line is wrong, a file is not a valid report, or output cannot be written."};
 
-void require_class(const std::string& name) {
+/// In the order of the alphabet.
+std::set<std::string> known_classes() {
   std::set<std::string> known{std::string(reports::regression_class)};
   known.insert(reports::gate_classes().begin(), reports::gate_classes().end());
+  return known;
+}
+
+void require_class(const std::string& name) {
+  const std::set<std::string> known = known_classes();
   if (!known.contains(name))
     throw CommandError(usage, fmt::format("--fail-on: unknown class '{}'; known: {}", name, fmt::join(known, ", ")));
 }
@@ -64,6 +70,8 @@ class DiffCommand final : public Subcommand {
     options.argument("after", after_, "A report.json or a run directory.");
     options.list(gate_group, "--fail-on", fail_on_texts_, "CLASS,...",
                  "End with 1 only if a change of one of these classes is present, and list such changes.");
+    const std::set<std::string> classes = known_classes();
+    options.choices("--fail-on", {classes.begin(), classes.end()});
     options.list(gate_group, "--allow", gate_.allow, "PATTERN",
                  "Allow the cases of this filter to be removed, newly skipped or newly waived, or to lose their ranks. "
                  "Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they are "

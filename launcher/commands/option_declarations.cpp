@@ -1,5 +1,8 @@
 #include "launcher/commands/option_declarations.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <optional>
 
@@ -28,6 +31,17 @@ void OptionDeclarations::list(const char* group, const char* name, std::vector<s
 
 void OptionDeclarations::flag(const char* group, const char* name, bool& value, const std::string& text) {
   command_.add_flag(name, value, text)->option_text(" ")->group(group);
+}
+
+/// CLI11 has no list of words that it does not check. The name of the value's type is not in our help, so it has them.
+void OptionDeclarations::choices(const char* option, const std::vector<std::string>& words) {
+  command_.get_option(option)->type_name(fmt::format("{}|", fmt::join(words, "|")));
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string words = option.get_type_name();
+  if (!words.ends_with('|')) return {};
+  return CLI::detail::split(words.substr(0, words.size() - 1), '|');
 }
 
 void OptionDeclarations::help(const char* group) {

@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace shardproof::launcher {
 
@@ -32,6 +33,8 @@ class OptionDeclarations {
   void list(const char* group, const char* name, std::vector<std::string>& values, const char* value_name,
             const std::string& text);
   void flag(const char* group, const char* name, bool& value, const std::string& text);
+  /// The words that a declared option takes, for completion. `convert` checks the value, with our own message.
+  void choices(const char* option, const std::vector<std::string>& words);
   /// The last option: --help.
   void help(const char* group);
 
@@ -43,5 +46,8 @@ class OptionDeclarations {
  private:
   CLI::App& command_;
 };
+
+/// The words that were declared by `choices`.
+std::vector<std::string> choices_of(const CLI::Option& option);
 
 }  // namespace shardproof::launcher

@@ -44,14 +44,25 @@ CommandError wrong(std::string_view option, std::string_view text, const std::st
 }
 
 template <class Value, std::size_t count>
-Value choice(std::string_view option, std::string_view text,
-             const std::array<std::pair<std::string_view, Value>, count>& known) {
-  std::vector<std::string_view> names;
-  for (const auto& [name, value] : known) {
+using Choices = std::array<std::pair<std::string_view, Value>, count>;
+
+constexpr Choices<Order, 2> orders{{{"listed", Order::listed}, {"random", Order::random}}};
+constexpr Choices<Scheduler, 2> schedulers{{{"seeded", Scheduler::seeded}, {"free", Scheduler::free}}};
+constexpr Choices<ColorWhen, 3> color_times{
+    {{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}};
+
+template <class Value, std::size_t count>
+std::vector<std::string> words(const Choices<Value, count>& known) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : known) names.emplace_back(name);
+  return names;
+}
+
+template <class Value, std::size_t count>
+Value choice(std::string_view option, std::string_view text, const Choices<Value, count>& known) {
+  for (const auto& [name, value] : known)
     if (name == text) return value;
-    names.push_back(name);
-  }
-  throw wrong(option, text, fmt::format("known: {}", fmt::join(names, ", ")));
+  throw wrong(option, text, fmt::format("known: {}", fmt::join(words(known), ", ")));
 }
 
 }  // namespace
@@ -142,17 +153,12 @@ GpuChoice gpu_choice(std::string_view text) {
   return choice;
 }
 
-Order order(std::string_view text) {
-  return choice<Order, 2>("--order", text, {{{"listed", Order::listed}, {"random", Order::random}}});
-}
+std::vector<std::string> order_words() { return words(orders); }
+std::vector<std::string> scheduler_words() { return words(schedulers); }
+std::vector<std::string> color_words() { return words(color_times); }
 
-Scheduler scheduler(std::string_view text) {
-  return choice<Scheduler, 2>("--scheduler", text, {{{"seeded", Scheduler::seeded}, {"free", Scheduler::free}}});
-}
-
-ColorWhen color_when(std::string_view text) {
-  return choice<ColorWhen, 3>(
-      "--color", text, {{{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}});
-}
+Order order(std::string_view text) { return choice("--order", text, orders); }
+Scheduler scheduler(std::string_view text) { return choice("--scheduler", text, schedulers); }
+ColorWhen color_when(std::string_view text) { return choice("--color", text, color_times); }
 
 }  // namespace shardproof::launcher

@@ -36,6 +36,11 @@ std::chrono::milliseconds span_of_time(std::string_view option, std::string_view
 /// `4`: the first four GPUs. `0,2` or `GPU-8a1f,GPU-77`: these GPUs. `2,`: this GPU.
 GpuChoice gpu_choice(std::string_view text);
 
+/// The words that --order, --scheduler and --color take.
+std::vector<std::string> order_words();
+std::vector<std::string> scheduler_words();
+std::vector<std::string> color_words();
+
 Order order(std::string_view text);
 protocol::Scheduler scheduler(std::string_view text);
 ColorWhen color_when(std::string_view text);

@@ -164,6 +164,7 @@ class RunCommand final : public Subcommand {
                   "new seed, which is printed.");
     options.value(course_group, "--order", texts_.order, "ORDER",
                   "Run the cases of a world in this order: listed or random. The default is listed.");
+    options.choices("--order", order_words());
     options.value(course_group, "--repeat", texts_.repeat, "N", "Run each case N times. The default is 1.");
     options.value(course_group, "--jobs", texts_.jobs, "N",
                   "Run up to N worlds at once. The default is 1. No two worlds share a GPU.");

@@ -32,6 +32,7 @@ void declare_worker(OptionDeclarations& options, std::filesystem::path& worker, 
 void declare_color(OptionDeclarations& options, ColorText& color) {
   options.value(terminal_group, "--color", color.when, "WHEN",
                 "Use colours: auto, always or never. The default is auto.");
+  options.choices("--color", color_words());
 }
 
 void declare_terminal(OptionDeclarations& options, TerminalOptions& terminal, ColorText& color) {
@@ -68,6 +69,7 @@ void declare_device(OptionDeclarations& options, PlanOptions& plan, WorldTexts& 
       device_group, "--device", texts.device, "NAME",
       "Run the work on this device: sim, which has exact virtual time, or cuda, with one GPU for each rank. The "
       "default is sim.");
+  options.choices("--device", {protocol::sim_device, protocol::cuda_device});
   declare_backend(options, device_group, texts.backend, "With --device cuda: reach CUDA by this shared object.");
   options.value(device_group, "--gpus", texts.gpus, "LIST",
                 "With --device cuda: use this number of GPUs (4), or these GPUs (0,2 or their uuids). The default is "
@@ -78,6 +80,7 @@ void declare_device(OptionDeclarations& options, PlanOptions& plan, WorldTexts& 
   options.value(device_group, "--times", texts.times, "NAME",
                 "With --device cuda: take times from CUDA events around the work (events, the default), or from CUPTI "
                 "(cupti), which is slower and more exact.");
+  options.choices("--times", {protocol::event_times, protocol::cupti_times});
 }
 
 void declare_out(OptionDeclarations& options, OutputOptions& out, const std::string& text) {
@@ -108,10 +111,12 @@ void declare_plan(OptionDeclarations& options, PlanOptions& plan, WorldTexts& te
       device_group, "--fabric", texts.fabric, "NAME",
       "Move bytes between ranks by shm, by thread (ranks are threads of one process), or by nccl (with --device "
       "cuda). The default is thread for cases that need it, else shm or nccl.");
+  options.choices("--fabric", {protocol::shm_fabric, protocol::thread_fabric, protocol::nccl_fabric});
   options.value(
       device_group, "--scheduler", texts.scheduler, "NAME",
       "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed "
       "draws. free runs all at once.");
+  options.choices("--scheduler", scheduler_words());
   declare_timeout(options, texts, "each case", "the case's own time, else");
 }
 

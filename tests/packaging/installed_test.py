@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Installs the build, moves the installed tree, and builds programs with nothing but g++ and pkg-config.
+"""Installs the build, and moves the installed tree. Builds programs with nothing but g++ and pkg-config, and uses the
+manual pages and completions.
 
-    pkg_config_test.py BUILD SCRATCH COMPILER
+    installed_test.py BUILD SCRATCH COMPILER
 """
 import pathlib
 import re
@@ -10,14 +11,14 @@ import subprocess
 import sys
 import unittest
 
-from building_page import ROOT, call, console, write_readmes_test
+from building_page import PAGE, ROOT, call, console, write_readmes_test
 
 BUILD, SCRATCH, COMPILER = (pathlib.Path(argument) for argument in sys.argv[1:4])
 del sys.argv[1:4]
 PREFIX = SCRATCH / "moved"
 
 
-class PkgConfig(unittest.TestCase):
+class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         shutil.rmtree(SCRATCH, ignore_errors=True)
@@ -29,6 +30,8 @@ class PkgConfig(unittest.TestCase):
         tools = SCRATCH / "tools"
         tools.mkdir()
         (tools / "g++").symlink_to(COMPILER)
+        if not shutil.which("man"):
+            (tools / "man").symlink_to(shutil.which("mman"))  # of the package mandoc
 
     def follow(self, script, folder):
         script = f"export PATH={SCRATCH}/tools:$PATH\n" + script.replace("DIR", str(PREFIX))
@@ -62,6 +65,17 @@ class PkgConfig(unittest.TestCase):
         wanted = {f"-Wl,{option}" for option in re.findall(r"LINKER:([^;\"]+)", targets)}
         linked = self.follow("PKG_CONFIG_PATH=DIR/lib/pkgconfig pkg-config --libs shardproof", SCRATCH).split()
         self.assertLessEqual(wanted, set(linked))
+
+    @unittest.skipUnless(shutil.which("man") or shutil.which("mman"), "neither man nor mandoc is installed")
+    def test_the_pages_commands_show_a_manual_page_and_load_the_completion(self):
+        script = console("Manual pages and completion") + "complete -p shardproof\n"
+        printed = self.follow("export MANPAGER=cat PAGER=cat MANROFFOPT=-c\n" + script, SCRATCH)
+        self.assertIn("Run cases in worlds of real ranks", printed)
+        self.assertTrue(printed.endswith("complete -F _shardproof shardproof\n"), printed)
+
+    def test_zsh_finds_its_completion_in_the_folder_that_the_page_names(self):
+        folder = re.search(r"`DIR/(share/zsh/[^`]*)`", PAGE)[1]
+        self.assertTrue((PREFIX / folder / "_shardproof").read_text().startswith("#compdef shardproof\n"))
 
 
 if __name__ == "__main__":
