@@ -86,7 +86,7 @@ install(DIRECTORY docs suites DESTINATION "${CMAKE_INSTALL_DOCDIR}"
 install(DIRECTORY reports/model/schema/ harness/scenario/schema/
   DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/schema")
 
-# What the build made from the options of the launcher (launcher/manual).
+# Files that the build makes from the options of the launcher (launcher/manual).
 install(DIRECTORY "${SHARDPROOF_MANUAL}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
 install(FILES "${SHARDPROOF_MANUAL}/bash/shardproof" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
 install(FILES "${SHARDPROOF_MANUAL}/zsh/_shardproof" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
@@ -110,3 +110,5 @@ install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_
 shardproof_pkg_config(shardproof shardproof_main "Multi-rank tests with Catch2")
 shardproof_pkg_config(shardproof-play shardproof_play_main
   "Multi-rank tests whose cases play scenarios on devices and engines")
+
+include(ShardproofPackage)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the manual pages and the completions that the build makes: the pages against `--help`, the completions in their
-shells.
+"""Checks the manual pages and the completions that the build makes: the pages against `--help`, the completions in
+their shells.
 
     manual_test.py PAGES LAUNCHER
 """
@@ -29,7 +29,8 @@ COMMANDS = re.findall(r"^ {4}(\w+)", help_of().split("\nSubcommands:\n")[1].spli
 def entries_of_help(*command):
     """The options of `--help` with their names of values, and their texts."""
     text = re.sub(r"\n {34}", " ", help_of(*command))
-    found = re.findall(r"^ {4}(-\S*(?: \S+)?) {2,}(.*)", re.sub(r"^( {4}-.{29}\S*) (?=\S)", r"\1  ", text, flags=re.M), re.M)
+    text = re.sub(r"^( {4}-.{29}\S*) (?=\S)", r"\1  ", text, flags=re.M)  # after a long name
+    found = re.findall(r"^ {4}(-\S*(?: \S+)?) {2,}(.*)", text, re.M)
     return {name: " ".join(words.split()).replace("`", "") for name, words in found}
 
 
@@ -147,7 +148,7 @@ bindkey '^X' answer
 
 @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
 class Zsh(unittest.TestCase):
-    """An interactive shell on a terminal of its own. It answers what Tab has made of a line, and what it has offered."""
+    """An interactive shell on its own terminal. It answers what Tab has made of a line, and what it has offered."""
 
     @classmethod
     def setUpClass(cls):
