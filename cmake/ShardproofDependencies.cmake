@@ -46,6 +46,10 @@ shardproof_dependency(Eigen3 3.4
   SHA256 8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72
   SETTINGS BUILD_TESTING=OFF EIGEN_BUILD_DOC=OFF EIGEN_BUILD_PKGCONFIG=OFF)
 
+# A program that links our libraries needs these libraries as well. CLI11 is in the launcher only.
+set(SHARDPROOF_LINKED_DOWNLOADS ${SHARDPROOF_DOWNLOADED})
+list(REMOVE_ITEM SHARDPROOF_LINKED_DOWNLOADS CLI11)
+
 # DLPack is one header. Its archives have no hash that CMake could check.
 find_package(dlpack CONFIG QUIET)
 if(dlpack_FOUND)

@@ -1,10 +1,7 @@
-# Defines which files `cmake --install` installs, and where. Another project can then use find_package(shardproof) and
-# link shardproof::main or shardproof::play. For a subject in C it links shardproof::subject and shardproof::worker.
-include(CMakePackageConfigHelpers)
+# Defines which files `cmake --install` installs, and where: the programs, what their users read, and the libraries for
+# programs of their own (ShardproofInstallLibrary.cmake). A program that links the libraries needs the libraries that
+# they need. If this build has downloaded one of them, it installs all the rest, and prints what it leaves out.
 include(GNUInstallDirs)
-include(ShardproofPkgConfig)
-
-set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/shardproof")
 
 # The libraries that run inside a rank. CMake fails if this list lacks one, because another library links it.
 set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol shardproof_control
@@ -24,15 +21,6 @@ endforeach()
 add_custom_target(shardproof_package)
 add_dependencies(shardproof_package shardproof ${programs} shardproof_main shardproof_play_main ${plugins}
   shardproof_manual)
-
-# A program that links an installed package needs the package's libraries installed as well. Downloaded ones are not.
-if(SHARDPROOF_DOWNLOADED)
-  install(CODE
-    "message(FATAL_ERROR
-      \"This build downloaded ${SHARDPROOF_DOWNLOADED}. Install these libraries, delete this build folder, \"
-      \"and build again.\")")
-  return()
-endif()
 
 # An install of a partly built tree would stop half way. This check runs first, and stops the install before it copies a
 # file.
@@ -57,11 +45,6 @@ endif()
 ")
 install(SCRIPT "${PROJECT_BINARY_DIR}/require_package.cmake")
 
-install(TARGETS ${rooms} EXPORT shardproof ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-set_target_properties(shardproof_main PROPERTIES EXPORT_NAME main)
-set_target_properties(shardproof_play_main PROPERTIES EXPORT_NAME play)
-install(DIRECTORY harness DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof"
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inc")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof")
 install(FILES harness/subject/shardproof.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/shardproof/harness/subject")
 # A program finds the launcher as the target shardproof::launcher.
@@ -97,18 +80,15 @@ install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof"
 install(DIRECTORY fixtures/pytorch/src/shardproof DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/python"
   FILES_MATCHING PATTERN "*.py")
 
-install(EXPORT shardproof NAMESPACE shardproof:: FILE shardproof-targets.cmake DESTINATION "${package_dir}")
-configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/shardproof-config.cmake.in"
-  "${PROJECT_BINARY_DIR}/shardproof-config.cmake"
-  INSTALL_DESTINATION "${package_dir}")
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/shardproof-config-version.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_CURRENT_LIST_DIR}/ShardproofDiscoverTests.cmake"
-  "${CMAKE_CURRENT_LIST_DIR}/ShardproofListCases.cmake" "${CMAKE_CURRENT_LIST_DIR}/ShardproofQuote.cmake"
-  DESTINATION "${package_dir}")
-install(FILES "${PROJECT_BINARY_DIR}/shardproof-config.cmake" "${PROJECT_BINARY_DIR}/shardproof-config-version.cmake"
-  DESTINATION "${package_dir}")
-shardproof_pkg_config(shardproof shardproof_main "Multi-rank tests with Catch2")
-shardproof_pkg_config(shardproof-play shardproof_play_main
-  "Multi-rank tests whose cases play scenarios on devices and engines")
+if(SHARDPROOF_LINKED_DOWNLOADS)
+  list(JOIN SHARDPROOF_LINKED_DOWNLOADS ", " downloads)
+  install(CODE "message(NOTICE
+    \"shardproof: the programs are installed. The libraries and headers for C++ programs of your own are left out, \"
+    \"and so are their files for CMake and pkg-config: they need ${downloads}, which only this build has. To install \"
+    \"them: install ${downloads} (docs/building.md has the packages), delete ${PROJECT_BINARY_DIR}, build again, \"
+    \"install again.\")")
+else()
+  include(ShardproofInstallLibrary)
+endif()
 
 include(ShardproofPackage)

@@ -28,16 +28,18 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
 # recommended: a machine that runs the suite, or programs built elsewhere, needs none of them, and bookworm itself has
 # no Catch2 3. apt installs recommended packages, unless its user refuses. The archives contain code of one minor
 # version of Catch2 and of one major version of fmt, so a program must be compiled with the same.
-string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" catch2_series "${Catch2_VERSION}")
-math(EXPR after_catch2 "${CMAKE_MATCH_2} + 1")
-set(after_catch2 "${CMAKE_MATCH_1}.${after_catch2}")
-string(REGEX MATCH "^[0-9]+" fmt_series "${fmt_VERSION}")
-math(EXPR after_fmt "${fmt_series} + 1")
-list(APPEND recommended
-  "catch2 (>= ${catch2_series})" "catch2 (<< ${after_catch2}~)"
-  "libfmt-dev (>= ${fmt_series})" "libfmt-dev (<< ${after_fmt}~)"
-  "nlohmann-json3-dev (>= 3.9)" "libeigen3-dev (>= 3.4)" libdlpack-dev g++ "cmake (>= 3.25) | pkgconf")
-list(JOIN recommended ", " CPACK_DEBIAN_PACKAGE_RECOMMENDS)
+if(NOT SHARDPROOF_LINKED_DOWNLOADS)
+  string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" catch2_series "${Catch2_VERSION}")
+  math(EXPR after_catch2 "${CMAKE_MATCH_2} + 1")
+  set(after_catch2 "${CMAKE_MATCH_1}.${after_catch2}")
+  string(REGEX MATCH "^[0-9]+" fmt_series "${fmt_VERSION}")
+  math(EXPR after_fmt "${fmt_series} + 1")
+  list(APPEND recommended
+    "catch2 (>= ${catch2_series})" "catch2 (<< ${after_catch2}~)"
+    "libfmt-dev (>= ${fmt_series})" "libfmt-dev (<< ${after_fmt}~)"
+    "nlohmann-json3-dev (>= 3.9)" "libeigen3-dev (>= 3.4)" libdlpack-dev g++ "cmake (>= 3.25) | pkgconf")
+  list(JOIN recommended ", " CPACK_DEBIAN_PACKAGE_RECOMMENDS)
+endif()
 set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_LIST_DIR}/debian_layout.cmake")
 
 set(CPACK_SOURCE_GENERATOR TGZ)
