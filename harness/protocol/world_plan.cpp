@@ -29,6 +29,8 @@ std::chrono::milliseconds WorldPlan::time_for(std::uint64_t position) const {
 
 std::string_view to_string(Scheduler scheduler) { return scheduler == Scheduler::free ? "free" : "seeded"; }
 
+std::string fail_fast_reason(std::string_view id) { return fmt::format("{} failed (--fail-fast)", id); }
+
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   json = nlohmann::ordered_json{{"size", plan.size},
                                 {"nonce", plan.nonce},
@@ -43,6 +45,8 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
                                 {"case_timeout_ms", plan.case_timeout.count()},
                                 {"trace", plan.trace}};
   if (!plan.subject_library.empty()) json["subject_library"] = plan.subject_library.string();
+  if (plan.fail_fast)
+    json["fail_fast"] = {{"may_fail", plan.fail_fast->may_fail}, {"may_have_error", plan.fail_fast->may_have_error}};
   if (plan.planned >= 0) json["planned"] = plan.planned;
   if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
   if (plan.attempt > 0) json["attempt"] = plan.attempt;
@@ -85,6 +89,10 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
   plan.trace = fields.boolean("trace");
   if (fields.has("subject_library")) plan.subject_library = fields.text("subject_library");
+  if (fields.has("fail_fast")) {
+    const base::Fields fail_fast(fields.object("fail_fast"), "world plan: \"fail_fast\"");
+    plan.fail_fast = {.may_fail = fail_fast.texts("may_fail"), .may_have_error = fail_fast.texts("may_have_error")};
+  }
   if (fields.has("planned")) plan.planned = fields.integer<int>("planned");
   if (fields.has("continues")) {
     const base::Fields continues(fields.object("continues"), "world plan: \"continues\"");

@@ -46,6 +46,17 @@ enum class Scheduler : std::uint8_t {
 
 std::string_view to_string(Scheduler scheduler);
 
+/// The order to leave the world after a failed case (`run --fail-fast`). The ids of cases are left out of the order
+/// where a waiver excuses the verdict: ranks do not know waivers.
+struct FailFast {
+  std::vector<std::string> may_fail;  ///< The verdict `failed` is excused.
+  std::vector<std::string> may_have_error;  ///< The verdict `error` is excused.
+  friend bool operator==(const FailFast&, const FailFast&) = default;
+};
+
+/// Why a run or a world ends at this case: `suite/case[W=2] failed (--fail-fast)`.
+std::string fail_fast_reason(std::string_view id);
+
 /// The largest number of threads in one process.
 inline constexpr int max_threads = 128;
 
@@ -76,6 +87,7 @@ struct WorldPlan {
   /// The reason why the world's cases cannot run here. Empty: they can.
   std::string skipped;
   bool trace = false;                 ///< Write each case's recorded facts to `traces/`.
+  std::optional<FailFast> fail_fast;  ///< Empty: a failed case does not end the world.
   /// The run's planned world that this world is, or continues. -1: not a planned world.
   int planned = -1;
   std::optional<Continuation> continues;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace shardproof::runner {
 
@@ -10,8 +12,8 @@ using protocol::Outcome;
 
 namespace {
 
-constexpr unsigned outcome_bits = 8;
-constexpr std::uint64_t defective = 1U << outcome_bits;
+constexpr unsigned outcome_bits = 8, flag_bits = 2;
+constexpr std::uint64_t defective = 1U << outcome_bits, vacuous = 2U << outcome_bits;
 
 bool went_wrong(const BodyEnd& end) { return end.own == Outcome::failed || end.own == Outcome::error; }
 
@@ -32,21 +34,22 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 }  // namespace
 
 control::Ballot to_ballot(const BodyEnd& end) {
-  const std::uint64_t flag = end.defect.empty() ? 0 : defective;
-  return {.value = end.world_calls << (outcome_bits + 1) | flag | static_cast<std::uint64_t>(end.own),
+  const std::uint64_t flags = (end.defect.empty() ? 0 : defective) | (end.checked_nothing ? vacuous : 0);
+  return {.value = end.world_calls << (outcome_bits + flag_bits) | flags | static_cast<std::uint64_t>(end.own),
           .text = end.defect.empty() ? end.reason : end.defect};
 }
 
 BodyEnd from_ballot(const control::Ballot& ballot) {
   return {.own = static_cast<Outcome>(ballot.value & ((1U << outcome_bits) - 1)),
           .reason = ballot.text,
-          .world_calls = ballot.value >> (outcome_bits + 1),
-          .defect = (ballot.value & defective) != 0 ? ballot.text : std::string()};
+          .world_calls = ballot.value >> (outcome_bits + flag_bits),
+          .defect = (ballot.value & defective) != 0 ? ballot.text : std::string(),
+          .checked_nothing = (ballot.value & vacuous) != 0};
 }
 
 namespace {
 
-CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+CaseEnd without_defect(int rank, const BodyEnd& mine, std::span<const BodyEnd> all,
                        const std::optional<control::Abort>& aborted) {
   if (went_wrong(mine)) return {.outcome = mine.own, .reason = mine.reason};
 
@@ -73,20 +76,32 @@ CaseEnd without_defect(int rank, const BodyEnd& mine, std::uint64_t assertions, 
   if (aborted)
     return {.outcome = Outcome::error, .reason = unequal.empty() ? aborted->text : unequal + "; " + aborted->text};
   if (!unequal.empty()) return {.outcome = Outcome::error, .reason = unequal};
-  if (assertions == 0)
+  if (mine.checked_nothing)
     return {.outcome = Outcome::error, .reason = "no assertion: a case that checks nothing proves nothing"};
   return {};
 }
 
 }  // namespace
 
-CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+CaseEnd conclude(int rank, const BodyEnd& mine, std::span<const BodyEnd> all,
                  const std::optional<control::Abort>& aborted) {
-  CaseEnd end = without_defect(rank, mine, assertions, all, aborted);
+  CaseEnd end = without_defect(rank, mine, all, aborted);
   if (mine.defect.empty()) return end;
   if (end.outcome == Outcome::passed || end.outcome == Outcome::skipped) end = {.outcome = Outcome::error};
   end.reason += fmt::format("{}cannot go on: {}", end.reason.empty() ? "" : "; ", mine.defect);
   return end;
+}
+
+std::optional<Outcome> failure_of(std::span<const BodyEnd> all, const std::optional<control::Abort>& aborted) {
+  std::optional<Outcome> failure;
+  std::set<std::pair<Outcome, bool>> seen;  // ranks that ended alike have the same outcome
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!seen.emplace(all[rank].own, all[rank].checked_nothing).second) continue;
+    const Outcome outcome = without_defect(static_cast<int>(rank), all[rank], all, aborted).outcome;
+    if (outcome == Outcome::failed) return outcome;
+    if (outcome == Outcome::error) failure = outcome;
+  }
+  return failure;
 }
 
 std::string reason_to_end_world(std::span<const BodyEnd> all) {

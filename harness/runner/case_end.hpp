@@ -20,6 +20,7 @@ struct BodyEnd {
   std::string reason;  ///< of an error or a skip
   std::uint64_t world_calls = 0;  ///< calls on the world group in this case
   std::string defect = {};  ///< Why this process can run no further case. Empty: it can.
+  bool checked_nothing = false;  ///< The body made no assertion.
 };
 
 /// An end with a defect has the defect as the ballot's text: no rank goes on after it.
@@ -45,8 +46,12 @@ struct CaseEnd {
 /// 5. A case without an assertion is in error.
 ///
 /// A rank whose process can run no further case says so in its reason, and does not pass.
-CaseEnd conclude(int rank, const BodyEnd& mine, std::uint64_t assertions, std::span<const BodyEnd> all,
+CaseEnd conclude(int rank, const BodyEnd& mine, std::span<const BodyEnd> all,
                  const std::optional<control::Abort>& aborted);
+
+/// The case's failure, from the outcomes of all ranks: failed if one rank failed, else error if one rank is in error.
+/// Empty: no rank failed. Every rank gets the same result.
+std::optional<protocol::Outcome> failure_of(std::span<const BodyEnd> all, const std::optional<control::Abort>& aborted);
 
 /// Why the world ends with this case: the defect of the first rank whose process can run no further case. Empty: the
 /// world goes on.

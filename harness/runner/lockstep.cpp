@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <ranges>
@@ -201,13 +202,13 @@ class Lockstep {
     for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
   }
 
-  std::string run() {
+  LockstepEnd run() {
     const auto& plan = world_.plan().cases;
     for (std::uint64_t position = 0; position < plan.size(); ++position) {
       run(*cases_.at(plan[position]), position);
-      if (!cut_short_.empty()) break;
+      if (!end_.cut_short.empty()) break;
     }
-    return cut_short_;
+    return end_;
   }
 
  private:
@@ -266,24 +267,39 @@ class Lockstep {
     Observer observer(world_, bound);
     const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
     observer.stay_the_rank();
-    const BodyEnd mine = observer.end();
+    BodyEnd mine = observer.end();
     assertions = passed + observer.failures();
+    mine.checked_nothing = assertions == 0;
     world_.body_ended();
     std::vector<BodyEnd> all;
     for (const auto& ballot : world_.agree(to_ballot(mine))) all.push_back(from_ballot(ballot));
-    cut_short_ = reason_to_end_world(all);
-    return conclude(world_.rank(), mine, assertions, all, world_.aborted());
+    const auto aborted = world_.aborted();
+    end_.cut_short = reason_to_end_world(all);
+    end_.is_defective = !end_.cut_short.empty();
+    if (!end_.is_defective && world_.plan().fail_fast)
+      end_.cut_short = reason_to_fail_fast(bound.info.id, all, aborted);
+    return conclude(world_.rank(), mine, all, aborted);
+  }
+
+  // Why this case ends the world. Empty: it did not fail, or a waiver excuses it.
+  std::string reason_to_fail_fast(const std::string& id, std::span<const BodyEnd> all,
+                                  const std::optional<control::Abort>& aborted) const {
+    const std::optional<Outcome> failure = failure_of(all, aborted);
+    if (!failure) return {};
+    const protocol::FailFast& order = *world_.plan().fail_fast;
+    const auto& excused = *failure == Outcome::failed ? order.may_fail : order.may_have_error;
+    return std::ranges::find(excused, id) != excused.end() ? std::string() : protocol::fail_fast_reason(id);
   }
 
   World& world_;
   BodyRunner& runner_;
   std::unordered_map<std::string, const BoundCase*> cases_;
-  std::string cut_short_;  ///< why no case can follow the last one
+  LockstepEnd end_;
 };
 
 }  // namespace
 
-std::string run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+LockstepEnd run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
   return Lockstep(world, cases, runner).run();
 }
 

@@ -11,16 +11,19 @@
 
 namespace shardproof::runner {
 
+/// How the cases of a world ended. It is the same on all ranks.
+struct LockstepEnd {
+  std::string cut_short;  ///< Why no case follows the last case that ran. Empty: all cases ran.
+  bool is_defective = false;  ///< A rank can run no further case: it lost its GPU, for example.
+};
+
 /// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results
 /// to its own stream.
-///
-/// Returns why no case can follow the last case that ran, with the same text on all ranks. An example is a rank that
-/// lost its GPU. Empty: all cases ran.
 ///
 /// Throws
 /// - Released if the world is doomed. A running case is then already written as released.
 /// - WorldMismatch if the ranks do not agree on the next case.
 /// - std::system_error if an event cannot be written.
-std::string run_in_lockstep(world::World& world, std::span<const cases::BoundCase> cases, BodyRunner& runner);
+LockstepEnd run_in_lockstep(world::World& world, std::span<const cases::BoundCase> cases, BodyRunner& runner);
 
 }  // namespace shardproof::runner

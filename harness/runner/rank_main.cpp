@@ -78,12 +78,11 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
   }
 }
 
-/// Returns why no case could follow the last case that ran. Empty: all cases ran.
-std::string run_to_the_end(world::World& world, std::span<const BoundCase> cases, runner::BodyRunner& runner) {
+runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCase> cases, runner::BodyRunner& runner) {
   try {
-    std::string cut_short = runner::run_in_lockstep(world, cases, runner);
-    world.leave(cut_short);
-    return cut_short;
+    const runner::LockstepEnd end = runner::run_in_lockstep(world, cases, runner);
+    world.leave(end.cut_short);
+    return end;
   } catch (const control::Released&) {
     throw;
   } catch (const std::exception& error) {
@@ -101,9 +100,9 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   world::World world(plan, rank, membership(program, cases, make_service), world::connect_process);
   runner::wait_for_debugger_if_asked();
   runner::CatchRun runner(catch_seed(plan));
-  const std::string cut_short = run_to_the_end(world, cases, runner);
-  if (cut_short.empty()) return;
-  complain(fmt::format("rank {} leaves its world: {}", rank, cut_short));
+  const runner::LockstepEnd end = run_to_the_end(world, cases, runner);
+  if (!end.is_defective) return;
+  complain(fmt::format("rank {} leaves its world: {}", rank, end.cut_short));
   // Exit without exit handlers. Threads of the vendors' libraries may still run work that did not end when it was
   // aborted, and their exit handlers would wait for it. The other ranks' exit handlers would wait for this rank.
   std::fflush(nullptr);

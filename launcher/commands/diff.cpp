@@ -39,9 +39,9 @@ constexpr HelpText diff_help{
     .footer =
         "Classes of --fail-on:\n"
         "    The states of cases, lost_ranks, measurements_changed, clause_weaker.\n"
-        "    regression means new_failure, removed_case, newly_skipped, newly_waived, measurements_changed\n"
-        "    and lost_ranks. If --ranks, the profile or the seed differ, the gate ignores what only one of\n"
-        "    the runs was to do.\n"
+        "    regression means new_failure, removed_case, newly_skipped, newly_not_run, newly_waived,\n"
+        "    measurements_changed and lost_ranks. If --ranks, the profile or the seed differ, the gate\n"
+        "    ignores what only one of the runs was to do.\n"
         "\n"
         "Exit codes:\n"
         "    0  Nothing got worse. With --fail-on or --allow: no forbidden change is present.\n"

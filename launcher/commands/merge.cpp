@@ -143,8 +143,9 @@ class Merge {
       const auto first = begun_.find(static_cast<int>(number));
       if (first != begun_.end()) lost.cases.resize(first->second);
       if (!lost.skipped.empty()) add_skipped(open(lost), lost, index);
-      else if (!lost.cases.empty())
-        add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
+      else if (lost.cases.empty()) continue;
+      else if (lost.fail_fast && open(lost).has_failed_fast()) add_left_out(open(lost), lost, index);
+      else add_not_started(open(lost), lost, index, "it was planned, and nothing of it can be read");
     }
     if (merger) merged_.report = merger->finish();
     return std::move(merged_);

@@ -172,6 +172,8 @@ class RunCommand final : public Subcommand {
     options.value(course_group, "--retries", texts_.retries, "N",
                   "Try each failed case up to N more times, in a world of failed cases only. A case that then "
                   "passes is flaky. The default is 0.");
+    options.flag(course_group, "--fail-fast", options_.retry.fail_fast,
+                 "End the run at the first failed case that no waiver excuses. The other cases are not run.");
     options.value(course_group, "--max-hangs", texts_.max_hangs, "N",
                   "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. "
                   "The default is 5.");
@@ -232,6 +234,10 @@ class RunCommand final : public Subcommand {
     if (options_.retry.retries > 0 && options_.plan.repeat > 1)
       throw CommandError(
           usage, "--retries with --repeat: a repetition that fails is not a failed attempt; use one of the two");
+    if (options_.retry.retries > 0 && options_.retry.fail_fast)
+      throw CommandError(
+          usage,
+          "--fail-fast with --retries: a failed case ends the run, so it is not tried again; use one of the two");
     if (texts_.nccl_faults)
       options_.plan.tap = NcclTap{.library = {}, .faults = checked_nccl_faults(*texts_.nccl_faults)};
     else if (texts_.nccl_tap) options_.plan.tap.emplace();

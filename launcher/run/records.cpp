@@ -203,6 +203,10 @@ void add_skipped(reports::Merger& merger, const WorldPlan& plan, const CaseIndex
   merger.skip_world(plan, index.find(plan.cases));
 }
 
+void add_left_out(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index) {
+  merger.leave_out_world(plan, index.find(plan.cases));
+}
+
 std::map<int, WorldDirectory> find_worlds(const protocol::RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
   if (!std::filesystem::is_directory(run.worlds())) return worlds;

@@ -85,6 +85,9 @@ void add_not_started(reports::Merger& merger, const protocol::WorldPlan& plan, c
 /// Adds a world whose cases no rank runs. Its plan has the reason.
 void add_skipped(reports::Merger& merger, const protocol::WorldPlan& plan, const CaseIndex& index);
 
+/// Adds a world that a run with --fail-fast did not begin.
+void add_left_out(reports::Merger& merger, const protocol::WorldPlan& plan, const CaseIndex& index);
+
 /// The directories `worlds/K` of a run, by K.
 std::map<int, protocol::WorldDirectory> find_worlds(const protocol::RunDirectory& run);
 

@@ -22,9 +22,11 @@
 #include "launcher/run/records.hpp"
 #include "launcher/run/trace_files.hpp"
 #include "launcher/run/world.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/export/failure_text.hpp"
 #include "reports/merge/merger.hpp"
+#include "reports/model/waivers.hpp"
 
 namespace shardproof::launcher {
 
@@ -36,6 +38,25 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
   std::size_t total = 0;
   for (const WorldPlan& world : worlds) total += world.skipped.empty() ? world.cases.size() : 0;
   return total;
+}
+
+/// The order to leave the world after a failed case. It leaves out the failures that waivers excuse in this world.
+protocol::FailFast order_to_fail_fast(const WorldPlan& world, const reports::RunHead& head, const CaseIndex& index) {
+  const auto excused = [&](reports::Verdict verdict) {
+    reports::Report report;
+    report.head = head;
+    report.worlds.push_back({.size = world.size, .fabric = world.fabric, .device = world.device});
+    for (protocol::CaseInfo& info : index.find(world.cases))
+      report.cases.push_back({.info = std::move(info), .verdict = verdict});
+    reports::apply_waivers(report);
+    std::set<std::string> ids;
+    for (const reports::CaseResult& result : report.cases) {
+      if (result.waiver >= 0) ids.insert(result.info.id);
+    }
+    return std::vector(ids.begin(), ids.end());
+  };
+  if (head.waivers.empty()) return {};
+  return {.may_fail = excused(reports::Verdict::failed), .may_have_error = excused(reports::Verdict::error)};
 }
 
 class Run {
@@ -65,7 +86,10 @@ class Run {
         supply_(std::move(plan.supply)),
         tap_(std::move(plan.tap)),
         tracker_(total_cases(plan.worlds), !head_.waivers.empty()),
-        pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {}
+        pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {
+    if (!retry_.fail_fast) return;
+    for (WorldPlan& world : pending_) world.fail_fast = order_to_fail_fast(world, head_, index_);
+  }
 
   RunResult run() {
     try {
@@ -84,7 +108,10 @@ class Run {
     const std::string why = fmt::format("the run ended before this world: {}", reason_of_end());
     for (const WorldPlan& plan : pending_) {
       // For a case that waits for another attempt, its last attempt counts.
-      if (plan.attempt == 0 && plan.skipped.empty()) add_not_started(merger_, plan, index_, why);
+      if (plan.attempt == 0 && plan.skipped.empty()) {
+        if (has_failed_fast_) add_left_out(merger_, plan, index_);
+        else add_not_started(merger_, plan, index_, why);
+      }
       if (!plan.skipped.empty()) skipped_.push_back(plan);
     }
     for (const WorldPlan& plan : skipped_) add_skipped(merger_, plan, index_);
@@ -255,11 +282,13 @@ class Run {
     // Before a fresh world's plan says where it continues this world's cases.
     write_evidence(directory, outcome.evidence);
     const bool is_last = has_lost_too_many(outcome, was_left);
-    if (!outcome.complete && !is_last) continue_plan(plan, number, outcome);
+    if (plan.fail_fast && !is_ended_) has_failed_fast_ = merger_.has_failed_fast();
+    if (!outcome.complete && !is_last && !has_failed_fast_) continue_plan(plan, number, outcome);
 
     std::size_t ended = 0, failed = 0, waived = 0;
     std::string failures;
     for (const reports::CaseResult& result : merger_.close_world()) {
+      if (has_failed_fast_ && !is_ended_ && reports::is_unexcused_failure(result)) end_at_failure(result.info.id);
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
       ++(result.waiver >= 0 ? waived : failed);
@@ -321,6 +350,16 @@ class Run {
     }
   }
 
+  /// Ends the run at this failed case: no world begins, and the worlds that run end.
+  void end_at_failure(const std::string& id) {
+    const std::string why = protocol::fail_fast_reason(id);
+    end_run(why);
+    for (Active& one : active_) {
+      if (!one.world->is_over()) one.world->interrupt(why);
+    }
+    terminal_.print("the run ends here: " + why);
+  }
+
   void end_run(const std::string& why) {
     if (is_ended_) return;
     is_ended_ = true;
@@ -371,6 +410,7 @@ class Run {
   int lost_ = 0;
   std::set<std::string> causes_;  // causes of failures that have been shown
   bool is_ended_ = false;
+  bool has_failed_fast_ = false;  ///< --fail-fast has ended the run
   std::string why_ended_;
   std::deque<WorldPlan> pending_;
   std::vector<WorldPlan> skipped_;

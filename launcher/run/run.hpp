@@ -21,6 +21,7 @@ struct RetryOptions {
   /// The number of worlds that a run may lose to a deadline, or to a rank that cannot go on. A sick machine loses every
   /// world.
   int max_hangs = 5;
+  bool fail_fast = false;  ///< The run ends at its first failed case that no waiver excuses.
 };
 
 /// How the user watches running ranks.
@@ -41,7 +42,8 @@ struct RunResult {
 };
 
 /// Runs the worlds and merges what they leave, however they end. Writes `run.json`, the worlds and `report.json`. If a
-/// rank ends its world early, a fresh world runs the cases after the case that ended it.
+/// rank ends its world early, a fresh world runs the cases after the case that ended it. With `fail_fast`, no case
+/// begins after a failed case: the ranks of its world leave, and the launcher ends the other worlds.
 RunResult run_plan(const Worker& worker, Plan plan, const protocol::RunDirectory& directory, reports::RunHead head,
                    SignalWatch& signals, Terminal& terminal, const RetryOptions& retry = {},
                    const MonitorOptions& monitor = {});

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, all_changes.size()> change_names{
     "new_failure",  "fixed",         "still_failing", "status_changed", "new_case",
-    "removed_case", "newly_skipped", "newly_waived",  "unchanged"};
+    "removed_case", "newly_skipped", "newly_not_run", "newly_waived",   "unchanged"};
 
 /// A case over all its repetitions.
 struct Merged {
@@ -25,6 +25,7 @@ struct Merged {
   Verdict verdict = Verdict::passed;
   bool bad = false;     ///< in a run that no waiver excuses
   bool waived = false;  ///< in some run
+  bool left_out = false;  ///< in each run
   std::map<std::string, std::set<std::string>> measurements;  ///< exact measurements, by name, as text
   std::set<std::string> inexact;  ///< names of the other measurements
 };
@@ -33,7 +34,12 @@ std::map<std::string, Merged> by_id(const Report& report) {
   std::map<std::string, Merged> merged;
   for (const auto& result : report.cases) {
     if (result.superseded) continue;
-    auto& entry = merged[result.info.id];
+    const auto [place, is_first] = merged.try_emplace(result.info.id);
+    Merged& entry = place->second;
+    // If one repetition ran, those that --fail-fast left out do not count.
+    if (result.left_out && !is_first) continue;
+    if (entry.left_out) entry = {};
+    entry.left_out = result.left_out;
     entry.verdict = std::max(entry.verdict, result.verdict);
     entry.bad = entry.bad || (is_bad(result.verdict) && result.waiver < 0);
     entry.waived = entry.waived || result.waiver >= 0;
@@ -48,10 +54,11 @@ std::map<std::string, Merged> by_id(const Report& report) {
   return merged;
 }
 
-enum class CaseState : std::uint8_t { absent, passed, skipped, waived, bad };
+enum class CaseState : std::uint8_t { absent, passed, skipped, left_out, waived, bad };
 
 CaseState state_of(const Merged* merged) {
   if (!merged) return CaseState::absent;
+  if (merged->left_out) return CaseState::left_out;
   if (merged->bad) return CaseState::bad;
   if (merged->waived) return CaseState::waived;
   return merged->verdict == Verdict::skipped ? CaseState::skipped : CaseState::passed;
@@ -67,13 +74,14 @@ Change classify(const Merged* before, const Merged* after) {
     case CaseState::absent: return Change::removed_case;
     case CaseState::bad: return was == CaseState::bad ? same_verdict() : Change::new_failure;
     case CaseState::waived: return was == CaseState::waived ? same_verdict() : Change::newly_waived;
+    case CaseState::left_out: return was == CaseState::left_out ? Change::unchanged : Change::newly_not_run;
     case CaseState::passed:
     case CaseState::skipped: break;
   }
   if (was == CaseState::absent) return Change::new_case;
   if (was == is) return Change::unchanged;
   if (is == CaseState::skipped) return Change::newly_skipped;
-  return was == CaseState::skipped ? Change::status_changed : Change::fixed;
+  return was == CaseState::skipped || was == CaseState::left_out ? Change::status_changed : Change::fixed;
 }
 
 std::vector<std::string> changed_measurements(const Merged& before, const Merged& after) {
@@ -118,7 +126,7 @@ std::set<int> ranks_that_ran(const std::map<std::string, Merged>& cases) {
 
 /// `ran`: the numbers of ranks on which some case of the new report ran.
 bool has_lost_ranks(const Merged& before, const Merged* after, const std::set<int>& ran) {
-  if (!has_run(before)) return false;
+  if (!has_run(before) || (after != nullptr && after->left_out)) return false;
   if (after != nullptr && has_run(*after)) return after->ranks < before.ranks;
   return !ran.contains(before.ranks);
 }
@@ -243,8 +251,8 @@ std::string times_of(const Report& report) {
 
 bool is_regression(const CaseChange& change) {
   return change.change == Change::new_failure || change.change == Change::removed_case ||
-         change.change == Change::newly_skipped || change.change == Change::newly_waived ||
-         !change.measurements.empty();
+         change.change == Change::newly_skipped || change.change == Change::newly_not_run ||
+         change.change == Change::newly_waived || !change.measurements.empty();
 }
 
 }  // namespace

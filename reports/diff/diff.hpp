@@ -17,12 +17,14 @@ namespace shardproof::reports {
 ///   - new_failure: bad now, but not before: it passed, was skipped or waived, or did not exist.
 ///   - fixed: bad or waived before, and passed now.
 ///   - still_failing: bad in both or waived in both, with the same verdict.
-///   - status_changed: bad in both or waived in both, with another verdict. Or skipped before and passed now.
+///   - status_changed: bad in both or waived in both, with another verdict. Or passed now, and before skipped or not
+///     run because of --fail-fast.
 ///   - new_case: only in the new report, and neither bad nor waived.
 ///   - removed_case: only in the old report.
 ///   - newly_skipped: skipped now, but not before. A failure that a skip hides is also newly skipped.
+///   - newly_not_run: not run now, because the run ended at its first failed case (--fail-fast), and run before.
 ///   - newly_waived: waived now, but not before. A failure that a waiver hides is also newly waived.
-///   - unchanged: passed or skipped in both.
+///   - unchanged: passed or skipped in both, or not run in both because of --fail-fast.
 enum class Change : std::uint8_t {
   new_failure,
   fixed,
@@ -31,13 +33,14 @@ enum class Change : std::uint8_t {
   new_case,
   removed_case,
   newly_skipped,
+  newly_not_run,
   newly_waived,
   unchanged
 };
 
-inline constexpr std::array<Change, 9> all_changes{Change::new_failure,    Change::fixed,        Change::still_failing,
-                                                   Change::status_changed, Change::new_case,     Change::removed_case,
-                                                   Change::newly_skipped,  Change::newly_waived, Change::unchanged};
+inline constexpr std::array<Change, 10> all_changes{
+    Change::new_failure,  Change::fixed,         Change::still_failing, Change::status_changed, Change::new_case,
+    Change::removed_case, Change::newly_skipped, Change::newly_not_run, Change::newly_waived,   Change::unchanged};
 
 std::string_view to_string(Change change);
 

@@ -19,12 +19,12 @@ constexpr std::string_view measured_class = "measurements_changed", lost_class =
                            clause_class = "clause_weaker";
 
 /// In the order of the result.
-constexpr std::array<std::string_view, 11> classes{"new_failure",   clause_class,   lost_class,     "removed_case",
-                                                   "newly_skipped", "newly_waived", measured_class, "status_changed",
-                                                   "still_failing", "fixed",        "new_case"};
+constexpr std::array<std::string_view, 12> classes{"new_failure",    clause_class,    lost_class,     "removed_case",
+                                                   "newly_skipped",  "newly_not_run", "newly_waived", measured_class,
+                                                   "status_changed", "still_failing", "fixed",        "new_case"};
 
-constexpr std::array<std::string_view, 6> regressions{"new_failure",   lost_class,     "removed_case",
-                                                      "newly_skipped", "newly_waived", measured_class};
+constexpr std::array<std::string_view, 7> regressions{"new_failure",   lost_class,     "removed_case", "newly_skipped",
+                                                      "newly_not_run", "newly_waived", measured_class};
 
 bool contains(const auto& names, std::string_view name) { return std::ranges::find(names, name) != std::end(names); }
 
@@ -39,7 +39,8 @@ std::vector<std::string_view> forbidden_classes(const Gate& gate) {
 }
 
 /// The changes of cases that a user may allow. Only a waiver excuses a failure.
-constexpr std::array<std::string_view, 4> allowable{lost_class, "removed_case", "newly_skipped", "newly_waived"};
+constexpr std::array<std::string_view, 5> allowable{lost_class, "removed_case", "newly_skipped", "newly_not_run",
+                                                    "newly_waived"};
 
 std::set<std::string_view> allowed_ids(const Gate& gate, const Report& before, const Report& after) {
   std::set<std::string_view> allowed;

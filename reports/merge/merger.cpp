@@ -91,6 +91,7 @@ void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::C
                         std::vector<Ending> endings, std::optional<int> number) {
   close_world();
   is_open_ = true;
+  is_judged_ = has_failed_here_ = false;
   plan_ = plan;
   next_rank_ = 0;
   identity_.reset();
@@ -166,6 +167,12 @@ void Merger::skip_world(const protocol::WorldPlan& plan, std::vector<protocol::C
     for (int rank = 0; rank < plan.size; ++rank) set(rank, position, Outcome::skipped, plan.skipped);
   }
   next_rank_ = plan.size;  // no rank can have evidence of a skipped case
+  close_world();
+}
+
+void Merger::leave_out_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases) {
+  open_world(plan, std::move(cases), {});
+  next_rank_ = plan.size;  // no rank can have evidence
   close_world();
 }
 
@@ -379,17 +386,20 @@ void Merger::keep(std::size_t first) {
   positions_.resize(first);
 }
 
-std::span<const CaseResult> Merger::close_world() {
-  if (!is_open_) return {};
+bool Merger::has_failed_fast() {
+  judge();
+  return has_failed_fast_;
+}
+
+void Merger::judge() {
+  if (!is_open_ || is_judged_) return;
+  is_judged_ = true;
   while (next_rank_ < plan_.size) {
     RankStream none;
     none.defect = "it does not exist";
     none.absent = true;
     add(std::move(none));
   }
-  if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size())
-    add_defect(fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun,
-                           positions_.size(), cut_short_));
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     auto& result = at(i);
     auto& place = positions_[i];
@@ -411,17 +421,42 @@ std::span<const CaseResult> Merger::close_world() {
     }
     keep_first_failures(result);
   }
+  const auto own = std::span(report_.cases).subspan(first_case_);
+  apply_waivers(own, report_);
+  has_failed_here_ = std::ranges::any_of(own, is_unexcused_failure);
+  has_failed_fast_ = has_failed_fast_ || (has_failed_here_ && plan_.fail_fast);
+}
+
+std::span<const CaseResult> Merger::close_world() {
+  if (!is_open_) return {};
+  judge();
+  const bool is_end_expected = plan_.fail_fast && has_failed_here_;
+  if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size() && !is_end_expected)
+    add_defect(fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun,
+                           positions_.size(), cut_short_));
   is_open_ = false;
   const auto own = std::span(report_.cases).subspan(first_case_);
   if (std::ranges::none_of(own, is_bad, &CaseResult::verdict)) report_.worlds.back().nccl.clear();
-  apply_waivers(own, report_);
   return own;
+}
+
+void Merger::mark_left_out() {
+  const auto failed = std::ranges::find_if(report_.cases, is_unexcused_failure);
+  if (!has_failed_fast_ || failed == report_.cases.end()) return;
+  const std::string note =
+      fmt::format("the run ended before the end of this case: {}", protocol::fail_fast_reason(failed->info.id));
+  for (CaseResult& result : report_.cases) {
+    if (result.verdict != Verdict::not_run) continue;
+    result.left_out = true;
+    result.notes.push_back(note);
+  }
 }
 
 Report Merger::finish() {
   close_world();
   order_worlds(report_, places_);
   places_.clear();
+  mark_left_out();
   order_cases(report_);
   return std::exchange(report_, {});
 }

@@ -42,6 +42,9 @@ class Merger {
   /// afterwards.
   void skip_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases);
 
+  /// Adds a world that a run with --fail-fast did not begin, after a failed case. No world is open afterwards.
+  void leave_out_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases);
+
   /// Explains why the open world ended early, from its flight record.
   void explain(const protocol::FlightSnapshot& flight);
 
@@ -60,6 +63,9 @@ class Merger {
   /// Why the open world's ranks left together, wherever they were in its plan. Empty: they reached its end. All its
   /// streams have been added.
   const std::string& cut_short() const { return cut_short_; }
+  /// Whether a case failed that no waiver excuses, in this world or in an earlier world, if the plans of the worlds are
+  /// for --fail-fast. All streams of the open world have been added.
+  bool has_failed_fast();
   /// Limits the open world to its first `first` cases. Another world runs the rest.
   void keep(std::size_t first);
   /// Closes the open world. Returns its cases in the order of its plan, with the head's waivers applied. The result is
@@ -92,6 +98,10 @@ class Merger {
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
   void set(int rank, std::size_t position, protocol::Outcome outcome, std::string reason);
   void defect(int rank, std::string_view sentence);
+  /// Decides the verdicts of the open world's cases, and applies the waivers. Only the first call counts.
+  void judge();
+  /// Marks the cases that --fail-fast left out. Worlds have their order, and cases the order of their worlds.
+  void mark_left_out();
 
   Report report_;
   std::vector<WorldPlace> places_;  ///< by world, in the order of addition
@@ -107,6 +117,9 @@ class Merger {
   bool interrupted_ = false;  ///< by the user, and no rank died by itself
   std::string cut_short_;
   bool none_started_ = false;  ///< no rank was started, all for the same reason
+  bool is_judged_ = false;
+  bool has_failed_here_ = false;  ///< a case of the open world failed, and no waiver excuses it
+  bool has_failed_fast_ = false;  ///< the same for all worlds so far whose plans are for --fail-fast
 };
 
 }  // namespace shardproof::reports

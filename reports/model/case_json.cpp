@@ -86,6 +86,7 @@ ordered_json json_of(const CaseResult& result, bool flaky) {
   if (!info.engine.empty()) json["engine"] = info.engine;
   if (result.attempt > 0) json["attempt"] = result.attempt;
   if (result.superseded) json["superseded"] = true;
+  if (result.left_out) json["left_out"] = true;
   if (result.skipped_by >= 0) json["skipped_by"] = result.skipped_by;
   if (result.unclaimed) json["unclaimed"] = true;
   if (!result.combined.empty()) json["combined"] = result.combined;
@@ -114,6 +115,7 @@ CaseResult read_case(const ordered_json& json) {
   for (const auto& failure : fields.array("failures")) result.failures.push_back(read_failure(failure));
   if (fields.has("attempt")) result.attempt = fields.integer<int>("attempt");
   if (fields.has("superseded")) result.superseded = fields.boolean("superseded");
+  if (fields.has("left_out")) result.left_out = fields.boolean("left_out");
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
   result.duration_ns = fields.integer<std::int64_t>("duration_ns");
   result.skipped_by = read_index_if_given(fields, "skipped_by");

@@ -19,6 +19,10 @@ bool is_exact(std::string_view device, std::string_view unit) {
   return device == "sim" || (unit != "us" && unit != "ms" && unit != "s" && unit != "x");
 }
 
+bool is_unexcused_failure(const CaseResult& result) {
+  return is_bad(result.verdict) && result.verdict != Verdict::not_run && result.waiver < 0;
+}
+
 std::map<Verdict, std::size_t> Report::counts() const {
   std::map<Verdict, std::size_t> counts;
   for (const auto verdict : all_verdicts) counts[verdict] = 0;
@@ -126,10 +130,12 @@ WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
 ExitCode exit_code(const Report& report) {
   std::map<Verdict, std::size_t> counts;
   bool died = false, began = false;
+  std::size_t left_out = 0;
   for (const auto& result : report.cases) {
     if (result.superseded) continue;
     died = died || result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
-    if (result.waiver < 0) ++counts[result.verdict];
+    if (result.left_out) ++left_out;
+    else if (result.waiver < 0) ++counts[result.verdict];
   }
   auto waived = waived_deaths(report);
   const std::vector<bool> superseded = superseded_worlds(report);
@@ -148,6 +154,7 @@ ExitCode exit_code(const Report& report) {
   if (has_unexcused_death) return crashed_or_hung;
   if (defective) return evidence_unusable;
   if (counts[Verdict::failed] + counts[Verdict::error] > 0) return case_failed;
+  if (left_out > 0) return evidence_unusable;  // no failed case explains it
   return findings(report).empty() ? all_passed : over_budget;
 }
 

@@ -93,6 +93,7 @@ struct CaseResult {
   std::uint64_t repetition = 0;  ///< Counts the runs of this id from 0.
   int attempt = 0;  ///< How often the case had ended badly before this attempt.
   bool superseded = false;  ///< A later attempt counts instead.
+  bool left_out = false;  ///< Not run, because the run ended at its first failed case (--fail-fast).
   Verdict verdict = Verdict::not_run;
   std::uint64_t assertions = 0;  ///< Over all ranks.
   std::vector<RankOutcome> ranks;
@@ -111,6 +112,9 @@ struct CaseResult {
   std::map<std::string, Measurement> measurements;
   std::int64_t duration_ns = 0;  ///< Volatile. The longest time of a rank.
 };
+
+/// Whether the case failed, and no waiver excuses it. A case that did not run has not failed.
+bool is_unexcused_failure(const CaseResult& result);
 
 struct WorldResult {
   int size = 1;
@@ -171,6 +175,7 @@ nlohmann::ordered_json stable_part(const nlohmann::ordered_json& report);
 ///   - `infrastructure`: a rank could not start, join or leave its world, and no rank crashed or hung there.
 ///   - `evidence_unusable`: also if there is no case at all.
 ///   - `over_budget`: any finding.
+/// A case that --fail-fast left out counts for no code: the failed case does.
 ExitCode exit_code(const Report& report);
 
 }  // namespace shardproof::reports

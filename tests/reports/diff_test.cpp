@@ -52,6 +52,27 @@ TEST_CASE("every pair of verdicts has its state") {
         Change::status_changed);
 }
 
+TEST_CASE("a case that --fail-fast left out is newly not run, and not a failure") {
+  using V = Verdict;
+  auto left_out = result("a", V::not_run);
+  left_out.left_out = true;
+  const auto change = [](const std::vector<CaseResult>& before, const std::vector<CaseResult>& after) {
+    const auto d = diff(report_of(before), report_of(after));
+    REQUIRE(d.changes.size() == 1);
+    CHECK_FALSE(d.changes[0].lost_ranks);
+    return d.changes[0].change;
+  };
+  for (const V before : all_verdicts) CHECK(change({result("a", before)}, {left_out}) == Change::newly_not_run);
+  CHECK(change({left_out}, {left_out}) == Change::unchanged);
+  CHECK(change({left_out}, {result("a", V::passed)}) == Change::status_changed);
+  CHECK(change({left_out}, {result("a", V::failed)}) == Change::new_failure);
+  CHECK(change({left_out}, {}) == Change::removed_case);
+  // A repetition that ran counts.
+  CHECK(change({result("a", V::passed)}, {left_out, result("a", V::passed)}) == Change::unchanged);
+  CHECK(change({result("a", V::passed)}, {result("a", V::passed), left_out}) == Change::unchanged);
+  CHECK(diff(report_of({result("a", V::passed)}), report_of({left_out})).regression());
+}
+
 TEST_CASE("a case that is waived now and was not before got worse; waived before, it counts as known") {
   using V = Verdict;
   const auto waived = [](Verdict verdict) {
@@ -236,13 +257,14 @@ TEST_CASE("a difference as text") {
 TEST_CASE("a difference as JSON") {
   const auto json = to_json(diff(report_of({result("a", Verdict::passed)}),
                                  report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
-  CHECK(json.dump() ==
-        R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,)"
-        R"("removed_case":0,"newly_skipped":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
-        R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed",)"
-        R"("waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case",)"
-        R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}],)"
-        R"("clauses":[],"not_compared":[]})");
+  CHECK(
+      json.dump() ==
+      R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,)"
+      R"("removed_case":0,"newly_skipped":0,"newly_not_run":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
+      R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed",)"
+      R"("waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case",)"
+      R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}],)"
+      R"("clauses":[],"not_compared":[]})");
 }
 
 TEST_CASE("a report differs from itself in nothing") {

@@ -30,15 +30,20 @@ control::Abort abort_by(int culprit, control::AbortReason reason = control::Abor
 }
 
 runner::CaseEnd conclude_on(int rank, const std::vector<runner::BodyEnd>& all,
-                            const std::optional<control::Abort>& aborted = {}, std::uint64_t assertions = 1) {
-  return runner::conclude(rank, all[static_cast<std::size_t>(rank)], assertions, all, aborted);
+                            const std::optional<control::Abort>& aborted = {}) {
+  return runner::conclude(rank, all[static_cast<std::size_t>(rank)], all, aborted);
+}
+/// The same rank, without an assertion.
+runner::BodyEnd vacuous(runner::BodyEnd end) {
+  end.checked_nothing = true;
+  return end;
 }
 
 }  // namespace
 
 TEST_CASE("All passed is passed, unless nothing was asserted") {
   CHECK(conclude_on(0, {passed(), passed()}).outcome == protocol::Outcome::passed);
-  CHECK(conclude_on(0, {passed(), passed()}, {}, 0).outcome == protocol::Outcome::error);
+  CHECK(conclude_on(0, {vacuous(passed()), passed()}).outcome == protocol::Outcome::error);
 }
 
 TEST_CASE("A failure of another rank that aborted nothing leaves a pass a pass") {
@@ -61,13 +66,13 @@ TEST_CASE("An abort releases those who did nothing wrong") {
 }
 
 TEST_CASE("A released rank is not blamed for calls and assertions that it did not get to") {
-  CHECK(conclude_on(0, {passed(1), passed(3), failed()}, abort_by(2), 0).outcome == protocol::Outcome::released);
+  CHECK(conclude_on(0, {vacuous(passed(1)), passed(3), failed()}, abort_by(2)).outcome == protocol::Outcome::released);
 }
 
 TEST_CASE("A skip is everybody's, by the first rank that asked, unless a rank went wrong") {
-  const std::vector<runner::BodyEnd> two_ask{passed(), skipped("one"), skipped("two")};
+  const std::vector<runner::BodyEnd> two_ask{vacuous(passed()), vacuous(skipped("one")), vacuous(skipped("two"))};
   for (int rank = 0; rank < 3; ++rank) {
-    const auto end = conclude_on(rank, two_ask, abort_by(2, control::AbortReason::skipped), 0);
+    const auto end = conclude_on(rank, two_ask, abort_by(2, control::AbortReason::skipped));
     CHECK(end.outcome == protocol::Outcome::skipped);
     CHECK(end.culprit == 1);
     CHECK(end.reason == "one");
@@ -95,12 +100,27 @@ TEST_CASE("Different numbers of calls are every rank's error") {
   }
 }
 
+TEST_CASE("Every rank finds the same failure of a case, by the ends of all ranks") {
+  const auto failure = [](const std::vector<runner::BodyEnd>& all, const std::optional<control::Abort>& aborted = {}) {
+    return runner::failure_of(all, aborted);
+  };
+  CHECK_FALSE(failure({passed(), passed()}));
+  CHECK_FALSE(failure({passed(), skipped("one")}, abort_by(1, control::AbortReason::skipped)));
+  CHECK(failure({error("what"), passed(), failed()}) == protocol::Outcome::failed);
+  CHECK(failure({passed(), error("what")}, abort_by(1, control::AbortReason::error)) == protocol::Outcome::error);
+  CHECK(failure({passed(), vacuous(passed())}) == protocol::Outcome::error);
+  CHECK(failure({passed(2), passed(3)}) == protocol::Outcome::error);
+  CHECK(failure({passed(), passed()}, abort_by(1, control::AbortReason::deadlock)) == protocol::Outcome::error);
+}
+
 TEST_CASE("A body's end travels as a ballot") {
-  for (const runner::BodyEnd& end : {passed(0), passed(1U << 20), failed(), skipped("why"), error("what")}) {
+  for (const runner::BodyEnd& end :
+       {passed(0), passed(1U << 20), failed(), skipped("why"), error("what"), vacuous(passed(3))}) {
     const runner::BodyEnd back = runner::from_ballot(runner::to_ballot(end));
     CHECK(back.own == end.own);
     CHECK(back.reason == end.reason);
     CHECK(back.world_calls == end.world_calls);
+    CHECK(back.checked_nothing == end.checked_nothing);
     CHECK(back.defect.empty());
   }
   runner::BodyEnd broken = error("what");
