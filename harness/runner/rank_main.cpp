@@ -26,6 +26,7 @@
 #include "harness/runner/catch_run.hpp"
 #include "harness/runner/command_line.hpp"
 #include "harness/runner/complaint.hpp"
+#include "harness/runner/coverage.hpp"
 #include "harness/runner/debugger.hpp"
 #include "harness/runner/foreign.hpp"
 #include "harness/runner/launcher_search.hpp"
@@ -106,6 +107,7 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   // Exit without exit handlers. Threads of the vendors' libraries may still run work that did not end when it was
   // aborted, and their exit handlers would wait for it. The other ranks' exit handlers would wait for this rank.
   std::fflush(nullptr);
+  runner::save_coverage();
   std::_Exit(rank_left);
 }
 
@@ -143,6 +145,7 @@ void tie_life_to_launcher() {
 
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
                       std::span<const BoundCase> cases) {
+  runner::save_coverage_at_sigterm();
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = base::parse_json(file).get<WorldPlan>();
