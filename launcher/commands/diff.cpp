@@ -106,7 +106,8 @@ class DiffCommand final : public Subcommand {
       print_output(base::dump_document(json) + "\n");
     } else {
       const bool color = use_color(color_, stdout);
-      print_output(reports::to_text(diff, color) + (gate ? reports::to_text(*gate, diff, color) : ""));
+      print_output(reports::to_text(diff, color, gate.has_value()) +
+                   (gate ? reports::to_text(*gate, diff, color) : ""));
     }
     const bool is_worse = gate ? !gate->is_passed() : diff.regression();
     return is_worse ? case_failed : all_passed;

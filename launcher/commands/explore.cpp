@@ -214,6 +214,12 @@ class ExploreCommand final : public Subcommand {
     if (texts_.rounds) options_.rounds = number("--rounds", *texts_.rounds, 1);
     if (texts_.time) options_.time = span_of_time("--for", *texts_.time);
     if (!options_.rounds && !options_.time) options_.rounds = 100;
+    constexpr std::uint64_t last_seed = std::numeric_limits<std::uint64_t>::max();
+    if (options_.rounds && *options_.rounds - 1 > last_seed - options_.seed)
+      throw CommandError(usage, fmt::format("--seed {}: {} rounds go beyond the last seed, {}; use a smaller seed",
+                                            options_.seed, *options_.rounds, last_seed));
+    // Without a number of rounds, the exploration ends at the last seed, if not before.
+    if (!options_.rounds && options_.seed > 0) options_.rounds = last_seed - options_.seed + 1;
     if (texts_.max_differences) options_.max_differences = number("--max-differences", *texts_.max_differences, 1);
     if (texts_.ulps) options_.ulps = whole_number("--ulps", *texts_.ulps, 0, std::numeric_limits<std::uint32_t>::max());
     options_.left_out = listed("--without", texts_.left_out);

@@ -206,7 +206,7 @@ class ListCommand final : public Subcommand {
     Worker worker = choose_subject(subject_, worker_, signals).worker;
     const std::size_t all_cases = worker.listing.cases.size();
     if (!profile_.empty()) keep_profile(worker.listing, profile_, filters_);
-    std::vector<CaseInfo> cases = matching_cases(worker.listing, filters_);
+    std::vector<CaseInfo> cases = matching_cases(worker.listing, filters_, worker_);
     if (!ranks_.empty()) keep_sizes(cases, ranks_);
     const std::string text = seeds_      ? seeds_text(worker.listing, cases, all_cases, json_)
                              : clauses_  ? clauses_text(worker.listing, cases, all_cases, json_)

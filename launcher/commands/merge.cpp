@@ -226,6 +226,11 @@ class MergeCommand final : public Subcommand {
 
   int run(const std::vector<std::string>& /*argv*/) override {
     const RunDirectory run{directory_};
+    std::error_code unknown;
+    if (!std::filesystem::is_directory(run.root, unknown))
+      throw CommandError(
+          usage, fmt::format("{}: {}; name the directory that a run wrote", run.root.string(),
+                             std::filesystem::exists(run.root, unknown) ? "not a directory" : "no such directory"));
     const base::FileDescriptor lock = lock_run(run.root);
     Merged merged;
     try {

@@ -10,7 +10,6 @@
 
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/plan.hpp"
 #include "reports/export/command_line_words.hpp"
 
 namespace shardproof::launcher {
@@ -53,8 +52,8 @@ Words options_of_run(const reports::Report& report, const Words& argv, bool choo
   return words;
 }
 
-std::vector<std::string> failed_cases(const reports::Report& report, const Listing& listing,
-                                      const std::vector<std::string>& filters, const std::filesystem::path& named) {
+std::vector<std::string> failed_cases(const reports::Report& report, const protocol::Listing& listing,
+                                      const PlanOptions& options, const std::filesystem::path& named) {
   std::set<std::string> failed;
   for (const reports::CaseResult& result : report.cases) {
     if (!result.superseded && reports::is_bad(result.verdict)) failed.insert(result.info.id);
@@ -62,7 +61,7 @@ std::vector<std::string> failed_cases(const reports::Report& report, const Listi
   if (failed.empty())
     throw CommandError(usage, fmt::format("--rerun-failed {}: no case of it ended badly", named.string()));
   std::vector<std::string> again;
-  for (const CaseInfo& info : matching_cases(listing, filters)) {
+  for (const protocol::CaseInfo& info : matching_cases(listing, options.filters, options.named_worker)) {
     if (failed.contains(info.id)) again.push_back(info.id);
   }
   if (again.empty()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/protocol/case_info.hpp"
+#include "launcher/run/plan.hpp"
 #include "reports/model/report.hpp"
 
 namespace shardproof::launcher {
@@ -19,9 +20,9 @@ namespace shardproof::launcher {
 std::vector<std::string> options_of_run(const reports::Report& report, const std::vector<std::string>& argv,
                                         bool chooses_placement);
 
-/// The cases that ended badly in the report, that the filters select and that the worker still has. Throws CommandError
-/// (usage) if there are none. `named` is the report as the user named it.
+/// The cases that ended badly in the report, that the options' filters select and that the worker still has. Throws
+/// CommandError (usage) if there are none. `named` is the report as the user named it.
 std::vector<std::string> failed_cases(const reports::Report& report, const protocol::Listing& listing,
-                                      const std::vector<std::string>& filters, const std::filesystem::path& named);
+                                      const PlanOptions& options, const std::filesystem::path& named);
 
 }  // namespace shardproof::launcher

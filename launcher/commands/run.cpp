@@ -256,12 +256,13 @@ class RunCommand final : public Subcommand {
       repeat_options(argv, before);
     }
     const std::vector<std::string> kept_files = options_.exports.require_writable(options_.out);
+    options_.plan.named_worker = options_.worker;
     Worker worker = find_subject(options_.plan, options_.worker, signals);
     reports::RunHead requested;
     apply_demands(requested, options_.demands, &worker.listing);
     const ChosenProfile profile = keep_profile(worker.listing, options_.profile, options_.plan.filters);
     if (!options_.rerun_failed.empty()) {
-      options_.plan.filters = failed_cases(before, worker.listing, options_.plan.filters, options_.rerun_failed);
+      options_.plan.filters = failed_cases(before, worker.listing, options_.plan, options_.rerun_failed);
       if (!options_.seed) options_.seed = before.head.seed;
     }
     options_.plan.seed = choose_seed(options_);
@@ -348,7 +349,12 @@ class RunCommand final : public Subcommand {
       constexpr std::ptrdiff_t after_command = 2;
       argv.insert(argv.begin() + after_command, words.begin(), words.end());
       RunCommand repeated;
-      parse_options(repeated, argv);
+      try {
+        parse_options(repeated, argv);
+      } catch (const CommandError& error) {
+        throw CommandError(usage, fmt::format("--rerun-failed {}: the options of that run are not valid: {}",
+                                              options_.rerun_failed.string(), error.what()));
+      }
       options_ = std::move(repeated.options_);
     }
     require_placement(options_.placement_error);

@@ -153,7 +153,9 @@ void ClaimedDirectory::note_file(const std::string& name) {
 
 std::filesystem::path relative_to_current(const std::filesystem::path& file) {
   std::error_code ignored;
-  const auto near = std::filesystem::proximate(file, ignored);
+  const fs::path here = fs::current_path(ignored);
+  if (here.empty()) return file;  // it was deleted
+  const auto near = std::filesystem::proximate(file, here, ignored);
   return near.empty() || *near.begin() == ".." ? file : near;
 }
 

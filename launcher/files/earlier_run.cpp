@@ -54,7 +54,7 @@ std::string why_needed(const fs::path& directory) {
   std::error_code unknown;
   const char* const home = std::getenv("HOME");
   if (home != nullptr && fs::equivalent(whole, home, unknown)) return "it is the home directory";
-  const fs::path here = fs::current_path();
+  const fs::path here = fs::current_path(unknown);  // empty if it was deleted
   const auto [outside, below] = std::ranges::mismatch(whole, here);
   return outside == whole.end() ? "the current directory is in it" : "";
 }

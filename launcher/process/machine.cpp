@@ -92,6 +92,7 @@ std::map<std::string, std::string> recorded_environment(std::span<const std::str
 std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
 
 std::string git_commit(const std::filesystem::path& directory) {
+  if (directory.empty()) return "";
   std::error_code ignored;
   for (std::filesystem::path place = std::filesystem::absolute(directory);; place = place.parent_path()) {
     if (std::filesystem::exists(place / ".git", ignored)) return commit_of(git_directory(place / ".git"));

@@ -26,7 +26,8 @@ std::map<std::string, std::string> recorded_environment(std::span<const std::str
 /// `2030-01-02T03:04:05Z`
 std::string utc_text(std::time_t time);
 
-/// The commit that is checked out around `directory`, from git's own files. Empty: there is no git repository.
+/// The commit that is checked out around `directory`, from git's own files. Empty: there is no git repository, or
+/// `directory` is empty.
 std::string git_commit(const std::filesystem::path& directory);
 
 }  // namespace shardproof::launcher

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/base/closest.hpp"
+#include "harness/base/shell_word.hpp"
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "launcher/launcher.hpp"
@@ -123,7 +124,8 @@ Shard parse_shard(std::string_view text) {
   throw CommandError(usage, fmt::format("--shard {}: expected i/n with 1 <= i <= n, such as 2/5", text));
 }
 
-std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters) {
+std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std::string> filters,
+                                     const std::filesystem::path& named_worker) {
   if (listing.cases.empty()) throw CommandError(usage, "the worker has no cases");
   std::vector<CaseInfo> cases = listing.cases;
   for (const std::string& filter : filters) {
@@ -137,9 +139,11 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
     const std::string near = closest_name(listing.cases, filter);
-    throw CommandError(usage,
-                       fmt::format("no case matches '{}'; {}suites are {} (`shardproof list` shows all cases)", filter,
-                                   near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites)));
+    const std::string worker =
+        named_worker.empty() ? std::string() : " --worker " + base::shell_word(named_worker.string());
+    throw CommandError(
+        usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list{}` shows all cases)", filter,
+                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites), worker));
   }
   return protocol::select(cases, filters);
 }
@@ -201,7 +205,7 @@ void keep_sizes(std::vector<CaseInfo>& cases, const std::vector<int>& wanted) {
 }
 
 std::vector<CaseInfo> select_cases(const Listing& listing, const PlanOptions& options) {
-  std::vector<CaseInfo> cases = matching_cases(listing, options.filters);
+  std::vector<CaseInfo> cases = matching_cases(listing, options.filters, options.named_worker);
   if (!options.ranks.empty()) keep_sizes(cases, options.ranks);
   if (options.generated) keep_drawn(cases, *options.generated);
   if (!options.ranks.empty()) return cases;

@@ -32,6 +32,7 @@ enum class Order : std::uint8_t { listed, random };
 
 struct PlanOptions {
   std::vector<std::string> filters;
+  std::filesystem::path named_worker;  ///< as the user named it, for hints; empty: the user did not
   std::vector<int> ranks;  ///< world sizes to keep; empty: all
   /// Cases that draw what they play have the numbers from 1 to this one. None: the listed numbers.
   std::optional<int> generated;
@@ -96,8 +97,10 @@ protocol::WorldPlan continuation(const protocol::WorldPlan& lost, int number, st
 protocol::WorldPlan retry_of(const protocol::WorldPlan& plan, const std::string& id);
 
 /// The cases that the filters select, including cases on request. A filter may be the id of a drawn case that is not
-/// listed. Throws CommandError naming the first filter without a match, and its closest match.
-std::vector<protocol::CaseInfo> matching_cases(const protocol::Listing& listing, std::span<const std::string> filters);
+/// listed. Throws CommandError naming the first filter without a match, its closest match, and the command that lists
+/// the cases of `named_worker`, which is empty if the user named no worker.
+std::vector<protocol::CaseInfo> matching_cases(const protocol::Listing& listing, std::span<const std::string> filters,
+                                               const std::filesystem::path& named_worker);
 /// Keeps only cases of these world sizes. Throws CommandError (usage) for a size that no case has.
 void keep_sizes(std::vector<protocol::CaseInfo>& cases, const std::vector<int>& wanted);
 

@@ -456,7 +456,8 @@ reports::RunHead make_head(const Worker& worker, const Plan& plan, const PlanOpt
   head.argv = argv;
   head.seed = options.seed;
   head.suite_version = worker.listing.suite_version;
-  head.git_commit = git_commit(std::filesystem::current_path());
+  std::error_code deleted;  // then the path is empty
+  head.git_commit = git_commit(std::filesystem::current_path(deleted));
   head.subject = plan.worlds.empty() ? options.subject : plan.worlds.front().subject;
   const auto subject = std::ranges::find(worker.listing.subjects, head.subject, &protocol::SubjectInfo::name);
   if (subject != worker.listing.subjects.end()) {

@@ -357,7 +357,7 @@ nlohmann::ordered_json to_json(const Diff& diff) {
           {"changes", std::move(changes)},   {"clauses", std::move(clauses)}, {"not_compared", diff.not_compared}};
 }
 
-std::string to_text(const Diff& diff, bool color) {
+std::string to_text(const Diff& diff, bool color, bool has_gate) {
   const Paint paint(color);
   std::string text;
   for (const auto& line : diff.context) text += fmt::format("context: {}\n", printable(line));
@@ -388,6 +388,7 @@ std::string to_text(const Diff& diff, bool color) {
     separator = ", ";
   }
   if (diff.changes.empty()) text += " none in either report";
+  if (has_gate) return text + '\n';
   return text +
          fmt::format("; {}\n", diff.regression() ? paint(Hue::red, "regression") : paint(Hue::green, "no regression"));
 }

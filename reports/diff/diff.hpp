@@ -86,7 +86,8 @@ struct Diff {
 /// counts with its last attempt.
 Diff diff(const Report& before, const Report& after);
 nlohmann::ordered_json to_json(const Diff& diff);
-/// The text only counts unchanged cases.
-std::string to_text(const Diff& diff, bool color);
+/// The text only counts unchanged cases. Its last line says whether there is a regression, unless a gate's text
+/// follows, which has its own verdict (gate.hpp).
+std::string to_text(const Diff& diff, bool color, bool has_gate = false);
 
 }  // namespace shardproof::reports

@@ -30,10 +30,12 @@ std::string text_of(const protocol::event::AssertionFailed& failure) {
     text += indented(failure.expansion, "  ");
   for (auto i = says_first ? std::size_t{1} : 0; i < failure.messages.size(); ++i)
     text += indented(failure.messages[i], "  ");
-  // An exception has no place. The report knows the last assertion before it.
-  const char* const where = failure.macro.empty() ? "after" : "at";
+  // An exception has no place of its own.
+  const bool is_exception = failure.macro.empty();
   if (!failure.file.empty())
-    text += fmt::format("  {} {}{}\n", where, failure.file, failure.line > 0 ? fmt::format(":{}", failure.line) : "");
+    text += fmt::format("  {} {}{}{}\n", is_exception ? "after" : "at", failure.file,
+                        failure.line > 0 ? fmt::format(":{}", failure.line) : "",
+                        is_exception ? ", the last assertion before it or the start of the case" : "");
   return indented(printable(text), "  ");
 }
 

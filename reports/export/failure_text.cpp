@@ -38,6 +38,14 @@ bool has_reason(const protocol::event::AssertionFailed& failure, std::string_vie
   return is_reason(failure.expansion) || std::ranges::any_of(failure.messages, is_reason);
 }
 
+/// Which rank left the case by a failure that the reader sees.
+std::string left_text(const CaseResult& result, const protocol::event::AssertionFailed& shown) {
+  const auto failed =
+      std::ranges::find_if(result.failures, [&](const Failure& one) { return &one.assertion == &shown; });
+  return failed == result.failures.end() ? "another rank left the case by this failure"
+                                         : fmt::format("rank {} left the case by this failure", failed->rank);
+}
+
 /// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
 /// appear. The guilty ranks come first: they explain the other ranks' reasons.
 std::string reasons_text(const CaseResult& result, std::span<const protocol::event::AssertionFailed* const> shown,
@@ -71,11 +79,12 @@ std::string reasons_text(const CaseResult& result, std::span<const protocol::eve
                    [&](const SharedReason& a, const SharedReason& b) { return guilt(a) < guilt(b); });
   std::string text;
   for (const auto& shared : reasons) {
-    const bool is_shown = std::ranges::any_of(
+    const auto same = std::ranges::find_if(
         shown, [&](const protocol::event::AssertionFailed* failure) { return has_reason(*failure, shared.reason); });
-    if (is_shown && shared.outcome == Outcome::error) continue;
+    if (same != shown.end() && shared.outcome == Outcome::error) continue;
     const auto actor = fmt::format("{} {}", base::rank_list(shared.ranks), protocol::to_string(shared.outcome));
-    text += indented(is_shown ? actor : printable(fmt::format("{}: {}", actor, shared.reason)), "  ");
+    text += indented(
+        printable(fmt::format("{}: {}", actor, same == shown.end() ? shared.reason : left_text(result, **same))), "  ");
   }
   return text;
 }

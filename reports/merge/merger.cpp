@@ -69,7 +69,6 @@ FactSet<EndingFact> facts_of(const Ending& ending) {
   facts.add(EndingFact::exited, ending.how == Ending::How::exited);
   facts.add(EndingFact::stopped, ending.how == Ending::How::stopped);
   facts.add(EndingFact::code_0, ending.code == 0);
-  facts.add(EndingFact::refusal, protocol::is_refusal(ending));
   facts.add(EndingFact::cause, ending.is_cause);
   return facts.add(EndingFact::unrecorded, ending.position < 0);
 }
@@ -306,6 +305,7 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
   const bool is_open = is_inside && position == first_unended;
 
   auto facts = facts_of(ending);
+  facts.add(EndingFact::refusal, protocol::is_refusal(ending) && is_in_plan);
   facts.add(EndingFact::a_rank_died, a_rank_died_).add(EndingFact::last_line_cut, stream.truncated);
   if (is_inside && !is_open) decide_by_ending(ending, first_unended, FactSet(facts).add(EndingFact::open));
   facts.add(EndingFact::recorded, is_recorded).add(EndingFact::between_cases, !is_inside && !is_recorded);

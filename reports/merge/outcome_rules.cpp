@@ -71,7 +71,8 @@ std::span<const EndingRule> ending_rules() {
      .all_of = {exited, between_cases, code_0}, .none_of = {cause}, .result = {}},
     {.when = "The process exited between cases, another rank of the world died, and this exit did not end the world",
      .all_of = {exited, between_cases, a_rank_died}, .none_of = {cause}, .result = {}},
-    {.when = "The process exited between cases, with the code for usage (2) or infrastructure (3)",
+    {.when = "The process exited between cases, before its last case, "
+             "with the code for usage (2) or infrastructure (3)",
      .all_of = {exited, between_cases, refusal}, .result = Outcome::missing},
     // A process that left in order has flushed its lines. A cut-off line then means a full disk, not an exit inside
     // the case.

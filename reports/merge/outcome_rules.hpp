@@ -72,7 +72,9 @@ enum class EndingFact : std::uint8_t {
   exited,
   stopped,
   code_0,  ///< An exit with code 0.
-  refusal,  ///< is_refusal(): an exit with the code for usage or for infrastructure, in no recorded case.
+  /// is_refusal(): an exit with the code for usage or for infrastructure, in no recorded case. And the rank has not
+  /// ended its last case.
+  refusal,
   cause,  ///< Ending::is_cause: this end ended the world.
   a_rank_died,  ///< died_by_itself() holds for some rank of the world.
   last_line_cut,  ///< The stream's last line has no newline.

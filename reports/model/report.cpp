@@ -106,20 +106,35 @@ std::vector<bool> superseded_worlds(const Report& report) {
   return all;
 }
 
-WorldEnd end_of(const WorldResult& world, const Ranks& waived) {
+bool has_refusal(const WorldResult& world) { return std::ranges::any_of(world.endings, protocol::is_refusal); }
+
+/// By world: the ranks that lack the outcome of a case. Only such a rank can have refused its world. Empty if no exit
+/// code says so.
+std::map<int, Ranks> ranks_without_outcome(const Report& report) {
+  std::map<int, Ranks> worlds;
+  if (std::ranges::none_of(report.worlds, has_refusal)) return worlds;
+  for (const auto& result : report.cases) {
+    for (std::size_t rank = 0; rank < result.ranks.size() && !result.left_out; ++rank) {
+      if (result.ranks[rank].outcome == protocol::Outcome::missing) worlds[result.world].insert(static_cast<int>(rank));
+    }
+  }
+  return worlds;
+}
+
+WorldEnd end_of(const WorldResult& world, const Ranks& waived, const Ranks& without_outcome) {
   WorldEnd end;
   bool left = false;
   for (const auto& ending : world.endings) {
+    const bool refused = protocol::is_refusal(ending) && without_outcome.contains(ending.rank);
     // A rank that ended before it left its world broke the world, whatever its exit code was.
-    const bool failed =
-        ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !protocol::is_refusal(ending);
+    const bool failed = ending.how == Ending::How::exited && (ending.code != 0 || ending.is_cause) && !refused;
     if (failed || ending.how == Ending::How::signalled || ending.how == Ending::How::overran) {
       end.died = true;
       const bool released = failed && ending.code == protocol::rank_released && !ending.is_cause;
       end.excused = end.excused && (waived.contains(ending.rank) || (!waived.empty() && released));
     }
     end.never_began = end.never_began && ending.how == Ending::How::not_started;
-    left = left || protocol::is_refusal(ending) || ending.how == Ending::How::not_started;
+    left = left || refused || ending.how == Ending::How::not_started;
   }
   end.could_not_take_part = left && !end.died;
   return end;
@@ -138,13 +153,15 @@ ExitCode exit_code(const Report& report) {
     else if (result.waiver < 0) ++counts[result.verdict];
   }
   auto waived = waived_deaths(report);
+  auto without_outcome = ranks_without_outcome(report);
   const std::vector<bool> superseded = superseded_worlds(report);
   bool has_unexcused_death = counts[Verdict::crashed] + counts[Verdict::hung] > 0;
   bool defective = counts[Verdict::disagreed] + counts[Verdict::not_run] > 0 || report.cases.empty();
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
     defective = defective || !report.worlds[i].defects.empty();
     if (superseded[i]) continue;
-    const auto end = end_of(report.worlds[i], waived[static_cast<int>(i)]);
+    const auto number = static_cast<int>(i);
+    const auto end = end_of(report.worlds[i], waived[number], without_outcome[number]);
     // After a world or a launcher has died, later worlds may never begin.
     if (end.could_not_take_part && !(end.never_began && (died || began))) return infrastructure;
     began = began || !end.never_began;

@@ -257,14 +257,14 @@ TEST_CASE("a difference as text") {
 TEST_CASE("a difference as JSON") {
   const auto json = to_json(diff(report_of({result("a", Verdict::passed)}),
                                  report_of({result("a", Verdict::failed), result("b", Verdict::passed)})));
-  CHECK(
-      json.dump() ==
-      R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,)"
-      R"("removed_case":0,"newly_skipped":0,"newly_not_run":0,"newly_waived":0,"unchanged":0,"measurements_changed":0},)"
-      R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed",)"
-      R"("waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case",)"
-      R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}],)"
-      R"("clauses":[],"not_compared":[]})");
+  CHECK(json.dump() ==
+        R"({"regression":true,"counts":{"new_failure":1,"fixed":0,"still_failing":0,"status_changed":0,"new_case":1,)"
+        R"("removed_case":0,"newly_skipped":0,"newly_not_run":0,)"
+        R"("newly_waived":0,"unchanged":0,"measurements_changed":0},)"
+        R"("context":[],"changes":[{"id":"a","change":"new_failure","before":"passed","after":"failed",)"
+        R"("waived_before":false,"waived_after":false,"measurements":[]},{"id":"b","change":"new_case",)"
+        R"("before":null,"after":"passed","waived_before":false,"waived_after":false,"measurements":[]}],)"
+        R"("clauses":[],"not_compared":[]})");
 }
 
 TEST_CASE("a report differs from itself in nothing") {

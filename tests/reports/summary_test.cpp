@@ -161,8 +161,8 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "ERROR a/one[W=2]      rank 1, 12 ms\n"
         "  exception outside an assertion\n"
         "    unexpected exception: out of luck\n"
-        "    after suites/a/cases.cpp:42\n"
-        "  rank 0 released\n"
+        "    after suites/a/cases.cpp:42, the last assertion before it or the start of the case\n"
+        "  rank 0 released: rank 1 left the case by this failure\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 
@@ -185,14 +185,15 @@ TEST_CASE("a long or broken exception text is shown once, and a reason that is o
   const auto report = world.merged();
   const std::string shown = failure_text(report.cases[0], report, {});
   const std::string dots(600, '.');
-  CHECK_THAT(shown, ContainsSubstring("    unexpected exception: out\n    of luck " + dots +
-                                      "\n    after suites/a/cases.cpp:42\n"
-                                      "  rank 2 error: luck\n"
-                                      "  rank 3 error: out\n  of luck " +
-                                      dots +
-                                      "; cannot go on\n"
-                                      "  rank 0 released\n"
-                                      "  again:"));
+  CHECK_THAT(shown, ContainsSubstring(
+                        "    unexpected exception: out\n    of luck " + dots +
+                        "\n    after suites/a/cases.cpp:42, the last assertion before it or the start of the case\n"
+                        "  rank 2 error: luck\n"
+                        "  rank 3 error: out\n  of luck " +
+                        dots +
+                        "; cannot go on\n"
+                        "  rank 0 released: rank 1 left the case by this failure\n"
+                        "  again:"));
 }
 
 TEST_CASE("a rank that died has its last words") {

@@ -23,6 +23,12 @@ bool in_trouble(const char* name) {
   return trouble != nullptr && rank != nullptr && std::strcmp(trouble, name) == 0 && std::strcmp(rank, "1") == 0;
 }
 
+/// The exit code of a rank that fails at its end.
+int exit_code() {
+  const char* const code = getenv("EXIT_CODE");
+  return code == nullptr ? 7 : std::atoi(code);
+}
+
 int count() {
   const int file = open(getenv("COUNTER"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0 || write(file, "x", 1) != 1) abort();
@@ -103,7 +109,7 @@ void at_the_end(void (*act)()) { ::atexit(act); }
   exit_in_time();
   if (in_trouble("never leaves")) at_the_end(stay);
   if (in_trouble("dies at its end")) at_the_end([] { ::raise(SIGSEGV); });
-  if (in_trouble("fails at its end")) at_the_end([] { _exit(7); });
+  if (in_trouble("fails at its end")) at_the_end([] { _exit(exit_code()); });
   return true;
 }();
 
