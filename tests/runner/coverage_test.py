@@ -75,7 +75,7 @@ def main(root, launcher, program, notes, llvm_program=None, clang=pathlib.Path()
         )
         took = time.monotonic() - started
         if result.returncode != 4 or took > 15:
-            failures.append(f"a rank that hangs in its coverage: {result.returncode} after {took:.1f} s\n{result.stdout}")
+            failures.append(f"a rank that hangs as it writes: {result.returncode} after {took:.1f} s\n{result.stdout}")
     for failure in failures:
         print("FAIL", failure)
     print(f"{ran} commands" + (", without LLVM" if missing else ""))
