@@ -5,9 +5,9 @@ runs each job three times: on the main branch, for a harmless change, and for a 
 The project under test is the one of docs/ctest.md. Each job becomes a script of its commands. This test takes the place
 of the hosted system: it evaluates the conditions, and keeps the report of the main branch.
 
-    hosted_ci_test.py ROOT PACKAGE SCRATCH
+    hosted_ci_test.py BUILD SCRATCH
 
-PACKAGE is a `.deb` file. Exit code 77: this machine cannot make a bare Debian.
+Exit code 77: this machine cannot make a bare Debian.
 """
 import pathlib
 import re
@@ -20,8 +20,10 @@ import xml.etree.ElementTree
 
 import yaml
 
-ROOT, PACKAGE, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
-del sys.argv[1:4]
+from building_page import ROOT, call
+
+BUILD, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+del sys.argv[1:3]
 WORK = SCRATCH / "ci"
 RESULTS = WORK / "results"
 CHANGES = {
@@ -82,7 +84,9 @@ class HostedCi(unittest.TestCase):
     def setUpClass(cls):
         shutil.rmtree(SCRATCH, ignore_errors=True)
         write_project(WORK / "project")
-        shutil.copy(PACKAGE, WORK / "shardproof.deb")
+        call(f"cpack --config {BUILD}/CPackConfig.cmake -B {SCRATCH}/packages", SCRATCH)
+        package, = (SCRATCH / "packages").glob("*.deb")
+        shutil.copy(package, WORK / "shardproof.deb")
         github, gitlab = (yaml.safe_load(text) for text in blocks("continuous-integration.md", "yaml"))
         cls.jobs = {"github": github["jobs"]["ranks"], "gitlab": gitlab["ranks"]}
         (WORK / "github.sh").write_text(github_script(github), encoding="utf-8")
