@@ -161,4 +161,9 @@ Order order(std::string_view text) { return choice("--order", text, orders); }
 Scheduler scheduler(std::string_view text) { return choice("--scheduler", text, schedulers); }
 ColorWhen color_when(std::string_view text) { return choice("--color", text, color_times); }
 
+MessageFormat message_format(std::string_view text) {
+  return choice<MessageFormat, 2>("--message-format", text,
+                                  {{{"text", MessageFormat::text}, {"json", MessageFormat::json}}});
+}
+
 }  // namespace shardproof::launcher

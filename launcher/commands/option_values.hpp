@@ -44,5 +44,6 @@ std::vector<std::string> color_words();
 Order order(std::string_view text);
 protocol::Scheduler scheduler(std::string_view text);
 ColorWhen color_when(std::string_view text);
+MessageFormat message_format(std::string_view text);
 
 }  // namespace shardproof::launcher

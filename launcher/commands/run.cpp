@@ -26,6 +26,7 @@
 #include "launcher/run/feature_pairs.hpp"
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
+#include "launcher/run/run_events.hpp"
 #include "launcher/worker_client/profile.hpp"
 #include "reports/model/findings.hpp"
 
@@ -42,7 +43,9 @@ constexpr HelpText run_help{
         "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
         "    shardproof run --rerun-failed before         the cases that failed there\n"
         "    shardproof run --worker ./my_tests --junit junit.xml\n"
-        "                                                 also write JUnit XML, for a CI system\n",
+        "                                                 also write JUnit XML, for a CI system\n"
+        "    shardproof run overlap --message-format json\n"
+        "                                                 print an event per line, for programs\n",
     .arguments = "[FILTER...]",
     .footer =
         "Filters:\n"
@@ -74,6 +77,8 @@ struct RunOptions {
   std::optional<int> skip_code;  ///< The exit code of a run whose cases were all skipped. None: as for any other run.
   RetryOptions retry;
   MonitorOptions monitor{.failures = true};
+  /// Standard output has JSON lines for a program, and standard error has the text for people.
+  bool prints_events = false;
   bool chooses_placement = false;  ///< The user chose a device or a fabric.
   /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
   std::string placement_error;
@@ -201,6 +206,10 @@ class RunCommand final : public Subcommand {
         "(docs/nccl-tap.md).");
     options.list(terminal_group, "--output", texts_.output, "N[,N...]",
                  "Print what these ranks print, for example 0,2, while they run. Each line begins with its rank.");
+    options.value(
+        terminal_group, "--message-format", texts_.message_format, "FORMAT",
+        "Print text, or json: an event of the run per line, for programs (docs/reports.md). Text then goes to "
+        "standard error. The default is text.");
     declare_terminal(options, options_.terminal, color_);
   }
 
@@ -245,9 +254,36 @@ class RunCommand final : public Subcommand {
     // 126 and more are exit codes of shells.
     if (texts_.skip_code) options_.skip_code = static_cast<int>(whole_number("--skip-code", *texts_.skip_code, 7, 125));
     options_.terminal.color = convert_color(color_);
+    options_.prints_events = message_format(texts_.message_format) == MessageFormat::json;
+    if (options_.prints_events && options_.exports.use_standard_output())
+      throw CommandError(usage,
+                         "--message-format json with an export to -: standard output holds the events; give the export "
+                         "a file");
   }
 
-  int run(const std::vector<std::string>& command_line) override {
+  int run(const std::vector<std::string>& argv) override {
+    if (!options_.prints_events) return run_cases(argv);
+    // It waits for no reader, so a slow program does not delay the run.
+    Terminal lines(stdout, {.color = ColorWhen::never, .quiet = true});
+    RunEvents events([&lines](std::string_view line) { lines.print(line); });
+    events_ = &events;
+    // The last event comes however the run ends.
+    try {
+      const int code = run_cases(argv);
+      events.run_ended(code, interrupted_by_, error_);
+      require_printed(lines.finish());
+      return code;
+    } catch (const CommandError& error) {
+      events.run_ended(error.code(), error.is_interrupt() ? error.code() - 128 : 0, error.what());
+      throw;
+    } catch (const std::exception& error) {
+      events.run_ended(infrastructure, 0, error.what());
+      throw;
+    }
+  }
+
+ private:
+  int run_cases(const std::vector<std::string>& command_line) {
     std::vector<std::string> argv = command_line;
     SignalWatch signals;
     reports::Report before;
@@ -284,7 +320,8 @@ class RunCommand final : public Subcommand {
 
     warm_up(worker, options_.plan, directory.warm_log(), signals);
 
-    Terminal terminal(options_.exports.use_standard_output() ? stderr : stdout, options_.terminal);
+    const bool is_for_programs = options_.prints_events || options_.exports.use_standard_output();
+    Terminal terminal(is_for_programs ? stderr : stdout, options_.terminal);
     terminal.explain(worker.listing.clauses);
     terminal.show_files_of(directory);
     const bool is_drawn = !options_.seed && options_.plan.order == Order::random;
@@ -297,6 +334,7 @@ class RunCommand final : public Subcommand {
     head.demands = requested.demands;
     head.waivers = requested.waivers;
     head.unknown_in_waivers = requested.unknown_in_waivers;
+    options_.monitor.events = events_;
     const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
                                       options_.retry, options_.monitor);
 
@@ -313,8 +351,11 @@ class RunCommand final : public Subcommand {
     if (result.is_written) terminal.note(fmt::format("report: {}", directory.report().string()));
     terminal.finish();  // the following text goes to another stream
     const bool is_exported = options_.exports.write(result.report, terminal.style());
+    interrupted_by_ = result.interrupted_by;
     for (const std::string& error : {result.output_error, result.infrastructure_error}) {
-      if (!error.empty()) print_error(error);
+      if (error.empty()) continue;
+      print_error(error);
+      error_ += fmt::format("{}{}", error_.empty() ? "" : "\n", error);
     }
     if (result.interrupted_by != 0) {
       print_error(result.is_written ? "interrupted; the report holds what was done until then"
@@ -322,7 +363,9 @@ class RunCommand final : public Subcommand {
     } else {
       require_printed(terminal.finish());
     }
+    if (!is_exported && error_.empty()) error_ = "an export could not be written";
     if (search_ended_by) {
+      error_ = search_ended_by->what();
       print_error(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
                               search_ended_by->what()));
       return search_ended_by->code();
@@ -333,8 +376,8 @@ class RunCommand final : public Subcommand {
     return options_.skip_code && is_verdict && reports::only_skipped(result.report) ? *options_.skip_code : code;
   }
 
- private:
   struct Texts {
+    std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
     std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, skip_code;
     bool nccl_tap = false;
@@ -365,6 +408,10 @@ class RunCommand final : public Subcommand {
   DemandTexts demand_texts_;
   ColorText color_;
   RunOptions options_;
+  RunEvents* events_ = nullptr;  ///< nullptr: no program follows the run
+  // For the last event: why the run is incomplete.
+  int interrupted_by_ = 0;
+  std::string error_;
 };
 
 }  // namespace

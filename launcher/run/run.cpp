@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "harness/base/json_text.hpp"
 #include "launcher/files/output.hpp"
@@ -20,6 +21,7 @@
 #include "launcher/process/poller.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/records.hpp"
+#include "launcher/run/run_events.hpp"
 #include "launcher/run/trace_files.hpp"
 #include "launcher/run/world.hpp"
 #include "launcher/worker_client/warm_process.hpp"
@@ -71,6 +73,7 @@ class Run {
         terminal_(terminal),
         retry_(retry),
         shows_failures_(monitor.failures),
+        events_(monitor.events),
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
@@ -92,6 +95,11 @@ class Run {
   }
 
   RunResult run() {
+    if (events_) {
+      const auto more = [](std::size_t cases, const WorldPlan& world) { return cases + world.cases.size(); };
+      events_->run_started(head_, pending_.size(),
+                           std::accumulate(pending_.begin(), pending_.end(), std::size_t{0}, more), directory_);
+    }
     try {
       write_file(directory_.run(), base::dump_document(head_) + "\n");
       write_file(listing_file(directory_), worker_.listing_text);
@@ -123,6 +131,8 @@ class Run {
     } catch (const CommandError& error) {
       result_.output_error += fmt::format("{}{}", result_.output_error.empty() ? "" : "\n", error.what());
     }
+    if (events_)
+      events_->report_made(result_.report, result_.is_written ? directory_.report().string() : "", reason_of_end());
     return std::move(result_);
   }
 
@@ -182,7 +192,11 @@ class Run {
       }
       const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
       allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
-      one.world = start_world(one.plan, one.directory, launch_, terminal_.view(tracker_, one.plan));
+      std::vector<LiveView> views;
+      if (auto view = terminal_.view(tracker_, one.plan)) views.push_back(std::move(*view));
+      if (events_) views.push_back(events_->view(number, one.plan, one.directory, index_, head_));
+      one.world = start_world(one.plan, one.directory, launch_, std::move(views));
+      if (events_) events_->world_started(number, one.plan);
       poller_.add(one.world->descriptor(), static_cast<std::uint64_t>(number));
     } catch (const std::exception& error) {
       add_not_started(merger_, one.plan, index_, error.what());
@@ -287,7 +301,11 @@ class Run {
 
     std::size_t ended = 0, failed = 0, waived = 0;
     std::string failures;
-    for (const reports::CaseResult& result : merger_.close_world()) {
+    const std::span<const reports::CaseResult> results = merger_.close_world();
+    if (events_)
+      events_->world_ended(number, results, merger_.explanation(), outcome.complete ? "" : outcome.cut_short,
+                           outcome.duration);
+    for (const reports::CaseResult& result : results) {
       if (has_failed_fast_ && !is_ended_ && reports::is_unexcused_failure(result)) end_at_failure(result.info.id);
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
@@ -397,6 +415,7 @@ class Run {
   Terminal& terminal_;
   const RetryOptions retry_;
   const bool shows_failures_;
+  RunEvents* const events_;  ///< nullptr: no program follows the run
   CaseIndex index_;
   const WorldLaunch launch_;
   const std::size_t jobs_;  ///< worlds that may run at the same time

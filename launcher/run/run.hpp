@@ -24,6 +24,8 @@ struct RetryOptions {
   bool fail_fast = false;  ///< The run ends at its first failed case that no waiver excuses.
 };
 
+class RunEvents;
+
 /// How the user watches running ranks.
 struct MonitorOptions {
   int debug = -1;  ///< This rank waits for a debugger. -1: no rank.
@@ -31,6 +33,7 @@ struct MonitorOptions {
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
   bool failures = false;
+  RunEvents* events = nullptr;  ///< Prints the events of the run for a program. Nullptr: no program follows the run.
 };
 
 struct RunResult {

@@ -62,12 +62,11 @@ std::string make_nonce() {
 class SupervisedWorld final : public RunningWorld {
  public:
   SupervisedWorld(RendezvousDirectory rendezvous, const protocol::WorldPlan& plan,
-                  const protocol::WorldDirectory& directory, const WorldLaunch& launch, std::optional<LiveView> view)
+                  const protocol::WorldDirectory& directory, const WorldLaunch& launch, std::vector<LiveView> views)
       : rendezvous_(std::move(rendezvous)),
         plan_(plan),
         directory_(directory),
         launch_(launch),
-        view_(std::move(view)),
         page_(control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
         clock_(plan, page_, launch.joining),
         processes_(plan, directory, launch, poller_),
@@ -75,13 +74,20 @@ class SupervisedWorld final : public RunningWorld {
         tail_(directory, launch.output_of, plan.size, processes_.is_one_process(), launch.names_world) {
     start();
     // Not at once: most worlds end before a user could read a line about them.
-    if (view_) next_view_ = Clock::now() + view_->interval;
+    for (LiveView& view : views) {
+      const Deadline next = Clock::now() + view.interval;
+      views_.push_back({.view = std::move(view), .next = next});
+    }
     if (!launch_.output_of.empty()) next_tail_ = Clock::now();
   }
 
   int descriptor() const override { return poller_.descriptor(); }
 
-  Deadline deadline() const override { return std::min({supervisor_.deadline(), next_view_, next_tail_}); }
+  Deadline deadline() const override {
+    Deadline first = std::min(supervisor_.deadline(), next_tail_);
+    for (const TimedView& timed : views_) first = std::min(first, timed.next);
+    return first;
+  }
 
   bool is_over() const override { return processes_.all_have_ended(); }
 
@@ -91,9 +97,10 @@ class SupervisedWorld final : public RunningWorld {
     if (supervisor_.phase() == Supervisor::Phase::collecting_evidence) continue_evidence(ready);
     const Deadline now = Clock::now();
     if (!is_over() && now >= supervisor_.deadline()) carry_out(supervisor_.deadline_passed(now));
-    if (view_ && now >= next_view_) {
-      view_->show(page_);
-      next_view_ = now + view_->interval;
+    for (TimedView& timed : views_) {
+      if (now < timed.next) continue;
+      timed.view.show(page_);
+      timed.next = now + timed.view.interval;
     }
     if (now >= next_tail_) {
       print(tail_.more(false));
@@ -120,6 +127,11 @@ class SupervisedWorld final : public RunningWorld {
   }
 
  private:
+  struct TimedView {
+    LiveView view;
+    Deadline next;  ///< the next time to show it
+  };
+
   // -- Events ---------------------------------------------------------------------------------------------------------
 
   void start() {
@@ -263,14 +275,14 @@ class SupervisedWorld final : public RunningWorld {
   const protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
-  const std::optional<LiveView> view_;
+  std::vector<TimedView> views_;
   control::ControlPage page_;
   CaseClock clock_;
   Poller poller_;
   RankProcesses processes_;
   Supervisor supervisor_;
   LogTail tail_;
-  Deadline next_view_ = Deadline::max(), next_tail_ = Deadline::max();
+  Deadline next_tail_ = Deadline::max();
   std::optional<protocol::FlightSnapshot> flight_;
   std::optional<EvidenceCollector> evidence_;
 };
@@ -278,7 +290,7 @@ class SupervisedWorld final : public RunningWorld {
 }  // namespace
 
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
-                                          const WorldLaunch& launch, std::optional<LiveView> view) {
+                                          const WorldLaunch& launch, std::vector<LiveView> views) {
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
   RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
@@ -287,7 +299,7 @@ std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const proto
   plan.directory = directory.root;
   write_file(directory.plan(), base::dump_line(plan) + "\n");
 
-  return std::make_unique<SupervisedWorld>(std::move(rendezvous), plan, directory, launch, std::move(view));
+  return std::make_unique<SupervisedWorld>(std::move(rendezvous), plan, directory, launch, std::move(views));
 }
 
 }  // namespace shardproof::launcher

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +77,6 @@ class RunningWorld {
 /// Starts the ranks. Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
 /// `directory` and `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
-                                          const WorldLaunch& launch, std::optional<LiveView> view);
+                                          const WorldLaunch& launch, std::vector<LiveView> views);
 
 }  // namespace shardproof::launcher

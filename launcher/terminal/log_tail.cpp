@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
 namespace shardproof::launcher {
 namespace {
 
@@ -19,8 +14,8 @@ LogTail::LogTail(const protocol::WorldDirectory& directory, const std::vector<in
                  bool names_world) {
   const std::string world = names_world ? fmt::format("world {}, ", directory.root.filename().string()) : "";
   const auto follow = [&](int rank, const std::string& prefix) {
-    logs_.push_back({directory.standard_output(rank), prefix, 0, ""});
-    logs_.push_back({directory.standard_error(rank), prefix, 0, ""});
+    logs_.push_back({GrowingFile(directory.standard_output(rank)), prefix, ""});
+    logs_.push_back({GrowingFile(directory.standard_error(rank)), prefix, ""});
   };
   if (together) {
     if (!ranks.empty()) follow(0, fmt::format("[{}all ranks] ", world));
@@ -38,19 +33,7 @@ std::string LogTail::more(bool is_over) {
 }
 
 void LogTail::take(Log& log, bool is_over, std::string& into) {
-  std::error_code unknown;
-  std::ifstream in;
-  // opening a pipe would block
-  if (std::filesystem::is_regular_file(log.file, unknown)) in.open(log.file, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(log.read));
-  std::array<char, 65536> buffer{};
-  const std::size_t before = log.read;
-  while (in && (is_over || log.read - before < bytes_at_once)) {
-    in.read(buffer.data(), buffer.size());
-    const auto count = static_cast<std::size_t>(in.gcount());
-    log.rest.append(buffer.data(), count);
-    log.read += count;
-  }
+  log.rest += log.file.more(is_over ? std::string::npos : bytes_at_once);
   std::size_t begin = 0;
   for (std::size_t end = log.rest.find('\n'); end != std::string::npos; end = log.rest.find('\n', begin)) {
     into += log.prefix;

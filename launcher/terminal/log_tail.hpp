@@ -2,12 +2,11 @@
 // with the rank that printed it.
 #pragma once
 
-#include <cstddef>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "harness/protocol/run_directory.hpp"
+#include "launcher/files/growing_file.hpp"
 
 namespace shardproof::launcher {
 
@@ -23,9 +22,8 @@ class LogTail {
 
  private:
   struct Log {
-    std::filesystem::path file;
+    GrowingFile file;
     std::string prefix;
-    std::size_t read = 0;
     std::string rest;  ///< the beginning of an incomplete line
   };
   static void take(Log& log, bool is_over, std::string& into);

@@ -23,6 +23,12 @@ namespace shardproof::launcher {
 
 enum class ColorWhen : std::uint8_t { automatic, always, never };
 
+/// What a command prints on standard output.
+enum class MessageFormat : std::uint8_t {
+  text,  ///< for people
+  json,  ///< an event per line, for programs
+};
+
 struct TerminalOptions {
   ColorWhen color = ColorWhen::automatic;
   bool quiet = false;

@@ -45,8 +45,7 @@ std::string reason_text(const CaseResult& result) {
   return fmt::format("rank {}: {}", found->first, found->second);
 }
 
-std::string cause_of_verdict(const CaseResult& result, const Report& report) {
-  const std::string& explanation = world_of(result, report).explanation;
+std::string cause_of_verdict(const CaseResult& result, const std::string& explanation) {
   const bool is_end = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
   if (is_end && !explanation.empty()) return explanation;
   if (!is_end && !result.notes.empty()) return result.notes.front();
@@ -94,7 +93,18 @@ std::string exported_name(const CaseResult& result) {
 }
 
 std::string cause_line(const CaseResult& result, const Report& report) {
-  return one_line(cause_of_verdict(result, report), line_limit);
+  return cause_line(result, world_of(result, report).explanation);
+}
+
+std::string cause_line(const CaseResult& result, const std::string& explanation) {
+  return one_line(cause_of_verdict(result, explanation), line_limit);
+}
+
+SourcePlace place_of(const CaseResult& result) {
+  for (const Failure& failure : result.failures) {
+    if (!failure.assertion.file.empty()) return {.file = failure.assertion.file, .line = failure.assertion.line};
+  }
+  return {.file = result.info.file, .line = result.info.line};
 }
 
 std::string excuse_line(const CaseResult& result, const Report& report) {

@@ -33,6 +33,17 @@ std::string exported_name(const CaseResult& result);
 
 /// The cause of a bad case in one line, which is at most 500 bytes long.
 std::string cause_line(const CaseResult& result, const Report& report);
+/// The same for a case outside a report. `explanation`: why its world ended early; empty: unknown, or it did not.
+std::string cause_line(const CaseResult& result, const std::string& explanation);
+
+/// A place in the source. Empty file: unknown.
+struct SourcePlace {
+  std::string file;
+  int line = 0;  ///< 0: unknown
+};
+
+/// The place of the first failure that has one. Without such a failure, the place of the case.
+SourcePlace place_of(const CaseResult& result);
 
 /// The reason why the case counts as skipped, in one line.
 std::string excuse_line(const CaseResult& result, const Report& report);

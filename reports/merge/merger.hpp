@@ -66,6 +66,8 @@ class Merger {
   /// Whether a case failed that no waiver excuses, in this world or in an earlier world, if the plans of the worlds are
   /// for --fail-fast. All streams of the open world have been added.
   bool has_failed_fast();
+  /// One sentence: why the open world, or the world that was closed last, ended early. Empty: it did not.
+  const std::string& explanation() const { return report_.worlds.back().explanation; }
   /// Limits the open world to its first `first` cases. Another world runs the rest.
   void keep(std::size_t first);
   /// Closes the open world. Returns its cases in the order of its plan, with the head's waivers applied. The result is

@@ -21,100 +21,87 @@ std::size_t size_of(const protocol::event::AssertionFailed& failure) {
   return bytes;
 }
 
-/// Takes events in order. Rejects the first event that is not allowed at its place.
-class Assembly {
- public:
-  Assembly(RankStream& stream, const StreamLimits& limits) : stream_(stream), limits_(limits) {}
-
-  void take(protocol::RankEvent&& event) {
-    if (stream_.complete) throw std::invalid_argument("a line after rank_ended");
-    if (!stream_.start && !std::holds_alternative<protocol::event::RankStarted>(event))
-      throw std::invalid_argument("the first line must be rank_started");
-    std::visit([this](auto&& e) { on(std::forward<decltype(e)>(e)); }, std::move(event));
-  }
-
- private:
-  void on(protocol::event::RankStarted&& e) {
-    if (stream_.start) throw std::invalid_argument("a second rank_started: two processes wrote this stream");
-    stream_.start = std::move(e);
-  }
-
-  void on(protocol::event::CaseStarted&& e) {
-    if (open_)
-      throw std::invalid_argument(
-          fmt::format("\"{}\" starts before \"{}\" has ended", e.id, stream_.cases.back().started.id));
-    if (stream_.cases.size() >= limits_.cases)
-      throw std::invalid_argument(fmt::format("more than {} cases", limits_.cases));
-    keep(sizeof(StreamedCase) + e.id.size());
-    stream_.cases.emplace_back().started = std::move(e);
-    open_ = true;
-  }
-
-  void on(protocol::event::AssertionFailed&& e) {
-    auto& current = open_case("assertion_failed");
-    const auto bytes = size_of(e);
-    if (current.failures.size() < limits_.failures_per_case && failure_bytes_ + bytes <= limits_.failure_bytes) {
-      failure_bytes_ += bytes;
-      current.failures.push_back(std::move(e));
-    } else {
-      ++current.failures_left_out;
-    }
-  }
-
-  void on(protocol::event::Measured&& e) {
-    auto& current = open_case("measured");
-    if (current.measurements.size() >= limits_.measurements_per_case) {
-      throw std::invalid_argument(fmt::format("more than {} measurements in one case", limits_.measurements_per_case));
-    }
-    keep(sizeof(e) + e.name.size() + e.unit.size());
-    current.measurements.push_back(std::move(e));
-  }
-
-  void on(protocol::event::CaseEnded&& e) {
-    auto& current = open_case("case_ended");
-    if (e.id != current.started.id || e.position != current.started.position) {
-      throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id,
-                                              e.position, current.started.id, current.started.position));
-    }
-    std::size_t bytes = e.id.size() + e.reason.size();
-    for (const std::string& feature : e.combined) bytes += sizeof(feature) + feature.size();
-    keep(bytes);
-    current.ended = std::move(e);
-    open_ = false;
-  }
-
-  void on(protocol::event::RankEnded&& e) {
-    if (open_) throw std::invalid_argument(fmt::format("rank_ended inside \"{}\"", stream_.cases.back().started.id));
-    if (e.rank != stream_.start->rank)
-      throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
-    stream_.complete = true;
-    keep(e.cut_short.size());
-    stream_.cut_short = std::move(e.cut_short);
-  }
-
-  StreamedCase& open_case(std::string_view what) {
-    if (!open_) throw std::invalid_argument(fmt::format("{} outside a case", what));
-    return stream_.cases.back();
-  }
-
-  void keep(std::size_t bytes) {
-    other_bytes_ += bytes;
-    if (other_bytes_ > limits_.other_bytes)
-      throw std::invalid_argument(fmt::format("more than {} bytes of cases", limits_.other_bytes));
-  }
-
-  RankStream& stream_;
-  const StreamLimits& limits_;
-  bool open_ = false;
-  std::size_t failure_bytes_ = 0;
-  std::size_t other_bytes_ = 0;
-};
-
 }  // namespace
+
+void StreamAssembly::take(protocol::RankEvent&& event) {
+  if (stream_.complete) throw std::invalid_argument("a line after rank_ended");
+  if (!stream_.start && !std::holds_alternative<protocol::event::RankStarted>(event))
+    throw std::invalid_argument("the first line must be rank_started");
+  std::visit([this](auto&& e) { on(std::forward<decltype(e)>(e)); }, std::move(event));
+}
+
+void StreamAssembly::on(protocol::event::RankStarted&& e) {
+  if (stream_.start) throw std::invalid_argument("a second rank_started: two processes wrote this stream");
+  stream_.start = std::move(e);
+}
+
+void StreamAssembly::on(protocol::event::CaseStarted&& e) {
+  if (open_)
+    throw std::invalid_argument(
+        fmt::format("\"{}\" starts before \"{}\" has ended", e.id, stream_.cases.back().started.id));
+  if (stream_.cases.size() >= limits_.cases)
+    throw std::invalid_argument(fmt::format("more than {} cases", limits_.cases));
+  keep(sizeof(StreamedCase) + e.id.size());
+  stream_.cases.emplace_back().started = std::move(e);
+  open_ = true;
+}
+
+void StreamAssembly::on(protocol::event::AssertionFailed&& e) {
+  auto& current = open_case("assertion_failed");
+  const auto bytes = size_of(e);
+  if (current.failures.size() < limits_.failures_per_case && failure_bytes_ + bytes <= limits_.failure_bytes) {
+    failure_bytes_ += bytes;
+    current.failures.push_back(std::move(e));
+  } else {
+    ++current.failures_left_out;
+  }
+}
+
+void StreamAssembly::on(protocol::event::Measured&& e) {
+  auto& current = open_case("measured");
+  if (current.measurements.size() >= limits_.measurements_per_case) {
+    throw std::invalid_argument(fmt::format("more than {} measurements in one case", limits_.measurements_per_case));
+  }
+  keep(sizeof(e) + e.name.size() + e.unit.size());
+  current.measurements.push_back(std::move(e));
+}
+
+void StreamAssembly::on(protocol::event::CaseEnded&& e) {
+  auto& current = open_case("case_ended");
+  if (e.id != current.started.id || e.position != current.started.position) {
+    throw std::invalid_argument(fmt::format("\"{}\" at position {} ends inside \"{}\" at position {}", e.id, e.position,
+                                            current.started.id, current.started.position));
+  }
+  std::size_t bytes = e.id.size() + e.reason.size();
+  for (const std::string& feature : e.combined) bytes += sizeof(feature) + feature.size();
+  keep(bytes);
+  current.ended = std::move(e);
+  open_ = false;
+}
+
+void StreamAssembly::on(protocol::event::RankEnded&& e) {
+  if (open_) throw std::invalid_argument(fmt::format("rank_ended inside \"{}\"", stream_.cases.back().started.id));
+  if (e.rank != stream_.start->rank)
+    throw std::invalid_argument(fmt::format("rank {} ends the stream of rank {}", e.rank, stream_.start->rank));
+  stream_.complete = true;
+  keep(e.cut_short.size());
+  stream_.cut_short = std::move(e.cut_short);
+}
+
+StreamedCase& StreamAssembly::open_case(std::string_view what) {
+  if (!open_) throw std::invalid_argument(fmt::format("{} outside a case", what));
+  return stream_.cases.back();
+}
+
+void StreamAssembly::keep(std::size_t bytes) {
+  other_bytes_ += bytes;
+  if (other_bytes_ > limits_.other_bytes)
+    throw std::invalid_argument(fmt::format("more than {} bytes of cases", limits_.other_bytes));
+}
 
 RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
   RankStream stream;
-  Assembly assembly(stream, limits);
+  StreamAssembly assembly(stream, limits);
   std::uint64_t line_number = 0;
   std::uint64_t offset = 0;  // the offset of the line's first byte
 

@@ -2,11 +2,13 @@
 // for the merger.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <istream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/protocol/events.hpp"
@@ -40,6 +42,32 @@ struct StreamLimits {
   std::size_t measurements_per_case = 1'000;
   std::size_t failure_bytes = std::size_t{64} << 20U;  ///< of all failures together; later ones are counted
   std::size_t other_bytes = std::size_t{512} << 20U;   ///< of everything else
+};
+
+/// Takes the events of a stream in order, and makes its cases. Functions that read a stream call it for each line.
+class StreamAssembly {
+ public:
+  /// Borrows `stream`. Its owner may take ended cases out of it between two events.
+  explicit StreamAssembly(RankStream& stream, const StreamLimits& limits = {}) : stream_(stream), limits_(limits) {}
+
+  /// Throws std::invalid_argument at the first event that is not allowed at its place.
+  void take(protocol::RankEvent&& event);
+
+ private:
+  void on(protocol::event::RankStarted&& e);
+  void on(protocol::event::CaseStarted&& e);
+  void on(protocol::event::AssertionFailed&& e);
+  void on(protocol::event::Measured&& e);
+  void on(protocol::event::CaseEnded&& e);
+  void on(protocol::event::RankEnded&& e);
+  StreamedCase& open_case(std::string_view what);
+  void keep(std::size_t bytes);
+
+  RankStream& stream_;
+  const StreamLimits limits_;
+  bool open_ = false;
+  std::size_t failure_bytes_ = 0;
+  std::size_t other_bytes_ = 0;
 };
 
 /// Never throws because of the content. A stream is `rank_started`, then cases (started, failures and measurements,

@@ -152,6 +152,9 @@ std::span<const CaseResult> repetitions(std::span<const CaseResult> cases);
 /// Why a case was skipped. Empty: no rank gave a reason.
 std::string skip_reason(const CaseResult& result);
 
+/// The report's numbers of cases: `summary` of report.json.
+nlohmann::ordered_json summary_json(const Report& report);
+
 /// Also writes derived fields for readers of the file: summary, skips, requirements, waiver states and flags.
 /// `from_json` ignores these fields.
 nlohmann::ordered_json to_json(const Report& report);

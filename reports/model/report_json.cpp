@@ -168,6 +168,8 @@ void check_indices(const Report& report) {
 
 }  // namespace
 
+ordered_json summary_json(const Report& report) { return summary_of(report, report.flaky().size()); }
+
 ordered_json to_json(const Report& report) {
   const auto flaky = report.flaky();
   auto json = frame_of(report, flaky.size());

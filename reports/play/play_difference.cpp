@@ -42,7 +42,7 @@ std::optional<PlayDifference> compare_verdicts(const SubjectPlay& first, const S
 
 struct Phase {
   const char* name;
-  std::optional<Nanoseconds> PhaseTimes::* time;
+  std::optional<Nanoseconds> protocol::PhaseTimes::* time;
 };
 
 constexpr Phase compared_phases[] = {{"forward", &protocol::PhaseTimes::forward},

@@ -1,8 +1,8 @@
 // Runs a single world to its end in a test.
 #pragma once
 
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "launcher/process/poller.hpp"
 #include "launcher/run/world.hpp"
@@ -10,8 +10,8 @@
 namespace shardproof::launcher::testing {
 
 inline WorldOutcome run_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
-                              const WorldLaunch& launch, std::optional<LiveView> view = std::nullopt) {
-  const auto world = start_world(plan, directory, launch, std::move(view));
+                              const WorldLaunch& launch, std::vector<LiveView> views = {}) {
+  const auto world = start_world(plan, directory, launch, std::move(views));
   Poller poller;
   poller.add(world->descriptor(), 0);
   while (!world->is_over()) {

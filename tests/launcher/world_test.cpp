@@ -32,7 +32,7 @@ Watched watch(const TemporaryDirectory& directory, std::vector<std::string> case
   const LiveView view{.interval = 10ms, .show = [&](const control::ControlPlane& page) {
                         watched.looks += page.world_size() == 2 ? 1 : 0;
                       }};
-  watched.outcome = run_world(watched.plan, {directory / "world"}, launch, view);
+  watched.outcome = run_world(watched.plan, {directory / "world"}, launch, {view});
   return watched;
 }
 
