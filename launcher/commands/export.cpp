@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "harness/base/input_file.hpp"
+#include "launcher/commands/annotations.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/export_files.hpp"
 #include "launcher/commands/option_declarations.hpp"
 #include "launcher/commands/report_file.hpp"
 #include "launcher/commands/subcommand.hpp"
+#include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/records.hpp"
 #include "launcher/terminal/terminal.hpp"
@@ -22,13 +24,15 @@ namespace {
 
 constexpr HelpText export_help{
     .name = "export",
-    .summary = "Write a report as JUnit XML, CTRF JSON or Markdown, for CI systems.",
+    .summary = "Write a report as JUnit XML, CTRF JSON, Markdown or annotations, for CI systems.",
     .examples =
         "    shardproof export my_run --junit junit.xml --ctrf ctrf.json\n"
-        "    shardproof export new.json --markdown -      print Markdown\n",
+        "    shardproof export new.json --markdown -      print Markdown\n"
+        "    shardproof export my_run --annotations github\n"
+        "                                                 show the failures in a pull request\n",
     .arguments = "REPORT",
     .footer =
-        "Give at least one of the files. `run` has the same options.\n"
+        "Give at least one of the files, or --annotations. `run` has the same options.\n"
         "\n"
         "Exit codes:\n"
         "    0  The files are written. The results in the report do not change the exit code.\n"
@@ -52,16 +56,19 @@ class ExportCommand final : public Subcommand {
   void declare(OptionDeclarations& options) override {
     options.argument("report", report_, "A report.json or a run directory.");
     files_.declare(options);
+    annotations_.declare(options);
     options.help(terminal_group);
   }
 
   void convert(const Arguments& arguments) override {
     require_arguments(arguments, {{"REPORT", report_}});
-    if (!files_.is_empty()) return;
+    annotations_.convert(files_);
+    if (!files_.is_empty() || annotations_.is_requested()) return;
     std::vector<const char*> names;
     for (const reports::Exporter& exporter : reports::exporters()) names.push_back(exporter.option);
-    throw CommandError(
-        usage, fmt::format("export writes nothing: give at least one of {} with a file", fmt::join(names, ", ")));
+    throw CommandError(usage,
+                       fmt::format("export writes nothing: give at least one of {} with a file, or --annotations",
+                                   fmt::join(names, ", ")));
   }
 
   int run(const std::vector<std::string>& /*argv*/) override {
@@ -69,12 +76,15 @@ class ExportCommand final : public Subcommand {
     const reports::Report report = read_report_file(report_, [](std::istream& in) { return reports::read_report(in); });
     Terminal silent(stderr, {.color = ColorWhen::never, .quiet = true});
     use_run_directory(silent, {report_path(report_).parent_path()});
-    return files_.write(report, silent.style()) ? all_passed : usage;
+    const bool is_written = files_.write(report, silent.style());
+    if (annotations_.is_requested()) print_output(annotations_.text(report));
+    return is_written ? all_passed : usage;
   }
 
  private:
   std::filesystem::path report_;
   ExportFiles files_;
+  Annotations annotations_;
 };
 
 }  // namespace

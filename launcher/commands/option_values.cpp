@@ -166,4 +166,10 @@ MessageFormat message_format(std::string_view text) {
                                   {{{"text", MessageFormat::text}, {"json", MessageFormat::json}}});
 }
 
+reports::AnnotationFormat annotation_format(std::string_view text) {
+  using reports::AnnotationFormat;
+  return choice<AnnotationFormat, 2>("--annotations", text,
+                                     {{{"github", AnnotationFormat::github}, {"azure", AnnotationFormat::azure}}});
+}
+
 }  // namespace shardproof::launcher

@@ -13,6 +13,7 @@
 #include "launcher/process/gpus.hpp"
 #include "launcher/run/plan.hpp"
 #include "launcher/terminal/terminal.hpp"
+#include "reports/export/annotations.hpp"
 
 namespace shardproof::launcher {
 
@@ -45,5 +46,6 @@ Order order(std::string_view text);
 protocol::Scheduler scheduler(std::string_view text);
 ColorWhen color_when(std::string_view text);
 MessageFormat message_format(std::string_view text);
+reports::AnnotationFormat annotation_format(std::string_view text);
 
 }  // namespace shardproof::launcher

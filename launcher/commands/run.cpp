@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "launcher/commands/annotations.hpp"
 #include "launcher/commands/command_line.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/export_files.hpp"
@@ -73,6 +74,7 @@ struct RunOptions {
   std::filesystem::path worker;  ///< Empty: the worker next to the launcher.
   OutputOptions out;  ///< Empty: a new directory under shardproof-out/.
   ExportFiles exports;
+  Annotations annotations;
   DemandOptions demands;
   std::optional<int> skip_code;  ///< The exit code of a run whose cases were all skipped. None: as for any other run.
   RetryOptions retry;
@@ -197,6 +199,7 @@ class RunCommand final : public Subcommand {
                 fmt::format("{} The link shardproof-out/latest leads to the latest run, where that folder exists.",
                             write_text));
     options_.exports.declare(options);
+    options_.annotations.declare(options);
     options.flag(file_group, "--trace", options_.plan.trace, "Write a trace of each case, for Perfetto.");
     options.flag(file_group, "--nccl-tap", texts_.nccl_tap,
                  "Record every rank's calls of NCCL, for explain and shardproof-nccl-tap.");
@@ -254,11 +257,17 @@ class RunCommand final : public Subcommand {
     // 126 and more are exit codes of shells.
     if (texts_.skip_code) options_.skip_code = static_cast<int>(whole_number("--skip-code", *texts_.skip_code, 7, 125));
     options_.terminal.color = convert_color(color_);
+    options_.annotations.convert(options_.exports);
     options_.prints_events = message_format(texts_.message_format) == MessageFormat::json;
     if (options_.prints_events && options_.exports.use_standard_output())
       throw CommandError(usage,
                          "--message-format json with an export to -: standard output holds the events; give the export "
                          "a file");
+    if (options_.prints_events && options_.annotations.is_requested())
+      throw CommandError(
+          usage,
+          "--message-format json with --annotations: standard output holds the events; print annotations "
+          "with `shardproof export`");
   }
 
   int run(const std::vector<std::string>& argv) override {
@@ -322,6 +331,7 @@ class RunCommand final : public Subcommand {
 
     const bool is_for_programs = options_.prints_events || options_.exports.use_standard_output();
     Terminal terminal(is_for_programs ? stderr : stdout, options_.terminal);
+    StoppedCommands stopped(terminal, options_.annotations);
     terminal.explain(worker.listing.clauses);
     terminal.show_files_of(directory);
     const bool is_drawn = !options_.seed && options_.plan.order == Order::random;
@@ -354,7 +364,7 @@ class RunCommand final : public Subcommand {
     interrupted_by_ = result.interrupted_by;
     for (const std::string& error : {result.output_error, result.infrastructure_error}) {
       if (error.empty()) continue;
-      print_error(error);
+      print_error(options_.annotations.harmless(error));
       error_ += fmt::format("{}{}", error_.empty() ? "" : "\n", error);
     }
     if (result.interrupted_by != 0) {
@@ -363,6 +373,9 @@ class RunCommand final : public Subcommand {
     } else {
       require_printed(terminal.finish());
     }
+    stopped.resume();
+    if (options_.annotations.is_requested()) terminal.print(options_.annotations.text(result.report));
+    terminal.finish();
     if (!is_exported && error_.empty()) error_ = "an export could not be written";
     if (search_ended_by) {
       error_ = search_ended_by->what();

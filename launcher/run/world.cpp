@@ -1,15 +1,11 @@
 #include "launcher/run/world.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +18,7 @@
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/process/poller.hpp"
+#include "launcher/process/random_token.hpp"
 #include "launcher/run/blame.hpp"
 #include "launcher/run/case_clock.hpp"
 #include "launcher/run/evidence.hpp"
@@ -47,16 +44,6 @@ constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
 
 /// The time between two reads of the ranks' output.
 constexpr milliseconds tail_interval{50};
-
-std::string make_nonce() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 /// Does the I/O of a supervised world: reports events to the supervisor, and carries out its actions.
 class SupervisedWorld final : public RunningWorld {
@@ -294,7 +281,7 @@ std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const proto
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
   RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
-  plan.nonce = make_nonce();
+  plan.nonce = random_token();
   plan.rendezvous = rendezvous.path();
   plan.directory = directory.root;
   write_file(directory.plan(), base::dump_line(plan) + "\n");

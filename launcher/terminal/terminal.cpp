@@ -187,7 +187,7 @@ void Terminal::clear() {
 void Terminal::print(std::string_view text) {
   if (text.empty()) return flush();
   clear();
-  std::string whole(text);
+  std::string whole = filter_ ? filter_(text) : std::string(text);
   if (whole.back() != '\n') whole += '\n';
   write(whole);
 }

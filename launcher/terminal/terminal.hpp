@@ -98,6 +98,10 @@ class Terminal {
   /// How a world shows its progress. Empty: quiet was asked for.
   std::optional<LiveView> view(ProgressTracker& tracker, const protocol::WorldPlan& plan);
 
+  /// From here on, `filter` changes all printed text, for example so that it holds no command of a CI system. Nullptr:
+  /// no change.
+  void filter_by(std::string (*filter)(std::string_view)) { filter_ = filter; }
+
   /// Prints whole lines above the live line. Text that still waits is written first.
   void print(std::string_view text);
   /// Like `print`, unless quiet was asked for.
@@ -131,6 +135,7 @@ class Terminal {
   static constexpr std::size_t most_waiting = std::size_t{64} << 20;
 
   std::FILE* out_;
+  std::string (*filter_)(std::string_view) = nullptr;
   bool live_ = false;
   bool is_line_shown_ = false;
   std::error_code lost_;

@@ -122,7 +122,8 @@ TEST_CASE("export says what is missing, and refuses what is not a report") {
   Said said = call({"export", directory.path().string()});
   CHECK(said.end == code(2));
   CHECK(said.err ==
-        "shardproof: export writes nothing: give at least one of --junit, --ctrf, --markdown with a file\n");
+        "shardproof: export writes nothing: give at least one of --junit, --ctrf, --markdown with a file, or "
+        "--annotations\n");
   write_text(directory / "report.json", "{}");
   said = call({"export", directory.path().string(), "--junit", directory / "x.xml"});
   CHECK(said.end == code(2));
