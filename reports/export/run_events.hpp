@@ -1,5 +1,5 @@
-// The events of a run as JSON, for programs that follow the run (`run --message-format json`). Each event is one object,
-// and one line of the output. docs/reports.md describes them, and schema/run_event.schema.json checks them. Pure.
+// The events of a run as JSON, for programs that follow the run (`run --message-format json`). Each event is one
+// object, and one line of the output. docs/reports.md describes them. Pure.
 #pragma once
 
 #include <chrono>

@@ -60,7 +60,8 @@ def check_events(name, out, lines, code):
         check(seen.get(place) != what, f"{name}: {event} says nothing new")
         seen[place] = what
     reported = [
-        (case["id"], case.get("attempt", 0), case["verdict"], case.get("waiver") is not None) for case in report["cases"]
+        (case["id"], case.get("attempt", 0), case["verdict"], case.get("waiver") is not None)
+        for case in report["cases"]
     ]
     streamed = collections.Counter([*seen.values(), *alone])
     check(streamed == collections.Counter(reported), f"{name}: {streamed} is not {collections.Counter(reported)}")
