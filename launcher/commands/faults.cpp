@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -68,7 +69,9 @@ class FaultRuns {
     std::optional<CommandError> ended_by;
   };
 
-  Result run(const PlanOptions& options, const std::string& name, std::vector<reports::Waiver> waivers = {}) try {
+  /// `view` shows the progress while ranks run.
+  Result run(const PlanOptions& options, const std::string& name, std::optional<LiveView> view,
+             std::vector<reports::Waiver> waivers = {}) try {
     Plan selected = plan(worker_.listing, options);
     const ClaimedDirectory claimed({.directory = place_ / name});
     const protocol::RunDirectory directory = claimed.run();
@@ -76,7 +79,8 @@ class FaultRuns {
     head.profile = profile_.name;
     head.outside_profile = profile_.outside;
     head.waivers = std::move(waivers);
-    RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_);
+    RunResult result = run_plan(worker_, std::move(selected), directory, std::move(head), signals_, silent_, {},
+                                {.view = std::move(view)});
     return {.report = std::move(result.report), .ended_by = why_ended(result, name)};
   } catch (const CommandError& error) {
     return {.report = {}, .ended_by = error};
@@ -98,6 +102,39 @@ class FaultRuns {
   const std::vector<std::string>& argv_;
   SignalWatch& signals_;
   Terminal silent_;
+};
+
+/// How far the command has come. The remaining time is estimated from the cases that were run, with a fault or without.
+class FaultsProgress {
+ public:
+  FaultsProgress(std::size_t cases, const std::vector<std::vector<CaseInfo>>& related) : total_cases_(cases) {
+    for (const std::vector<CaseInfo>& of_fault : related) total_cases_ += of_fault.size();
+    progress_.what = "faults";
+    progress_.total = related.size();
+  }
+
+  void run_begins(const std::string& name) {
+    progress_.running = name;
+    since_ = std::chrono::steady_clock::now();
+  }
+  void run_ended(std::size_t cases, bool has_fault) {
+    progress_.done += has_fault ? 1 : 0;
+    done_cases_ += cases;
+    progress_.running.clear();
+    spent_ += std::chrono::steady_clock::now() - since_;
+  }
+  RunProgress now() const {
+    RunProgress progress = progress_;
+    progress.running_for = std::chrono::steady_clock::now() - since_;
+    progress.left = time_left(spent_, done_cases_, total_cases_);
+    return progress;
+  }
+
+ private:
+  RunProgress progress_;
+  std::size_t done_cases_ = 0, total_cases_;
+  std::chrono::nanoseconds spent_{0};  ///< by runs that have ended
+  std::chrono::steady_clock::time_point since_;  ///< start of the running or last run
 };
 
 /// The run of all cases on the subject as it is.
@@ -194,7 +231,13 @@ class FaultsCommand final : public Subcommand {
     one.filters = ids(cases);
     terminal.note(fmt::format("without a fault: {}; the table has those that check a clause of a fault",
                               cases_text(cases.size())));
-    const FaultRuns::Result clean = runs.run(one, without_fault, requested.waivers);
+    std::vector<std::vector<CaseInfo>> related;  // by fault
+    for (const protocol::FaultInfo& fault : judged.faults) related.push_back(related_cases(fault, cases));
+    FaultsProgress progress(cases.size(), related);
+    const std::optional<LiveView> view = terminal.view([&progress] { return progress.now(); });
+    progress.run_begins("without a fault");
+    const FaultRuns::Result clean = runs.run(one, without_fault, view, requested.waivers);
+    progress.run_ended(cases.size(), false);
     const int clean_code = reports::exit_code(clean.report);
     if (keep) terminal.show_files_of({place.root / without_fault});
     else terminal.keep_nothing();
@@ -203,16 +246,20 @@ class FaultsCommand final : public Subcommand {
     std::optional<CommandError> ended_by = clean.ended_by;
     std::vector<protocol::FaultInfo> tried;
     std::vector<reports::Report> faulty;
-    for (auto fault = judged.faults.begin(); fault != judged.faults.end() && !ended_by; ++fault) {
-      const std::vector<CaseInfo> related = related_cases(*fault, cases);
-      terminal.note(
-          fmt::format("{}: {} with {}", fault->name, cases_text(related.size()), fmt::join(fault->clauses, " or ")));
-      one.filters = ids(related);
-      one.fault = fault->name;
-      FaultRuns::Result result = related.empty() ? FaultRuns::Result() : runs.run(one, fault->name);
+    for (std::size_t i = 0; i < judged.faults.size() && !ended_by; ++i) {
+      const protocol::FaultInfo& fault = judged.faults[i];
+      if (terminal_.verbose)
+        terminal.note(
+            fmt::format("{}: {} with {}", fault.name, cases_text(related[i].size()), fmt::join(fault.clauses, " or ")));
+      progress.run_begins(fault.name);
+      terminal.show_progress(progress.now());
+      one.filters = ids(related[i]);
+      one.fault = fault.name;
+      FaultRuns::Result result = related[i].empty() ? FaultRuns::Result() : runs.run(one, fault.name, view);
+      progress.run_ended(related[i].size(), true);
       ended_by = std::move(result.ended_by);
       if (ended_by) break;  // the result of its other cases is unknown
-      tried.push_back(*fault);
+      tried.push_back(fault);
       faulty.push_back(std::move(result.report));
     }
 
@@ -245,7 +292,7 @@ class FaultsCommand final : public Subcommand {
  private:
   WorldTexts texts_;
   PlanOptions plan_;
-  std::string profile_;            ///< empty: the worker's first
+  std::string profile_;  ///< empty: the worker's first
   std::filesystem::path waivers_;  ///< of cases that do not pass without a fault; empty: no waivers
   std::filesystem::path worker_;
   OutputOptions out_;  ///< empty: the command keeps no output

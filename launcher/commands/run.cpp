@@ -81,6 +81,7 @@ struct RunOptions {
   MonitorOptions monitor{.failures = true};
   /// Standard output has JSON lines for a program, and standard error has the text for people.
   bool prints_events = false;
+  std::optional<std::size_t> slowest;  ///< How many of the slowest cases to show. Nullopt: it depends on the run.
   bool chooses_placement = false;  ///< The user chose a device or a fabric.
   /// The error in the options, unless the report of `rerun_failed` places ranks elsewhere.
   std::string placement_error;
@@ -209,6 +210,9 @@ class RunCommand final : public Subcommand {
         "(docs/nccl-tap.md).");
     options.list(terminal_group, "--output", texts_.output, "N[,N...]",
                  "Print what these ranks print, for example 0,2, while they run. Each line begins with its rank.");
+    options.value(terminal_group, "--slowest", texts_.slowest, "N",
+                  "List the N slowest cases with their times. The default is 3 if the run took more than 5 seconds, 5 "
+                  "with --verbose, and else 0.");
     options.value(
         terminal_group, "--message-format", texts_.message_format, "FORMAT",
         "Print text, or json: an event of the run per line, for programs (docs/reports.md). Text then goes to "
@@ -257,6 +261,7 @@ class RunCommand final : public Subcommand {
     // 126 and more are exit codes of shells.
     if (texts_.skip_code) options_.skip_code = static_cast<int>(whole_number("--skip-code", *texts_.skip_code, 7, 125));
     options_.terminal.color = convert_color(color_);
+    if (texts_.slowest) options_.slowest = whole_number("--slowest", *texts_.slowest, 0, most_case_runs);
     options_.annotations.convert(options_.exports);
     options_.prints_events = message_format(texts_.message_format) == MessageFormat::json;
     if (options_.prints_events && options_.exports.use_standard_output())
@@ -293,6 +298,7 @@ class RunCommand final : public Subcommand {
 
  private:
   int run_cases(const std::vector<std::string>& command_line) {
+    const auto began = std::chrono::steady_clock::now();
     std::vector<std::string> argv = command_line;
     SignalWatch signals;
     reports::Report before;
@@ -348,7 +354,10 @@ class RunCommand final : public Subcommand {
     const RunResult result = run_plan(worker, std::move(selected), directory, std::move(head), signals, terminal,
                                       options_.retry, options_.monitor);
 
-    terminal.print(reports::summary(result.report, terminal.style()));
+    reports::TextStyle style = terminal.style();
+    style.run_time = std::chrono::steady_clock::now() - began;
+    style.slowest = slowest_shown(*style.run_time);
+    terminal.print(reports::summary(result.report, style));
     if (const std::string text = text_of(feature_pairs(result.report, worker.listing.combinable)); !text.empty())
       terminal.note(text);
     std::optional<CommandError> search_ended_by;
@@ -392,7 +401,7 @@ class RunCommand final : public Subcommand {
   struct Texts {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, skip_code;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, skip_code, slowest;
     bool nccl_tap = false;
     std::vector<std::string> output, wrap_ranks;
   };
@@ -414,6 +423,12 @@ class RunCommand final : public Subcommand {
       options_ = std::move(repeated.options_);
     }
     require_placement(options_.placement_error);
+  }
+
+  /// A run that its user has waited for shows what it waited for.
+  std::optional<std::size_t> slowest_shown(std::chrono::nanoseconds run_time) const {
+    if (options_.slowest || options_.terminal.quiet || options_.terminal.verbose) return options_.slowest;
+    return run_time > std::chrono::seconds(5) ? 3 : 0;
   }
 
   Texts texts_;

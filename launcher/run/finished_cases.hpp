@@ -1,5 +1,5 @@
-// Finds the cases of a running world that all ranks have ended, and their verdicts. Events of a run need them before the
-// world's end, which decides: a rank that dies, or a corrupt stream, may still change a verdict.
+// Finds the cases of a running world that all ranks have ended, and their verdicts. Events of a run need them before
+// the world's end, which decides: a rank that dies, or a corrupt stream, may still change a verdict.
 #pragma once
 
 #include <cstdint>

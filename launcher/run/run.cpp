@@ -73,6 +73,7 @@ class Run {
         terminal_(terminal),
         retry_(retry),
         shows_failures_(monitor.failures),
+        view_(monitor.view),
         events_(monitor.events),
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
@@ -194,6 +195,7 @@ class Run {
       allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
       std::vector<LiveView> views;
       if (auto view = terminal_.view(tracker_, one.plan)) views.push_back(std::move(*view));
+      if (view_) views.push_back(*view_);
       if (events_) views.push_back(events_->view(number, one.plan, one.directory, index_, head_));
       one.world = start_world(one.plan, one.directory, launch_, std::move(views));
       if (events_) events_->world_started(number, one.plan);
@@ -415,6 +417,7 @@ class Run {
   Terminal& terminal_;
   const RetryOptions retry_;
   const bool shows_failures_;
+  const std::optional<LiveView> view_;
   RunEvents* const events_;  ///< nullptr: no program follows the run
   CaseIndex index_;
   const WorldLaunch launch_;

@@ -2,6 +2,7 @@
 // fault.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "launcher/process/signal_watch.hpp"
 #include "launcher/run/plan.hpp"
 #include "launcher/run/world.hpp"
+#include "launcher/terminal/live_view.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "launcher/worker_client/worker.hpp"
 #include "reports/model/report.hpp"
@@ -33,6 +35,7 @@ struct MonitorOptions {
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   /// One line for each failure, when its world has ended. Only in a long run, while other worlds still run.
   bool failures = false;
+  std::optional<LiveView> view;  ///< Shown as well, while ranks run: the progress of a command with several runs.
   RunEvents* events = nullptr;  ///< Prints the events of the run for a program. Nullptr: no program follows the run.
 };
 

@@ -1,5 +1,5 @@
-// Prints what happens in a run as JSON lines, for programs (`run --message-format json`). Each event is one line, and is
-// written as it happens. The last event is always the end of the run.
+// Prints what happens in a run as JSON lines, for programs (`run --message-format json`). Each event is one line, and
+// is written as it happens. The last event is always the end of the run.
 #pragma once
 
 #include <chrono>

@@ -30,6 +30,14 @@ std::size_t terminal_width(std::FILE* out) {
 
 std::string seconds(nanoseconds time) { return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count()); }
 
+/// An estimate has no digits that mean nothing.
+std::string about(nanoseconds time) {
+  const auto whole = std::chrono::ceil<std::chrono::seconds>(time).count();
+  if (whole < 90) return fmt::format("{} s", whole);
+  if (whole < 90 * 60) return fmt::format("{} min", (whole + 30) / 60);
+  return fmt::format("{:.1f} h", static_cast<double>(whole) / 3600);
+}
+
 /// Cut in the middle: the suite and the parameters distinguish ids.
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
@@ -48,13 +56,14 @@ bool use_color(ColorWhen requested, std::FILE* out) {
 }
 
 std::string progress_line(const RunProgress& progress, std::size_t width) {
-  std::string line = fmt::format("{}/{} cases", progress.done, progress.total);
+  std::string line = fmt::format("{}/{} {}", progress.done, progress.total, progress.what);
   const auto count = [&](std::size_t cases, std::string_view how) {
     if (cases > 0) line += fmt::format(", {} {}", cases, how);
   };
   count(progress.failed, "failed");
   count(progress.waived, "waived");
   count(progress.failed_or_waived, "failed or waived");
+  if (progress.left) line += fmt::format(", about {} left", about(*progress.left));
   const auto add = [&](std::string_view what, const std::string& id, nanoseconds time) {
     if (id.empty()) return;
     const std::string head = fmt::format(" | {}", what);
@@ -70,6 +79,12 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
   add("", progress.running, progress.running_for);
   if (progress.slowest_time >= std::chrono::seconds(1)) add("slowest ", progress.slowest, progress.slowest_time);
   return line.substr(0, width);
+}
+
+std::optional<nanoseconds> time_left(nanoseconds spent, std::size_t done, std::size_t total) {
+  if (done == 0) return std::nullopt;
+  const double share = static_cast<double>(total - std::min(done, total)) / static_cast<double>(done);
+  return std::chrono::duration_cast<nanoseconds>(spent * share);
 }
 
 const RunProgress& ProgressTracker::update(const protocol::WorldPlan& plan, const control::ControlPlane& page) {
@@ -154,16 +169,31 @@ void Terminal::show_files_of(const protocol::RunDirectory& run) {
   };
 }
 
+std::chrono::milliseconds Terminal::interval() const {
+  // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
+  return live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
+}
+
 std::optional<LiveView> Terminal::view(ProgressTracker& tracker, const protocol::WorldPlan& plan) {
   if (style_.quiet) return std::nullopt;
-  // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.
-  const std::chrono::milliseconds interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(30'000);
-  return LiveView{.interval = interval, .show = [this, &tracker, &plan](const control::ControlPlane& page) {
+  return LiveView{.interval = interval(), .show = [this, &tracker, &plan](const control::ControlPlane& page) {
                     show(tracker.update(plan, page));
                   }};
 }
 
+std::optional<LiveView> Terminal::view(std::function<RunProgress()> progress) {
+  if (style_.quiet) return std::nullopt;
+  return LiveView{.interval = interval(),
+                  .show = [this, progress = std::move(progress)](const control::ControlPlane&) { show(progress()); }};
+}
+
+void Terminal::show_progress(const RunProgress& progress) {
+  if (style_.quiet || (!live_ && std::chrono::steady_clock::now() - shown_ < interval())) return;
+  show(progress);
+}
+
 void Terminal::show(const RunProgress& progress) {
+  shown_ = std::chrono::steady_clock::now();
   if (live_) show_live(progress_line(progress, terminal_width(out_) - 1));
   else print(progress_line(progress, 200));
 }

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,13 +37,15 @@ struct TerminalOptions {
   bool verbose = false;
 };
 
-/// How far a run has come.
+/// How far a run has come, or a command with several runs.
 struct RunProgress {
+  std::string_view what = "cases";  ///< what `done` and `total` count
   std::size_t done = 0, total = 0;
+  std::optional<std::chrono::nanoseconds> left;  ///< an estimate of the remaining time; nullopt: unknown
   std::size_t failed = 0, waived = 0;
   /// of running worlds; which failures waivers excuse is known when a world has ended
   std::size_t failed_or_waived = 0;
-  std::string running;  ///< id of the running case; empty between cases
+  std::string running;  ///< id of the running case, or name of the running fault; empty between them
   std::chrono::nanoseconds running_for{0};
   std::string slowest;  ///< of the cases that were seen running
   std::chrono::nanoseconds slowest_time{0};
@@ -50,9 +54,14 @@ struct RunProgress {
 /// `12/64 cases, 1 failed | overlap/training_overlap[W=2] 0.3 s | slowest overlap/post_optim_event[W=2,event=true] 1.2
 /// s`
 ///
+/// With an estimate: `12/64 faults, about 40 s left | copy_out_before_gather 0.3 s`
+///
 /// Never longer than `width`. Ids are cut in the middle. A part that would be unreadable is left out. The slowest case
 /// is shown if it takes one second or longer.
 std::string progress_line(const RunProgress& progress, std::size_t width);
+
+/// The remaining time, if all work takes as long as the work that is `done`. Nullopt: none is done.
+std::optional<std::chrono::nanoseconds> time_left(std::chrono::nanoseconds spent, std::size_t done, std::size_t total);
 
 /// Follows a run over its worlds by looking at their control pages.
 class ProgressTracker {
@@ -98,6 +107,11 @@ class Terminal {
   /// How a world shows its progress. Empty: quiet was asked for.
   std::optional<LiveView> view(ProgressTracker& tracker, const protocol::WorldPlan& plan);
 
+  /// How a world shows the progress of a command that has several runs. Empty: quiet was asked for.
+  std::optional<LiveView> view(std::function<RunProgress()> progress);
+  /// The same between two worlds: a terminal shows it at once, and other outputs get a line every half minute.
+  void show_progress(const RunProgress& progress);
+
   /// From here on, `filter` changes all printed text, for example so that it holds no command of a CI system. Nullptr:
   /// no change.
   void filter_by(std::string (*filter)(std::string_view)) { filter_ = filter; }
@@ -124,6 +138,7 @@ class Terminal {
   const std::error_code& finish();
 
  private:
+  std::chrono::milliseconds interval() const;
   void show(const RunProgress& progress);
   void clear();
   void write(std::string_view text);
@@ -138,6 +153,7 @@ class Terminal {
   std::string (*filter_)(std::string_view) = nullptr;
   bool live_ = false;
   bool is_line_shown_ = false;
+  std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();  ///< last line about progress
   std::error_code lost_;
   std::string waiting_;  ///< printed, but not taken by the reader yet
   reports::TextStyle style_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -168,9 +169,9 @@ std::string all_cases_text(const Report& report, const Paint& paint) {
   return text;
 }
 
-std::string slowest_text(const Report& report) {
+std::string slowest_text(const Report& report, std::size_t most) {
   std::string text;
-  for (const CaseResult* const result : slowest_cases(report))
+  for (const CaseResult* const result : slowest_cases(report, most))
     text += fmt::format("  {:>9}  {}{}\n", duration_text(result->duration_ns), printable(result->info.id),
                         repetition_text(*result));
   return text.empty() ? text : "slowest:\n" + text;
@@ -255,11 +256,10 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
 
 }  // namespace
 
-std::vector<const CaseResult*> slowest_cases(const Report& report) {
-  constexpr std::size_t shown = 5;
+std::vector<const CaseResult*> slowest_cases(const Report& report, std::size_t most) {
   std::vector<const CaseResult*> slowest;
   for (const auto& result : report.cases) slowest.push_back(&result);
-  const auto few = std::min(slowest.size(), shown);
+  const auto few = std::min(slowest.size(), most);
   std::ranges::partial_sort(slowest, slowest.begin() + static_cast<std::ptrdiff_t>(few),
                             [](const CaseResult* a, const CaseResult* b) {
                               // equally slow cases keep the order of the report
@@ -295,11 +295,13 @@ std::string summary(const Report& report, const TextStyle& style) {
   if (!style.quiet) {
     rest += waivers_text(report, paint) + skips_text(report, paint);
     for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));
-    if (style.verbose) rest += slowest_text(report);
-    rest += world_text(report);
   }
+  rest += slowest_text(report, style.slowest.value_or(style.verbose && !style.quiet ? slowest_shown : 0));
+  if (!style.quiet) rest += world_text(report);
   if (!text.empty() && !rest.empty()) text += '\n';
-  return text + rest + totals_text(report, style.color) + "\n";
+  const std::string time =
+      style.run_time ? fmt::format(" ({:.2f} s)", std::chrono::duration<double>(*style.run_time).count()) : "";
+  return text + rest + totals_text(report, style.color) + time + "\n";
 }
 
 }  // namespace shardproof::reports

@@ -4,6 +4,7 @@
 //   - counts.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,14 @@
 
 namespace shardproof::reports {
 
-/// The last line of the summary, without a newline: `3 cases in 1 world: 2 passed, 1 failed`.
+/// The last line of the summary, without a newline and the time of the run: `3 cases in 1 world: 2 passed, 1 failed`.
 std::string totals_text(const Report& report, bool color);
 
-/// The five slowest results, the slowest first.
-std::vector<const CaseResult*> slowest_cases(const Report& report);
+/// The number of slowest results that texts show by default.
+inline constexpr std::size_t slowest_shown = 5;
+
+/// At most `most` of the slowest results, the slowest first.
+std::vector<const CaseResult*> slowest_cases(const Report& report, std::size_t most = slowest_shown);
 
 std::string summary(const Report& report, const TextStyle& style);
 

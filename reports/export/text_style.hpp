@@ -1,8 +1,11 @@
 // How to write a report for people: settings of the text functions in this folder.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,9 @@ struct TextStyle {
   bool color = false;
   bool verbose = false;  ///< Show every case and its measurements, the slowest cases, and all failures.
   bool quiet = false;  ///< Show only failures and the last line.
+  /// How many of the slowest cases to show. Nullopt: five if the text is verbose and not quiet, else none.
+  std::optional<std::size_t> slowest;
+  std::optional<std::chrono::nanoseconds> run_time;  ///< How long the run took. Nullopt: unknown.
   std::map<std::string, std::string> clauses;  ///< The text of each clause, by id, if the worker's listing is known.
   /// The path of the run directory, with a slash at its end. Empty: paths in the text are relative to the run
   /// directory.

@@ -1,5 +1,5 @@
-// `run --annotations` and `export --annotations`: the commands for the CI system, and nothing else that it would take for
-// a command.
+// `run --annotations` and `export --annotations`: the commands for the CI system, and nothing else that it would take
+// for a command.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>

@@ -26,7 +26,8 @@ TEST_CASE("all cases judge all faults: a fault that no case checks survives") {
   CHECK(said.end == code(1));
   CHECK_THAT(said.out,
              ContainsSubstring("without a fault: 3 cases; the table has those that check a clause of a fault\n"
-                               "noticed: 1 case with SEE-1\n"));
+                               "fault x case"));
+  CHECK_THAT(faults({"--verbose"}).out, ContainsSubstring("a clause of a fault\nnoticed: 1 case with SEE-1\n"));
   CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("ALIVE   overlooked") &&
                            ContainsSubstring("ALIVE   unguarded"));
   CHECK_THAT(said.out, ContainsSubstring("1 of 3 faults killed") && !ContainsSubstring("not checked"));
@@ -133,11 +134,11 @@ TEST_CASE("an interrupt of a faults run keeps the results so far") {
     CHECK(said.end == code(128 + SIGINT));
     return said;
   };
-  Said said = interrupted("overlooked", "overlooked: 1 case", {});
+  Said said = interrupted("overlooked", "overlooked: 1 case", {"--verbose"});
   CHECK_THAT(said.out, ContainsSubstring("killed  noticed") && ContainsSubstring("1 of 1 fault killed") &&
                            !ContainsSubstring("ALIVE"));
   CHECK(said.err == "shardproof: interrupted; tried until then: 1 of 3 faults\n");
-  said = interrupted("overlooked", "overlooked: 1 case", {"--json"});
+  said = interrupted("overlooked", "overlooked: 1 case", {"--json", "--verbose"});
   CHECK(nlohmann::json::parse(said.out).at(0).at("name") == "noticed");
   said = interrupted("blind", "without a fault", {});
   CHECK_THAT(said.out, ContainsSubstring("3 cases in 1 world: ") && !ContainsSubstring("fault x case"));

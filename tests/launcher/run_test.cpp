@@ -16,6 +16,7 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::Matches;
 
 namespace {
 
@@ -50,6 +51,20 @@ TEST_CASE("cases that pass end with 0 and a whole report") {
   }
   CHECK(said.out.find('\x1b') == std::string::npos);
   CHECK(said.err.empty());
+}
+
+TEST_CASE("the last line has the time of the run, and --slowest lists its slowest cases") {
+  TemporaryDirectory directory;
+  const auto lines_after = [&](const std::string& name, std::vector<std::string> words) {
+    words.insert(words.end(), {"good", "--quiet"});
+    return run_trouble(directory / name, words).out;
+  };
+  CHECK_THAT(lines_after("a", {}), Matches("4 cases in 3 worlds: 4 passed \\(\\d+\\.\\d\\d s\\)\n"));
+  CHECK_THAT(lines_after("b", {"--slowest", "2"}),
+             Matches("slowest:\n( +[0-9.]+ m?s  good/.*\n){2}4 cases in 3 worlds: 4 passed \\(.*\\)\n"));
+  const Said said = run_trouble(directory / "c", {"good", "--slowest", "-1"});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring("--slowest -1: a whole number from 0 to "));
 }
 
 TEST_CASE("a failed check ends with 1, and is shown") {

@@ -37,6 +37,23 @@ TEST_CASE("the line says how far the run is, what it does, what failed and what 
   CHECK(progress_line({.done = 0, .total = 3}, 200) == "0/3 cases");
 }
 
+TEST_CASE("the line of several runs counts what they are about, and estimates the remaining time") {
+  RunProgress progress{
+      .what = "faults", .done = 12, .total = 64, .left = 39'100ms, .running = "late", .running_for = 300ms};
+  CHECK(progress_line(progress, 200) == "12/64 faults, about 40 s left | late 0.3 s");
+  progress.left = 100s;
+  CHECK(progress_line(progress, 200) == "12/64 faults, about 2 min left | late 0.3 s");
+  progress.left = 2h;
+  CHECK(progress_line(progress, 200) == "12/64 faults, about 2.0 h left | late 0.3 s");
+}
+
+TEST_CASE("the remaining work takes as long as the work before it") {
+  CHECK_FALSE(time_left(3s, 0, 4));
+  CHECK(time_left(3s, 1, 4) == 9s);
+  CHECK(time_left(3s, 4, 4) == 0s);
+  CHECK(time_left(3s, 5, 4) == 0s);
+}
+
 TEST_CASE("the line fits every width") {
   for (std::size_t width = 0; width < 130; ++width) {
     const std::string line = progress_line(busy(), width);

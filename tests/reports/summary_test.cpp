@@ -413,6 +413,25 @@ TEST_CASE("verbose: every case with its measurements, and the slowest") {
         "2 cases in 1 world: 2 passed\n");
 }
 
+TEST_CASE("the last line has the time of the run, and the slowest cases are listed where asked for") {
+  auto report = WorldOnPaper(1, {"a/one", "a/two", "a/three"}).merged();
+  report.cases[1].duration_ns = 12'345'000'000;  // by id: one, three, two
+  TextStyle style;
+  style.run_time = std::chrono::milliseconds(13'051);
+  style.slowest = 2;
+  const std::string slowest =
+      "slowest:\n"
+      "     12.3 s  a/three[W=1]\n"
+      "      12 ms  a/one[W=1]\n";
+  CHECK(summary(report, style) ==
+        slowest + "world 0: 1 rank of shm on sim, 3 cases: 3 passed\n3 cases in 1 world: 3 passed (13.05 s)\n");
+  style.quiet = true;
+  CHECK(summary(report, style) == slowest + "3 cases in 1 world: 3 passed (13.05 s)\n");
+  style.slowest = 0;
+  style.verbose = true;
+  CHECK(summary(report, style) == "3 cases in 1 world: 3 passed (13.05 s)\n");
+}
+
 TEST_CASE("colour only where it is asked for") {
   const auto report = WorldOnPaper(1, {"a/one"}).merged();
   TextStyle style;
