@@ -21,6 +21,7 @@
 #include "launcher/terminal/terminal.hpp"
 #include "reports/diff/diff.hpp"
 #include "reports/diff/gate.hpp"
+#include "reports/export/columns.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -106,8 +107,8 @@ class DiffCommand final : public Subcommand {
       print_output(base::dump_document(json) + "\n");
     } else {
       const bool color = use_color(color_, stdout);
-      print_output(reports::to_text(diff, color, gate.has_value()) +
-                   (gate ? reports::to_text(*gate, diff, color) : ""));
+      print_output(reports::fitted(reports::to_text(diff, color, gate.has_value()) +
+                                   (gate ? reports::to_text(*gate, diff, color) : "")));
     }
     const bool is_worse = gate ? !gate->is_passed() : diff.regression();
     return is_worse ? case_failed : all_passed;

@@ -7,6 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
+
+#include "reports/export/columns.hpp"
 
 namespace shardproof::launcher {
 
@@ -161,29 +164,58 @@ nlohmann::ordered_json to_json(const KillMatrix& matrix) {
   return json;
 }
 
+namespace {
+
+/// The rows of the matrix from `first` to `last`, as columns of a table. If it is one of several tables, it has only
+/// cases that check a clause of these faults.
+std::string table_text(const KillMatrix& matrix, std::size_t first, std::size_t last, std::size_t id_columns) {
+  const bool is_part = last - first < matrix.rows.size();
+  std::string text(id_columns, ' ');
+  for (std::size_t i = first; i < last; ++i) text += fmt::format(" {:>2}", column_name(i));
+  text += "\n";
+  for (std::size_t j = 0; j < matrix.cases.size(); ++j) {
+    const auto is_related = [j](const FaultRow& row) { return row.cells[j] != Cell::unrelated; };
+    const std::span rows = std::span(matrix.rows).subspan(first, last - first);
+    if (is_part && std::ranges::none_of(rows, is_related)) continue;
+    std::string line = fmt::format("{:<{}}", reports::shortened(matrix.cases[j], id_columns), id_columns);
+    for (const FaultRow& row : rows) line += fmt::format("  {}", mark(row.cells[j]));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text + "\n";
+}
+
+/// As many tables as fit into lines of text for people.
+std::string tables_text(const KillMatrix& matrix) {
+  constexpr std::size_t fault_columns = 3, most_id_columns = 60;
+  std::size_t longest = 0;
+  for (const std::string& id : matrix.cases) longest = std::max(longest, reports::columns_of(id));
+  const std::size_t all_faults = fault_columns * matrix.rows.size();
+  const std::size_t id_columns =
+      longest + all_faults <= reports::text_columns
+          ? longest
+          : std::min(longest,
+                     std::max(most_id_columns, reports::text_columns - std::min(all_faults, reports::text_columns)));
+  const std::size_t faults = (reports::text_columns - id_columns) / fault_columns;
+  std::string text;
+  for (std::size_t first = 0; first < matrix.rows.size(); first += faults)
+    text += table_text(matrix, first, std::min(first + faults, matrix.rows.size()), id_columns);
+  return text;
+}
+
+}  // namespace
+
 std::string to_text(const KillMatrix& matrix, bool color) {
   const auto paint = [&](const char* code, const std::string& text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
   };
   std::string text =
-      "fault x case: x killed, . survived, ! ended by the fault itself (error, disagreement, hang or crash), not by an "
-      "assertion,\n"
+      "fault x case: x killed, . survived,\n"
+      "! ended by the fault itself (error, disagreement, hang or crash), not by an assertion,\n"
       "o failed, but under no clause that the fault breaks,\n"
-      "? not judged (skipped, not run, or not passing without the fault either), blank where the case checks no clause "
-      "that the fault "
-      "breaks;\n"
+      "? not judged (skipped, not run, or not passing without the fault either),\n"
+      "blank where the case checks no clause that the fault breaks;\n"
       "the letters over the columns are those of the list below\n\n";
-  std::size_t width = 0;
-  for (const std::string& id : matrix.cases) width = std::max(width, id.size());
-  std::string head = std::string(width, ' ');
-  for (std::size_t i = 0; i < matrix.rows.size(); ++i) head += fmt::format(" {:>2}", column_name(i));
-  text += head + "\n";
-  for (std::size_t j = 0; j < matrix.cases.size(); ++j) {
-    std::string line = fmt::format("{:<{}}", matrix.cases[j], width);
-    for (const FaultRow& row : matrix.rows) line += fmt::format("  {}", mark(row.cells[j]));
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  text += "\n";
+  text += tables_text(matrix);
   std::size_t killed = 0, unjudged = 0;
   for (std::size_t i = 0; i < matrix.rows.size(); ++i) {
     const FaultRow& row = matrix.rows[i];
@@ -203,7 +235,7 @@ std::string to_text(const KillMatrix& matrix, bool color) {
   }
   text += fmt::format("{} of {} fault{} killed", killed, matrix.rows.size(), matrix.rows.size() == 1 ? "" : "s");
   if (unjudged > 0) text += fmt::format(", {} not judged", unjudged);
-  return text + "\n";
+  return reports::fitted(text + "\n");
 }
 
 }  // namespace shardproof::launcher

@@ -18,6 +18,7 @@
 #include "launcher/run/plan.hpp"
 #include "launcher/worker_client/profile.hpp"
 #include "launcher/worker_client/subject.hpp"
+#include "reports/export/columns.hpp"
 #include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
@@ -159,11 +160,14 @@ std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& case
   return text;
 }
 
+/// A longer id does not make the column of ids wider.
+constexpr std::size_t id_columns = 80;
+
 std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
   if (json) return document(cases);
   std::size_t width = 0;
   std::string text;
-  for (const CaseInfo& info : cases) width = std::max(width, info.id.size());
+  for (const CaseInfo& info : cases) width = std::max(width, std::min(info.id.size(), id_columns));
   for (const CaseInfo& info : cases) {
     std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
     for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
@@ -212,7 +216,7 @@ class ListCommand final : public Subcommand {
                              : clauses_  ? clauses_text(worker.listing, cases, all_cases, json_)
                              : profiles_ ? profiles_text(worker.listing, cases, json_)
                                          : table_text(cases, json_);
-    print_output(json_ ? text : reports::printable(text));
+    print_output(json_ ? text : reports::fitted(reports::printable(text)));
     return all_passed;
   }
 

@@ -25,6 +25,7 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "reports/export/chrome_trace.hpp"
+#include "reports/export/columns.hpp"
 #include "reports/export/failure_text.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/play/compiled_steps.hpp"
@@ -160,7 +161,8 @@ class PlayCommand final : public Subcommand {
     if (options_.json && !ranks.empty()) {
       print_output(base::dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
     } else if (!ranks.empty()) {
-      terminal.print(reports::printable(title) + "\n" + reports::to_text(ranks, run.report.worlds.front(), text_width));
+      terminal.print(reports::fitted(reports::printable(title) + "\n" +
+                                     reports::to_text(ranks, run.report.worlds.front(), text_width)));
       if (options_.show_plan) terminal.print("\n" + reports::compiled_steps_text(ranks));
     }
     for (const reports::CaseResult& result : run.report.cases) {
@@ -168,7 +170,8 @@ class PlayCommand final : public Subcommand {
         throw CommandError(
             usage, fmt::format("{} cannot be played: {}", options_.scenario.string(), reports::skip_reason(result)));
       }
-      if (reports::is_bad(result.verdict)) terminal.print(reports::failure_text(result, run.report, terminal.style()));
+      if (reports::is_bad(result.verdict))
+        terminal.print(reports::fitted(reports::failure_text(result, run.report, terminal.style())));
     }
     if (!options_.trace.empty() && !ranks.empty()) {
       write_trace(options_.trace, ranks);

@@ -12,6 +12,7 @@
 #include "launcher/explore/side_by_side.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
+#include "reports/export/columns.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -57,7 +58,7 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
     print_output(base::dump_document(to_json(both, contenders)) + "\n");
   } else {
     Terminal terminal(stdout, options.terminal);
-    terminal.print(title(options, contenders) + "\n" + to_text(both));
+    terminal.print(reports::fitted(title(options, contenders) + "\n" + to_text(both)));
     require_printed(terminal.finish());
   }
   if (!both.comparison.alike()) return case_failed;

@@ -8,14 +8,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/base/utf8.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
+#include "reports/export/columns.hpp"
 
 namespace shardproof::launcher {
 namespace {
 
+using reports::columns_of;
+using reports::shortened;
 using std::chrono::nanoseconds;
 
 bool is_terminal(std::FILE* out) {
@@ -36,15 +38,6 @@ std::string about(nanoseconds time) {
   if (whole < 90) return fmt::format("{} s", whole);
   if (whole < 90 * 60) return fmt::format("{} min", (whole + 30) / 60);
   return fmt::format("{:.1f} h", static_cast<double>(whole) / 3600);
-}
-
-/// Cut in the middle: the suite and the parameters distinguish ids.
-std::string shortened(const std::string& text, std::size_t width) {
-  if (text.size() <= width) return text;
-  if (width <= 3) return std::string();
-  const std::string_view head = base::beginning_within(text, (width - 2) / 2);
-  const std::string_view rest = std::string_view(text).substr(head.size());
-  return fmt::format("{}..{}", head, rest.substr(base::length_within(rest, rest.size() - (width - 2 - head.size()))));
 }
 
 }  // namespace
@@ -68,17 +61,17 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
     if (id.empty()) return;
     const std::string head = fmt::format(" | {}", what);
     const std::string end = fmt::format(" {}", seconds(time));
-    const std::size_t taken = line.size() + head.size() + end.size();
+    const std::size_t taken = columns_of(line) + columns_of(head) + columns_of(end);
     // A shorter part of an id is useless.
     constexpr std::size_t least = 24;
-    if (taken + std::min(least, id.size()) > width) return;
+    if (taken + std::min(least, columns_of(id)) > width) return;
     line += head + shortened(id, width - taken) + end;
   };
   // The running case comes first. The slowest case is shown if there is room and it took noticeable time: most cases
   // take almost none.
   add("", progress.running, progress.running_for);
   if (progress.slowest_time >= std::chrono::seconds(1)) add("slowest ", progress.slowest, progress.slowest_time);
-  return line.substr(0, width);
+  return shortened(line, width);
 }
 
 std::optional<nanoseconds> time_left(nanoseconds spent, std::size_t done, std::size_t total) {
@@ -204,7 +197,7 @@ void Terminal::show_live(std::string_view line) {
   if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
   // Carriage return, the line, and an erase of the rest of a longer line. The last column stays free, so that the
   // terminal does not wrap.
-  write(fmt::format("\r{}\x1b[K", line.substr(0, terminal_width(out_) - 1)));
+  write(fmt::format("\r{}\x1b[K", shortened(line, terminal_width(out_) - 1)));
   is_line_shown_ = true;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/base/rank_list.hpp"
+#include "reports/export/columns.hpp"
 #include "reports/export/failure_text.hpp"
 #include "reports/export/repeat_command.hpp"
 #include "reports/export/terminal.hpp"
@@ -301,7 +302,7 @@ std::string summary(const Report& report, const TextStyle& style) {
   if (!text.empty() && !rest.empty()) text += '\n';
   const std::string time =
       style.run_time ? fmt::format(" ({:.2f} s)", std::chrono::duration<double>(*style.run_time).count()) : "";
-  return text + rest + totals_text(report, style.color) + time + "\n";
+  return fitted(text + rest + totals_text(report, style.color) + time + "\n");
 }
 
 }  // namespace shardproof::reports

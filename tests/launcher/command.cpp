@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <regex>
 #include <stdexcept>
 
 #include "harness/base/file_descriptor.hpp"
 
 namespace shardproof::launcher::testing {
+
+std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n  +"), " "); }
 
 Said call(const std::vector<std::string>& arguments, const Setting& setting) {
   const TemporaryDirectory place;

@@ -35,6 +35,9 @@ struct Setting {
   std::function<void(Process&, const std::function<std::string()>&)> meanwhile;
 };
 
+/// The text with each line that the command has wrapped in one line.
+std::string unwrapped(const std::string& text);
+
 /// Runs `shardproof ARGUMENTS…` in its own empty directory.
 Said call(const std::vector<std::string>& arguments, const Setting& setting = {});
 

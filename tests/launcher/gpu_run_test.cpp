@@ -146,8 +146,8 @@ TEST_CASE("a world reports which of its GPUs slow it, and the report shows how t
   const Said said = run_on_gpus(trouble_program(), directory / "run", {"good/meets[W=2]", "--gpus", "7,1"});
   INFO(said.out << said.err);
   REQUIRE(said.end == code(0));
-  CHECK_THAT(said.out, ContainsSubstring("; GPUs that cannot reach each other's memory: of ranks 0 and 1; "
-                                         "when the run began, rank 0 had a GPU slowed by heat (software)"));
+  CHECK_THAT(unwrapped(said.out), ContainsSubstring("; GPUs that cannot reach each other's memory: of ranks 0 and 1; "
+                                                    "when the run began, rank 0 had a GPU slowed by heat (software)"));
   const auto gpus = report_of(directory / "run").at("machine").at("gpus");
   CHECK(gpus.at(0).at("slowed_by") == nlohmann::json{"heat (software)"});
   CHECK(gpus.at(0).at("peers") ==

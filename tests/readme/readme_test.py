@@ -33,8 +33,8 @@ def commands(text):
 
 
 def without_volatile(text):
-    """Removes times, folders and the number of the first failed rank, which differ from run to run. A slow run also lists
-    its slowest cases."""
+    """Removes times, folders and the number of the first failed rank, which differ from run to run. Also removes the
+    slowest cases, which a slow run lists."""
     text = re.sub(r"^slowest:\n(?: +[\d.]+ m?s  .*\n)+", "", text, flags=re.M)
     text = re.sub(r"^((?:FAIL|ERROR) \S+) +(rank \d+, )?[\d.]+ (ms|s)", r"\1 T", text, flags=re.M)
     text = re.sub(r"shardproof-out/[\d-]+/", "shardproof-out/RUN/", text)

@@ -290,8 +290,8 @@ TEST_CASE("the summary ends with skips, worlds and counts") {
         "FLAKY mine/flaky[W=2]\n"
         "world 0: 2 ranks of shm on sim, 6 cases: 2 passed, 1 skipped, 1 waived, 1 failed, 1 disagreed\n"
         "world 1: 2 ranks of shm on sim, 3 cases: 1 not_run, 1 error, 1 crashed; when the run began, ranks 0, 1 had a "
-        "GPU slowed by "
-        "power cap; times from cupti; unfit for timing: 2 ranks share 1 GPU\n"
+        "GPU slowed\n"
+        "  by power cap; times from cupti; unfit for timing: 2 ranks share 1 GPU\n"
         "9 cases in 2 worlds: 2 passed, 1 skipped, 1 waived, 1 not_run, 1 error, 1 failed, 1 disagreed, 1 crashed; 1 "
         "flaky\n");
   CHECK(text.starts_with("CRASH mine/crashed[W=2]"));
@@ -371,7 +371,7 @@ TEST_CASE("a world names the GPUs that cannot reach each other's memory, and say
   report.worlds[0].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-2"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-1"}}};
   report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-1"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-3"}}};
   const auto text = summary(report, {});
-  CHECK_THAT(text, ContainsSubstring("1 disagreed; GPUs that cannot reach each other's memory: of ranks 0 and 1\n"));
+  CHECK_THAT(text, ContainsSubstring("1 disagreed; GPUs that cannot reach\n  each other's memory: of ranks 0 and 1\n"));
   CHECK_THAT(text, ContainsSubstring("1 crashed; times from cupti; unfit for timing"));
 }
 
