@@ -4,8 +4,8 @@
 // The CI system takes each command from one line of the output. Text of ranks is visible text in one line, and is
 // escaped by the rules of the system. So it cannot begin another command, or end a field of its own.
 //
-//   - One annotation for each cause of failures, at the first failed assertion or at the case.
-//   - One for all cases that did not run, and one for each failure of the run, such as unmet demands.
+//   - Each cause of failures has one annotation, at the first failed assertion or at the case.
+//   - All cases that did not run have one together. Each failure of the run has one, such as an unmet demand.
 //   - Waived and skipped cases have none.
 #pragma once
 
