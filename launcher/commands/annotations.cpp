@@ -36,6 +36,7 @@ void Annotations::declare(OptionDeclarations& options) {
   options.value(file_group, "--annotations", name_, "SYSTEM",
                 "Print failures as annotations of a hosted CI system, at the end of standard output: github or azure "
                 "(docs/reports.md).");
+  options.choices("--annotations", {"github", "azure"});
 }
 
 void Annotations::convert(const ExportFiles& files) {

@@ -73,10 +73,12 @@ class DiffCommand final : public Subcommand {
                  "End with 1 only if a change of one of these classes is present, and list such changes.");
     const std::set<std::string> classes = known_classes();
     options.choices("--fail-on", {classes.begin(), classes.end()});
-    options.list(gate_group, "--allow", gate_.allow, "PATTERN",
-                 "Allow the cases of this filter to be removed, newly skipped or newly waived, or to lose their ranks. "
-                 "Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they are "
-                 "not met. Without --fail-on, all other regressions are forbidden.");
+    options.list(
+        gate_group, "--allow", gate_.allow, "PATTERN",
+        "Allow the cases of this filter to be removed, newly skipped, newly not run or newly waived, or to lose "
+        "their ranks. Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they "
+        "are "
+        "not met. Without --fail-on, all other regressions are forbidden.");
     options.flag(terminal_group, "--json", json_, "Print JSON.");
     declare_color(options, color_text_);
     options.help(terminal_group);

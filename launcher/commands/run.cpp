@@ -42,7 +42,7 @@ constexpr HelpText run_help{
         "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
         "    shardproof run --worker ./my_tests           the cases of your own program\n"
         "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
-        "    shardproof run --rerun-failed before         the cases that failed there\n"
+        "    shardproof run --rerun-failed before         the cases that failed or did not run there\n"
         "    shardproof run --worker ./my_tests --junit junit.xml\n"
         "                                                 also write JUnit XML, for a CI system\n"
         "    shardproof run overlap --message-format json\n"
@@ -161,10 +161,10 @@ class RunCommand final : public Subcommand {
         "Let the one selected case play this scenario instead of what its seed draws, and judge it likewise.");
     options.value(case_group, "--shard", texts_.shard, "I/N",
                   "Run part I of N of the selected cases. I counts from 1.");
-    options.value(
-        case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
-        "Run the selected cases that failed in this report. The seed, worker, subject, device, timeout, waivers and "
-        "faults are those of the report, unless you give others.");
+    options.value(case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
+                  "Run the selected cases that failed, or did not run, in this report. The seed, worker, subject, "
+                  "device, timeout, waivers and "
+                  "faults are those of the report, unless you give others.");
     declare_worker(options, options_.worker, "the cases from");
     declare_fault(options, options_.plan.fault);
     options.value(course_group, "--seed", texts_.seed, "N",
@@ -180,8 +180,9 @@ class RunCommand final : public Subcommand {
     options.value(course_group, "--retries", texts_.retries, "N",
                   "Try each failed case up to N more times, in a world of failed cases only. A case that then "
                   "passes is flaky. The default is 0.");
-    options.flag(course_group, "--fail-fast", options_.retry.fail_fast,
-                 "End the run at the first failed case that no waiver excuses. The other cases are not run.");
+    options.flag(
+        course_group, "--fail-fast", options_.retry.fail_fast,
+        "End the run at the first failed case that no waiver excuses. Cases that are not finished become not_run.");
     options.value(course_group, "--max-hangs", texts_.max_hangs, "N",
                   "End the run when more than N worlds have ended by a deadline or by a rank that could not go on. "
                   "The default is 5.");
@@ -217,6 +218,7 @@ class RunCommand final : public Subcommand {
         terminal_group, "--message-format", texts_.message_format, "FORMAT",
         "Print text, or json: an event of the run per line, for programs (docs/reports.md). Text then goes to "
         "standard error. The default is text.");
+    options.choices("--message-format", {"text", "json"});
     declare_terminal(options, options_.terminal, color_);
   }
 
@@ -284,8 +286,9 @@ class RunCommand final : public Subcommand {
     // The last event comes however the run ends.
     try {
       const int code = run_cases(argv);
-      events.run_ended(code, interrupted_by_, error_);
       require_printed(lines.finish());
+      events.run_ended(code, interrupted_by_, error_);
+      lines.finish();
       return code;
     } catch (const CommandError& error) {
       events.run_ended(error.code(), error.is_interrupt() ? error.code() - 128 : 0, error.what());
@@ -382,16 +385,16 @@ class RunCommand final : public Subcommand {
     } else {
       require_printed(terminal.finish());
     }
-    stopped.resume();
-    if (options_.annotations.is_requested()) terminal.print(options_.annotations.text(result.report));
-    terminal.finish();
     if (!is_exported && error_.empty()) error_ = "an export could not be written";
     if (search_ended_by) {
-      error_ = search_ended_by->what();
-      print_error(fmt::format("{}; the report is complete, and some scenarios of failures could be smaller",
-                              search_ended_by->what()));
-      return search_ended_by->code();
+      error_ += fmt::format("{}{}", error_.empty() ? "" : "\n", search_ended_by->what());
+      print_error(options_.annotations.harmless(fmt::format(
+          "{}; the report is complete, and some scenarios of failures could be smaller", search_ended_by->what())));
     }
+    stopped.resume();
+    if (options_.annotations.is_requested()) terminal.print(options_.annotations.text(result.report));
+    if (result.interrupted_by == 0) require_printed(terminal.finish());
+    if (search_ended_by) return search_ended_by->code();
     if (!is_exported && result.interrupted_by == 0) return usage;
     const int code = exit_code(result);
     const bool is_verdict = code == all_passed || code == over_budget;

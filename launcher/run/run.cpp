@@ -297,8 +297,8 @@ class Run {
     }
     // Before a fresh world's plan says where it continues this world's cases.
     write_evidence(directory, outcome.evidence);
-    const bool is_last = has_lost_too_many(outcome, was_left);
     if (plan.fail_fast && !is_ended_) has_failed_fast_ = merger_.has_failed_fast();
+    const bool is_last = !has_failed_fast_ && has_lost_too_many(outcome, was_left);
     if (!outcome.complete && !is_last && !has_failed_fast_) continue_plan(plan, number, outcome);
 
     std::size_t ended = 0, failed = 0, waived = 0;

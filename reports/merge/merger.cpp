@@ -446,7 +446,9 @@ void Merger::mark_left_out() {
   const std::string note =
       fmt::format("the run ended before the end of this case: {}", protocol::fail_fast_reason(failed->info.id));
   for (CaseResult& result : report_.cases) {
-    if (result.verdict != Verdict::not_run) continue;
+    // A defect is another reason why a case did not run.
+    if (result.verdict != Verdict::not_run || !report_.worlds[static_cast<std::size_t>(result.world)].defects.empty())
+      continue;
     result.left_out = true;
     result.notes.push_back(note);
   }

@@ -34,7 +34,7 @@ TEST_CASE("merge says that a directory does not exist") {
   CHECK_THAT(said.err, ContainsSubstring("file: not a directory"));
 }
 
-TEST_CASE("--rerun-failed names the report whose options are not valid") {
+TEST_CASE("run --rerun-failed names the report whose options are not valid") {
   TemporaryDirectory directory;
   run_trouble(directory / "run", {"bad/check", "--timeout", "77"});
   std::string report = text_of(directory / "run/report.json");

@@ -386,13 +386,17 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.put("build/pytorch/bin/python", '#!/bin/sh\necho python "$@" in "$(basename "$PWD")"\n')
         (self.tree / "fixtures/pytorch/tests").mkdir(parents=True)
         self.put("docs/pytorch.md", "")
+        for run in ("pytorch", "pytorch_replicate"):
+            statement = f"shardproof statement {self.tree}/build/pytorch-results/{run}\n"
+            self.put(f"docs/statements/{run}.md", statement)
         output = self.output_of("scripts/test-pytorch", "--no-install")
         self.assertEqual(output[:2], ["pytorch no", "python -m unittest discover --quiet in tests"])
         compared = f"python -B {self.tree}/scripts/pytorch_settings.py {self.tree}"
-        self.assertEqual(
-            [line.partition(" in ")[0] for line in output[-2:]],
-            ["shardproof run --subject pytorch --quiet --profile eager", compared],
+        suites = (
+            f"shardproof run --subject pytorch --quiet --overwrite --out {self.tree}/build/pytorch-results/pytorch "
+            "--profile eager"
         )
+        self.assertEqual([line.partition(" in ")[0] for line in output[-2:]], [suites, compared])
         compiled = ["--profile compiled" in line for line in output]
         composable = ["replicate-worker" in line for line in output]
         self.assertEqual((sum(compiled), sum(composable), sum(map(all, zip(compiled, composable)))), (2, 2, 1))
@@ -400,7 +404,7 @@ has_pytorch() { [[ -e $root/build/pytorch/bin/python ]]; }
         self.put("build/pytorch/bin/python", "#!/bin/sh\nexit 1\n")
         failed = subprocess.run([self.tree / "scripts/test-pytorch"], text=True, capture_output=True)
         self.assertEqual(failed.returncode, 1)
-        self.assertEqual(failed.stdout.splitlines()[-1], "shardproof run --subject pytorch --quiet --profile eager")
+        self.assertEqual(failed.stdout.splitlines()[-1], suites)
 
     def test_the_scenarios_of_the_deviations_page_are_played(self):
         self.put("build/pytorch/bin/python", "#!/bin/sh\n")
