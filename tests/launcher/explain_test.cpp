@@ -19,7 +19,7 @@ TEST_CASE("explain repeats the run's explanation for a kept run, world or eviden
     INFO(said.out << said.err << sentence);
     CHECK_THAT(sentence,
                StartsWith("rank 1 ") && ContainsSubstring(name) && ContainsSubstring("before its first collective"));
-    CHECK_THAT(said.out, ContainsSubstring(sentence));
+    CHECK_THAT(unwrapped(said.out), ContainsSubstring(sentence));
     for (const auto& kept : {run, run / "worlds/0", run / "worlds/0/evidence", run / "worlds/0/evidence/"}) {
       const Said explained = call({"explain", kept.string()});
       CHECK(explained.end == code(0));
