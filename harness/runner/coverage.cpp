@@ -40,7 +40,7 @@ void save_coverage_at_sigterm() {
   if (!has_coverage()) return;
   struct sigaction action{};
   action.sa_handler = save_and_end;
-  action.sa_flags = SA_RESETHAND | SA_NODEFER;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
   ::sigaction(SIGTERM, &action, nullptr);
   ::pthread_atfork(nullptr, nullptr, end_child_at_once);
 }
