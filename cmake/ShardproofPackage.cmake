@@ -1,10 +1,13 @@
 # Makes packages with CPack, from a built tree:
 #     cpack --config build/CPackConfig.cmake          a Debian package of everything that `cmake --install` installs
-#     cpack --config build/CPackSourceConfig.cmake    an archive of the tracked files, with its version in its name
+#     cpack --config build/CPackSourceConfig.cmake    an archive of the last commit, with its version in its name
 
-# CPack installs what ./run has built. Without these settings it would build the tests first.
-set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+# CPack installs what ./run has built. Without these settings it would build the tests first. With Makefiles, CPack
+# calls `make preinstall`, and the second setting is for that. `make install` then does not build either.
 set(CMAKE_SKIP_PACKAGE_ALL_DEPENDENCY ON)
+if(CMAKE_GENERATOR MATCHES "Makefiles")
+  set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+endif()
 
 set(CPACK_PACKAGE_CONTACT "The shardproof authors <shardproof@example.invalid>")
 set(CPACK_PACKAGE_VENDOR "The shardproof authors")

@@ -87,11 +87,17 @@ function(shardproof_pkg_config name target description)
   set(folder "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
   file(RELATIVE_PATH up "${CMAKE_INSTALL_PREFIX}/${folder}" "${CMAKE_INSTALL_PREFIX}")
   string(REGEX REPLACE "/$" "" up "${up}")
+  foreach(which IN ITEMS LIB INCLUDE BIN)
+    set(${which} "${CMAKE_INSTALL_${which}DIR}")
+    if(NOT IS_ABSOLUTE "${${which}}")
+      string(PREPEND ${which} "\${prefix}/")
+    endif()
+  endforeach()
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY CONTENT [=[
 prefix=${pcfiledir}/@up@
-libdir=${prefix}/@CMAKE_INSTALL_LIBDIR@
-includedir=${prefix}/include
-launcher=${prefix}/@CMAKE_INSTALL_BINDIR@/shardproof
+libdir=@LIB@
+includedir=@INCLUDE@
+launcher=@BIN@/shardproof
 
 Name: @name@
 Description: @description@

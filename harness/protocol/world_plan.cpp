@@ -29,7 +29,7 @@ std::chrono::milliseconds WorldPlan::time_for(std::uint64_t position) const {
 
 std::string_view to_string(Scheduler scheduler) { return scheduler == Scheduler::free ? "free" : "seeded"; }
 
-std::string fail_fast_reason(std::string_view id) { return fmt::format("{} failed (--fail-fast)", id); }
+std::string fail_fast_reason(std::string_view id) { return fmt::format("{} did not pass (--fail-fast)", id); }
 
 void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   json = nlohmann::ordered_json{{"size", plan.size},

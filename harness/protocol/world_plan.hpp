@@ -46,15 +46,15 @@ enum class Scheduler : std::uint8_t {
 
 std::string_view to_string(Scheduler scheduler);
 
-/// The order to leave the world after a failed case (`run --fail-fast`). The ids of cases are left out of the order
-/// where a waiver excuses the verdict: ranks do not know waivers.
+/// Makes the ranks leave their world after a case that did not pass (`run --fail-fast`). Lists the ids whose verdict a
+/// waiver excuses in this world, because ranks do not know waivers.
 struct FailFast {
   std::vector<std::string> may_fail;  ///< The verdict `failed` is excused.
   std::vector<std::string> may_have_error;  ///< The verdict `error` is excused.
   friend bool operator==(const FailFast&, const FailFast&) = default;
 };
 
-/// Why a run or a world ends at this case: `suite/case[W=2] failed (--fail-fast)`.
+/// Why a run or a world ends at this case: `suite/case[W=2] did not pass (--fail-fast)`.
 std::string fail_fast_reason(std::string_view id);
 
 /// The largest number of threads in one process.

@@ -29,7 +29,7 @@ void save_and_end(int number) {
 }
 
 /// A forked child is not the rank. Its counters begin with the rank's counters, which would count twice.
-void end_child_at_once() {
+void restore_sigterm_in_child() {
   struct sigaction current{};
   if (::sigaction(SIGTERM, nullptr, &current) == 0 && current.sa_handler == save_and_end) ::signal(SIGTERM, SIG_DFL);
 }
@@ -42,7 +42,7 @@ void save_coverage_at_sigterm() {
   action.sa_handler = save_and_end;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
   ::sigaction(SIGTERM, &action, nullptr);
-  ::pthread_atfork(nullptr, nullptr, end_child_at_once);
+  ::pthread_atfork(nullptr, nullptr, restore_sigterm_in_child);
 }
 
 void save_coverage() {

@@ -6,8 +6,12 @@
 namespace shardproof::runner {
 
 /// Makes SIGTERM write the coverage data of this process first, and then end the process. The launcher sends SIGTERM to
-/// a rank that it has to end, and SIGKILL half a second later: so a rank that hangs while it writes ends, too. Call it
-/// once, before the first case. A body that handles, ignores or blocks SIGTERM afterwards loses the data.
+/// a rank that it has to end, and SIGKILL half a second later.
+///
+/// The runtimes' functions are not safe in a signal handler. They may hang, for example on a lock that the rank holds.
+/// SIGKILL then ends the rank, and its data is lost.
+///
+/// Call it once, before the first case. A body that handles, ignores or blocks SIGTERM afterwards loses the data.
 void save_coverage_at_sigterm();
 
 /// Writes the coverage data, for a process that is about to end without exit handlers.

@@ -286,8 +286,8 @@ class Lockstep {
                                   const std::optional<control::Abort>& aborted) const {
     const std::optional<Outcome> failure = failure_of(all, aborted);
     if (!failure) return {};
-    const protocol::FailFast& order = *world_.plan().fail_fast;
-    const auto& excused = *failure == Outcome::failed ? order.may_fail : order.may_have_error;
+    const protocol::FailFast& fail_fast = *world_.plan().fail_fast;
+    const auto& excused = *failure == Outcome::failed ? fail_fast.may_fail : fail_fast.may_have_error;
     return std::ranges::find(excused, id) != excused.end() ? std::string() : protocol::fail_fast_reason(id);
   }
 

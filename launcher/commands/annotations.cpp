@@ -53,7 +53,7 @@ std::string Annotations::text(const reports::Report& report) const {
                               [&root](const std::string& file) { return repository_path(file, root); });
 }
 
-std::string Annotations::harmless(const std::string& text) const {
+std::string Annotations::without_commands(const std::string& text) const {
   return format_ == reports::AnnotationFormat::azure ? reports::without_azure_commands(text) : text;
 }
 

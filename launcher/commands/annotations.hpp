@@ -24,7 +24,7 @@ class Annotations {
   /// Nullopt: the user wants none.
   std::optional<reports::AnnotationFormat> format() const { return format_; }
   /// The text without commands, if the CI system would take a command from it even while commands are stopped.
-  std::string harmless(const std::string& text) const;
+  std::string without_commands(const std::string& text) const;
 
  private:
   std::optional<std::string> name_;

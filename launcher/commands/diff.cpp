@@ -38,7 +38,7 @@ constexpr HelpText diff_help{
         "                                                 forbid only these changes\n",
     .arguments = "BEFORE AFTER",
     .footer =
-        "Classes of --fail-on:\n"
+        "Classes of changes:\n"
         "    The states of cases, lost_ranks, measurements_changed, clause_weaker.\n"
         "    regression means new_failure, removed_case, newly_skipped, newly_not_run, newly_waived,\n"
         "    measurements_changed and lost_ranks. If --ranks, the profile or the seed differ, the gate\n"
@@ -77,8 +77,7 @@ class DiffCommand final : public Subcommand {
         gate_group, "--allow", gate_.allow, "PATTERN",
         "Allow the cases of this filter to be removed, newly skipped, newly not run or newly waived, or to lose "
         "their ranks. Allow the clauses of this glob (as OVL-5 or OVL-5 (fully_shard)) to become weaker, unless they "
-        "are "
-        "not met. Without --fail-on, all other regressions are forbidden.");
+        "are not met. Without --fail-on, all other regressions are forbidden.");
     options.flag(terminal_group, "--json", json_, "Print JSON.");
     declare_color(options, color_text_);
     options.help(terminal_group);

@@ -48,7 +48,7 @@ using Choices = std::array<std::pair<std::string_view, Value>, count>;
 
 constexpr Choices<Order, 2> orders{{{"listed", Order::listed}, {"random", Order::random}}};
 constexpr Choices<Scheduler, 2> schedulers{{{"seeded", Scheduler::seeded}, {"free", Scheduler::free}}};
-constexpr Choices<ColorWhen, 3> color_times{
+constexpr Choices<ColorWhen, 3> color_modes{
     {{"auto", ColorWhen::automatic}, {"always", ColorWhen::always}, {"never", ColorWhen::never}}};
 
 template <class Value, std::size_t count>
@@ -155,11 +155,11 @@ GpuChoice gpu_choice(std::string_view text) {
 
 std::vector<std::string> order_words() { return words(orders); }
 std::vector<std::string> scheduler_words() { return words(schedulers); }
-std::vector<std::string> color_words() { return words(color_times); }
+std::vector<std::string> color_words() { return words(color_modes); }
 
 Order order(std::string_view text) { return choice("--order", text, orders); }
 Scheduler scheduler(std::string_view text) { return choice("--scheduler", text, schedulers); }
-ColorWhen color_when(std::string_view text) { return choice("--color", text, color_times); }
+ColorWhen color_when(std::string_view text) { return choice("--color", text, color_modes); }
 
 MessageFormat message_format(std::string_view text) {
   return choice<MessageFormat, 2>("--message-format", text,

@@ -21,7 +21,7 @@ std::vector<std::string> options_of_run(const reports::Report& report, const std
                                         bool chooses_placement);
 
 /// The cases that ended badly in the report, that the options' filters select and that the worker still has. Throws
-/// CommandError (usage) if there are none. `named` is the report as the user named it.
+/// CommandError (usage) without such a case. `named` is the report as the user named it.
 std::vector<std::string> failed_cases(const reports::Report& report, const protocol::Listing& listing,
                                       const PlanOptions& options, const std::filesystem::path& named);
 

@@ -163,8 +163,7 @@ class RunCommand final : public Subcommand {
                   "Run part I of N of the selected cases. I counts from 1.");
     options.value(case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
                   "Run the selected cases that failed, or did not run, in this report. The seed, worker, subject, "
-                  "device, timeout, waivers and "
-                  "faults are those of the report, unless you give others.");
+                  "device, timeout, waivers and faults are those of the report, unless you give others.");
     declare_worker(options, options_.worker, "the cases from");
     declare_fault(options, options_.plan.fault);
     options.value(course_group, "--seed", texts_.seed, "N",
@@ -278,7 +277,17 @@ class RunCommand final : public Subcommand {
   }
 
   int run(const std::vector<std::string>& argv) override {
-    if (!options_.prints_events) return run_cases(argv);
+    try {
+      return options_.prints_events ? run_for_programs(argv) : run_cases(argv);
+    } catch (const CommandError& error) {
+      // The error may have text of a worker.
+      throw CommandError(error.code(), options_.annotations.without_commands(error.what()));
+    }
+  }
+
+ private:
+  /// Prints the events of the run on standard output.
+  int run_for_programs(const std::vector<std::string>& argv) {
     // It waits for no reader, so a slow program does not delay the run.
     Terminal lines(stdout, {.color = ColorWhen::never, .quiet = true});
     RunEvents events([&lines](std::string_view line) { lines.print(line); });
@@ -299,7 +308,6 @@ class RunCommand final : public Subcommand {
     }
   }
 
- private:
   int run_cases(const std::vector<std::string>& command_line) {
     const auto began = std::chrono::steady_clock::now();
     std::vector<std::string> argv = command_line;
@@ -376,7 +384,7 @@ class RunCommand final : public Subcommand {
     interrupted_by_ = result.interrupted_by;
     for (const std::string& error : {result.output_error, result.infrastructure_error}) {
       if (error.empty()) continue;
-      print_error(options_.annotations.harmless(error));
+      print_error(options_.annotations.without_commands(error));
       error_ += fmt::format("{}{}", error_.empty() ? "" : "\n", error);
     }
     if (result.interrupted_by != 0) {
@@ -388,7 +396,7 @@ class RunCommand final : public Subcommand {
     if (!is_exported && error_.empty()) error_ = "an export could not be written";
     if (search_ended_by) {
       error_ += fmt::format("{}{}", error_.empty() ? "" : "\n", search_ended_by->what());
-      print_error(options_.annotations.harmless(fmt::format(
+      print_error(options_.annotations.without_commands(fmt::format(
           "{}; the report is complete, and some scenarios of failures could be smaller", search_ended_by->what())));
     }
     stopped.resume();

@@ -108,7 +108,10 @@ std::optional<fs::path> path_in(const fs::path& directory, const fs::path& file)
 
 ClaimedDirectory::ClaimedDirectory(const OutputOptions& requested) {
   if (requested.directory.empty()) {
-    const fs::path parent = fs::absolute(default_parent);
+    std::error_code deleted;
+    const fs::path parent = fs::absolute(default_parent, deleted);
+    if (deleted)
+      throw CommandError(usage, "the current directory was deleted: name a directory for the run with --out");
     require_utf8(parent);
     make_directory(parent);
     path_ = make_dated_directory(parent);

@@ -6,7 +6,7 @@
 
 namespace shardproof::launcher {
 
-std::string GrowingFile::more(std::size_t most) {
+std::string GrowingFile::read_new(std::size_t most) {
   std::error_code unknown;
   std::ifstream in;
   // opening a pipe would block

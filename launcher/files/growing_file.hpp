@@ -12,9 +12,9 @@ class GrowingFile {
  public:
   explicit GrowingFile(std::filesystem::path file) : file_(std::move(file)) {}
 
-  /// Returns the bytes after those of earlier calls: about `most` at most. Empty: there are none, the file does
-  /// not exist, or it is not a regular file.
-  std::string more(std::size_t most = std::string::npos);
+  /// Returns the bytes that earlier calls did not return, up to about `most`. Empty: no new bytes, no such file, or not
+  /// a regular file.
+  std::string read_new(std::size_t most = std::string::npos);
 
  private:
   std::filesystem::path file_;

@@ -134,7 +134,7 @@ std::string arguments_of(const CommandReference& command) {
 }
 
 std::string commands_of(const ProgramReference& program) {
-  std::string result = ".SH COMMANDS\nEach command has a page of its own.\n";
+  std::string result = ".SH COMMANDS\nEach command has its own page.\n";
   for (const CommandReference& command : program.commands)
     result += fmt::format(".TP\n.BR {} (1)\n{}", escaped(page_name(command)), paragraph(command.summary));
   return result;
@@ -158,9 +158,8 @@ std::string manual_page(const ProgramReference& program, const CommandReference&
       ".TH {} 1 \"{}\" \"shardproof {}\" \"shardproof\"\n",
       upper(escaped(name)), date, program.version);
   page += ".SH NAME\n" + paragraph(fmt::format("{} - {}", name, without_full_stop(command.summary)));
-  page += fmt::format(".SH SYNOPSIS\n.B shardproof{}\n{}\n", is_program ? "" : " " + command.name,
+  page += fmt::format(".SH SYNOPSIS\n.B shardproof{}\n{}", is_program ? "" : " " + command.name,
                       line(escaped(command.arguments)));
-  page.pop_back();
   page += ".SH DESCRIPTION\n" + paragraph(command.summary);
   if (is_program) page += commands_of(program);
   if (!command.declared_arguments.empty()) page += arguments_of(command);

@@ -38,7 +38,7 @@ void FinishedCases::update(const control::ControlPlane& page, const Take& take) 
 }
 
 void FinishedCases::read_on(Stream& stream) {
-  stream.rest += stream.file.more();
+  stream.rest += stream.file.read_new();
   std::size_t begin = 0;
   for (std::size_t end = stream.rest.find('\n'); end != std::string::npos; end = stream.rest.find('\n', begin)) {
     stream.assembly.take(protocol::parse_line(std::string_view(stream.rest).substr(begin, end - begin)));

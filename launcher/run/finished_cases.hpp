@@ -34,6 +34,7 @@ class FinishedCases {
   /// The part of a rank's stream that has not been taken.
   struct Stream {
     explicit Stream(const std::filesystem::path& path) : file(path) {}
+    Stream(const Stream&) = delete;  // `assembly` borrows `read`
     GrowingFile file;
     std::string rest;  ///< the beginning of an incomplete line
     reports::RankStream read;

@@ -42,8 +42,8 @@ std::size_t total_cases(const std::vector<WorldPlan>& worlds) {
   return total;
 }
 
-/// The order to leave the world after a failed case. It leaves out the failures that waivers excuse in this world.
-protocol::FailFast order_to_fail_fast(const WorldPlan& world, const reports::RunHead& head, const CaseIndex& index) {
+/// How the world ends after a case that did not pass, with the ids that a waiver excuses in this world.
+protocol::FailFast fail_fast_for(const WorldPlan& world, const reports::RunHead& head, const CaseIndex& index) {
   const auto excused = [&](reports::Verdict verdict) {
     reports::Report report;
     report.head = head;
@@ -92,7 +92,7 @@ class Run {
         tracker_(total_cases(plan.worlds), !head_.waivers.empty()),
         pending_(std::make_move_iterator(plan.worlds.begin()), std::make_move_iterator(plan.worlds.end())) {
     if (!retry_.fail_fast) return;
-    for (WorldPlan& world : pending_) world.fail_fast = order_to_fail_fast(world, head_, index_);
+    for (WorldPlan& world : pending_) world.fail_fast = fail_fast_for(world, head_, index_);
   }
 
   RunResult run() {

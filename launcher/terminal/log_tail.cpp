@@ -33,7 +33,7 @@ std::string LogTail::more(bool is_over) {
 }
 
 void LogTail::take(Log& log, bool is_over, std::string& into) {
-  log.rest += log.file.more(is_over ? std::string::npos : bytes_at_once);
+  log.rest += log.file.read_new(is_over ? std::string::npos : bytes_at_once);
   std::size_t begin = 0;
   for (std::size_t end = log.rest.find('\n'); end != std::string::npos; end = log.rest.find('\n', begin)) {
     into += log.prefix;

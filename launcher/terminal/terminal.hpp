@@ -25,7 +25,7 @@ namespace shardproof::launcher {
 
 enum class ColorWhen : std::uint8_t { automatic, always, never };
 
-/// What a command prints on standard output.
+/// The form of what a command prints on standard output.
 enum class MessageFormat : std::uint8_t {
   text,  ///< for people
   json,  ///< an event per line, for programs

@@ -56,7 +56,7 @@ class Explainer {
         std::ranges::any_of(endings_, [](const Ending& ending) { return ending.how == Ending::How::interrupted; });
     const std::string waits_text =
         was_interrupted && flight_ != nullptr ? reports::waits_text(*flight_) : std::string();
-    return waits_text.empty() ? waits_text : "when the run was interrupted, " + waits_text;
+    return waits_text.empty() ? waits_text : "when the run ended, " + waits_text;
   }
 
   // -- Death ----------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ std::string azure_line(const Annotation& annotation) {
                      azure_message(fmt::format("{}: {}", annotation.title, annotation.message)));
 }
 
-std::string left_out_line(std::size_t count, AnnotationFormat format) {
+std::string omitted_line(std::size_t count, AnnotationFormat format) {
   const std::string text = fmt::format("{} more {} in the report", count, count == 1 ? "failure is" : "failures are");
   return format == AnnotationFormat::github ? fmt::format("::notice title=shardproof::{}\n", text)
                                             : fmt::format("##vso[task.logissue type=warning;]{}\n", text);
@@ -123,7 +123,7 @@ std::string annotations(const Report& report, AnnotationFormat format,
     if (!all[i].place.file.empty()) all[i].place.file = repository_path(all[i].place.file);
     text += is_github ? github_line(all[i]) : azure_line(all[i]);
   }
-  return shown < all.size() ? text + left_out_line(all.size() - shown, format) : text;
+  return shown < all.size() ? text + omitted_line(all.size() - shown, format) : text;
 }
 
 std::string without_azure_commands(std::string_view text) {

@@ -9,7 +9,7 @@ namespace shardproof::reports {
 
 namespace {
 
-/// The bytes of the colour code at the beginning of `text`. 0: there is none.
+/// The size in bytes of the colour code at the beginning of `text`. 0: no colour code is there.
 std::size_t colour_code(std::string_view text) {
   return text.starts_with("\x1b[") ? std::min(text.find('m'), text.size() - 1) + 1 : 0;
 }

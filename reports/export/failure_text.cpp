@@ -42,8 +42,8 @@ bool has_reason(const protocol::event::AssertionFailed& failure, std::string_vie
 std::string left_text(const CaseResult& result, const protocol::event::AssertionFailed& shown) {
   const auto failed =
       std::ranges::find_if(result.failures, [&](const Failure& one) { return &one.assertion == &shown; });
-  return failed == result.failures.end() ? "another rank left the case by this failure"
-                                         : fmt::format("rank {} left the case by this failure", failed->rank);
+  return failed == result.failures.end() ? "another rank left the case because of this failure"
+                                         : fmt::format("rank {} left the case because of this failure", failed->rank);
 }
 
 /// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not

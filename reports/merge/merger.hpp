@@ -63,8 +63,8 @@ class Merger {
   /// Why the open world's ranks left together, wherever they were in its plan. Empty: they reached its end. All its
   /// streams have been added.
   const std::string& cut_short() const { return cut_short_; }
-  /// Whether a case failed that no waiver excuses, in this world or in an earlier world, if the plans of the worlds are
-  /// for --fail-fast. All streams of the open world have been added.
+  /// True if --fail-fast ends the run: a case of this world or of an earlier world did not pass, and no waiver excuses
+  /// it. All streams of the open world have been added.
   bool has_failed_fast();
   /// One sentence: why the open world, or the world that was closed last, ended early. Empty: it did not.
   const std::string& explanation() const { return report_.worlds.back().explanation; }
@@ -102,7 +102,7 @@ class Merger {
   void defect(int rank, std::string_view sentence);
   /// Decides the verdicts of the open world's cases, and applies the waivers. Only the first call counts.
   void judge();
-  /// Marks the cases that --fail-fast left out. Worlds have their order, and cases the order of their worlds.
+  /// Marks the cases that --fail-fast left out. Call it when the worlds are sorted: the note names their first failure.
   void mark_left_out();
 
   Report report_;

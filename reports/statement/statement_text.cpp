@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/export/foreign_text.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/statement/statement.hpp"
 
@@ -25,6 +26,16 @@ std::string cell(std::string_view text) {
     one_line += c == '\n' || c == '\t' ? ' ' : c;
   }
   return one_line;
+}
+
+/// A text of ranks as a part of one line, in which Markdown and HTML see no markup.
+std::string foreign(std::string_view text) {
+  std::string escaped;
+  for (const char c : escaped_markup(cell(visible_text(text)))) {
+    if (c == '`' || c == '[' || c == ']' || c == '*') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
 }
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : cell(text); }
@@ -141,7 +152,7 @@ std::string unrun_text(const Statement& statement) {
     list +=
         fmt::format("* The profile leaves out {} of the worker.\n", number_of_cases(statement.head.outside_profile));
   for (const auto& [reason, cases] : statement.unrun)
-    list += fmt::format("* {} {}: {}\n", number_of_cases(cases.size()), cell(reason), few_cases(cases));
+    list += fmt::format("* {} {}: {}\n", number_of_cases(cases.size()), foreign(reason), few_cases(cases));
   return text + (list.empty() ? "Each case ran.\n" : list);
 }
 

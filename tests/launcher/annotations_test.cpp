@@ -80,6 +80,18 @@ TEST_CASE("options that need standard output for themselves are refused together
              ContainsSubstring("--annotations gitlab: ") && ContainsSubstring("github") && ContainsSubstring("azure"));
 }
 
+TEST_CASE("an error before the first rank is no command for Azure either") {
+  TemporaryDirectory directory;
+  const auto worker = directory / "worker";
+  write_text(worker, "#!/bin/sh\necho '##vso[task.complete result=Failed]' >&2\nexit 3\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const Said said = call({"run", "--worker", worker.string(), "--annotations", "azure"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(3));
+  CHECK_THAT(said.out + said.err,
+             ContainsSubstring("##vso [task.complete") && !ContainsSubstring("##vso[task.complete"));
+}
+
 TEST_CASE("annotations name files by their path in the repository") {
   TemporaryDirectory directory;
   const std::filesystem::path root = directory / "repository";
@@ -97,6 +109,7 @@ TEST_CASE("annotations name files by their path in the repository") {
   // A path relative to another folder, as compilers write it.
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(root / "tests");
-  CHECK(repository_path("./a.cpp", root) == "tests/a.cpp");
+  const std::string path = repository_path("./a.cpp", root);
   std::filesystem::current_path(before);
+  CHECK(path == "tests/a.cpp");
 }

@@ -6,32 +6,11 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
 
-#include "harness/runner/play/play_main.hpp"
+#include "tests/launcher/breakable.hpp"
 
 using namespace shardproof;
-
-namespace {
-
-bool is_broken = false;  // what the cases test; this process runs one world
-
-class Nothing final : public Subject {
- public:
-  std::string_view name() const override { return "nothing"; }
-  std::string_view version() const override { return "1"; }
-  Claims claims() const override { return {}; }
-  Reply create(const Model&, const Plan&, const EngineContext&, std::unique_ptr<Trainer>&) override {
-    return Reply::failed("it trains nothing");
-  }
-};
-
-std::unique_ptr<Subject> broken(std::unique_ptr<Subject> subject) {
-  is_broken = true;
-  return subject;
-}
-
-}  // namespace
+using namespace shardproof::launcher::testing;
 
 RANKED_TEST_CASE("seen/looks", ranks(1), more_ranks(2), clauses("SEE-1")) { CHECK_FALSE(is_broken); }
 RANKED_TEST_CASE("blind/looks_away", ranks(1), clauses("BLD-1")) { CHECK(true); }

@@ -150,7 +150,7 @@ TEST_CASE("an interrupt ends all worlds that run, and those that wait are not be
   const Said said = run_jobs(directory / "run", 2, {"bad/waits", "good/alone", "--isolate", "--repeat", "5"}, setting);
   INFO(said.out << said.err);
   CHECK(said.end == code(128 + SIGINT));
-  CHECK_THAT(said.out, ContainsSubstring("when the run was interrupted, rank 0 waits"));
+  CHECK_THAT(said.out, ContainsSubstring("when the run ended, rank 0 waits"));
   // The same text of several worlds is one line.
   const std::size_t first = said.out.find("EVIDENCE ");
   REQUIRE(first != std::string::npos);

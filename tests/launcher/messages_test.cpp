@@ -21,6 +21,11 @@ TEST_CASE("commands with absolute paths work in a current directory that was del
   CHECK(call({"merge", run}, setting).end == code(0));
   CHECK(call({"diff", run, run}, setting).end == code(0));
   CHECK(call({"explain", run}, setting).end == code(0));
+
+  const Said homeless = call({"run", "good/alone", "--worker", trouble_program().string()}, setting);
+  CHECK(homeless.end == code(2));
+  CHECK_THAT(homeless.err,
+             ContainsSubstring("the current directory was deleted: name a directory for the run with --out"));
 }
 
 TEST_CASE("merge says that a directory does not exist") {

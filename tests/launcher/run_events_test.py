@@ -130,6 +130,7 @@ def main():
         events += run("lies", folder, "lies", "good", "--timeout", "2", "--max-hangs", "100")
         events += run("tries again", folder, "flaky", "bad/check", "good", "--retries", "3", "--jobs", "2")
         events += run("repeats", folder, "many", "good", "--repeat", "5", "-q")
+        events += run("fails fast", folder, "bad/check", "many", "good", "--fail-fast", "--jobs", "2")
         events += run("no worker", folder, worker="/no/worker")
         check(events[-1]["exit_code"] == 2 and "/no/worker" in events[-1]["error"], f"no worker: {events[-1]}")
         check_live(folder)

@@ -263,7 +263,7 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     CHECK(seen.at("bad/waits[W=2]") == "not_run");  // it was cut short, and no rank is to blame
     CHECK(seen.at("good/meets[W=3]") == "not_run");
     CHECK_THAT(said.out, !ContainsSubstring("ERROR") && !ContainsSubstring("EVIDENCE world 1"));
-    const std::string stood = "when the run was interrupted, rank 0 waits in barrier #0 in group world for rank 1";
+    const std::string stood = "when the run ended, rank 0 waits in barrier #0 in group world for rank 1";
     CHECK_THAT(said.out, ContainsSubstring("INTERRUPTED world 1: " + stood));
     CHECK(call({"explain", (directory / "run").string()}).out == "world 1: " + stood + "\n");
 

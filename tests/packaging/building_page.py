@@ -16,11 +16,11 @@ def console(heading):
     return "set -e\n" + "\n".join(commands) + "\n"
 
 
-def call(script, folder, **options):
+def call(script, folder, timeout=600, **options):
     """Runs a script of Bash, and returns its output. Throws with the output if the script fails."""
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
-        **options,
+        ["bash", "-c", script], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=timeout, **options,
     )
     assert done.returncode == 0, f"{script}\nended with {done.returncode}:\n{done.stdout}"
     return done.stdout

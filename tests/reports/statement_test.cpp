@@ -126,6 +126,14 @@ TEST_CASE("a statement names what makes it weak") {
   CHECK_THAT(nothing, ContainsSubstring("No waiver excuses a case."));
 }
 
+TEST_CASE("the reason of a skip is text, and neither Markdown nor HTML") {
+  Report report = run_of_an_engine();
+  report.cases[4].reasons = {{0, "<img src=x> [l](http://e) `b` \xe2\x80\xae\n# head | *c*"}};
+  CHECK_THAT(to_markdown(statement_of(report, nullptr)),
+             ContainsSubstring(
+                 "* 1 case skipped: &lt;img src=x&gt; \\[l\\](http://e) \\`b\\` \\u{202e} # head \\| \\*c\\*: "));
+}
+
 TEST_CASE("waivers with the same texts share a row of the Markdown") {
   Report report = run_of_an_engine();
   report.head.waivers.push_back(report.head.waivers[0]);
