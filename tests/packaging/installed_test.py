@@ -74,7 +74,7 @@ class Installed(unittest.TestCase):
         self.assertTrue(printed.endswith("complete -F _shardproof shardproof\n"), printed)
 
     def test_zsh_finds_its_completion_in_the_folder_that_the_page_names(self):
-        folder = re.search(r"`DIR/(share/zsh/[^`]*)`", PAGE)[1]
+        folder = re.search(r"^fpath=\(DIR/(share/zsh/\S+) ", PAGE, re.M)[1]
         self.assertTrue((PREFIX / folder / "_shardproof").read_text().startswith("#compdef shardproof\n"))
 
 

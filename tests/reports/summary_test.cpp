@@ -162,7 +162,7 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "  exception outside an assertion\n"
         "    unexpected exception: out of luck\n"
         "    after suites/a/cases.cpp:42, the last assertion before it or the start of the case\n"
-        "  rank 0 released: rank 1 left the case by this failure\n"
+        "  rank 0 released: rank 1 left the case because of this failure\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a long or broken exception text is shown once, and a reason that is o
                         "  rank 3 error: out\n  of luck " +
                         dots +
                         "; cannot go on\n"
-                        "  rank 0 released: rank 1 left the case by this failure\n"
+                        "  rank 0 released: rank 1 left the case because of this failure\n"
                         "  again:"));
 }
 
