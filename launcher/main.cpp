@@ -14,10 +14,10 @@ namespace {
 using namespace shardproof::launcher;
 
 /// A parent may have closed the standard descriptors. Without this function, a rank's log could become our standard
-/// error.
+/// error. Writing to them still fails: lost output must not look like success.
 void reserve_standard_descriptors() {
   int descriptor = 0;
-  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (descriptor > STDERR_FILENO) ::close(descriptor);
 }
 

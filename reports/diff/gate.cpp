@@ -42,6 +42,24 @@ std::vector<std::string_view> forbidden_classes(const Gate& gate) {
 constexpr std::array<std::string_view, 5> allowable{lost_class, "removed_case", "newly_skipped", "newly_not_run",
                                                     "newly_waived"};
 
+bool matches_clause(const ClauseChange& change, const std::string& glob) {
+  return protocol::matches_id(change.clause, glob) || protocol::matches_id(name_of(change), glob);
+}
+
+/// A misspelt pattern allows nothing, and a pattern for a change that is merged by now is out of date.
+std::vector<std::string> unmatched_patterns(const Gate& gate, const Diff& diff, const Report& before,
+                                            const Report& after) {
+  std::vector<std::string> unmatched;
+  for (const std::string& pattern : gate.allow) {
+    const auto is_of_case = [&](const CaseResult& result) { return protocol::matches(result.info, pattern); };
+    const auto is_of_clause = [&](const ClauseChange& change) { return matches_clause(change, pattern); };
+    if (std::ranges::none_of(before.cases, is_of_case) && std::ranges::none_of(after.cases, is_of_case) &&
+        std::ranges::none_of(diff.clauses, is_of_clause))
+      unmatched.push_back(pattern);
+  }
+  return unmatched;
+}
+
 std::set<std::string_view> allowed_ids(const Gate& gate, const Report& before, const Report& after) {
   std::set<std::string_view> allowed;
   if (gate.allow.empty()) return allowed;
@@ -66,16 +84,15 @@ bool is_of(const CaseChange& change, std::string_view wanted, bool is_lost_forbi
 std::span<const std::string_view> gate_classes() { return classes; }
 
 GateResult apply(const Gate& gate, const Diff& diff, const Report& before, const Report& after) {
-  GateResult result{.classes = forbidden_classes(gate), .found = {}};
+  GateResult result{
+      .classes = forbidden_classes(gate), .found = {}, .unmatched = unmatched_patterns(gate, diff, before, after)};
   const bool is_lost_forbidden = contains(result.classes, lost_class);
   const std::set<std::string_view> allowed = allowed_ids(gate, before, after);
   for (const std::string_view wanted : result.classes) {
     ForbiddenChanges found{.change = wanted, .names = {}};
     if (wanted == clause_class) {
       for (const ClauseChange& change : diff.clauses) {
-        const auto matches = [&](const std::string& glob) {
-          return protocol::matches_id(change.clause, glob) || protocol::matches_id(name_of(change), glob);
-        };
+        const auto matches = [&](const std::string& glob) { return matches_clause(change, glob); };
         const bool is_allowed = change.after != ClauseStatus::not_met && std::ranges::any_of(gate.allow, matches);
         if (change.is_weaker() && !is_allowed) found.names.push_back(name_of(change));
       }
@@ -95,13 +112,18 @@ GateResult apply(const Gate& gate, const Diff& diff, const Report& before, const
 nlohmann::ordered_json to_json(const GateResult& result) {
   nlohmann::ordered_json found = nlohmann::ordered_json::object();
   for (const ForbiddenChanges& changes : result.found) found[std::string(changes.change)] = changes.names;
-  return {{"passed", result.is_passed()}, {"classes", result.classes}, {"found", std::move(found)}};
+  return {{"passed", result.is_passed()},
+          {"classes", result.classes},
+          {"found", std::move(found)},
+          {"unmatched", result.unmatched}};
 }
 
 std::string to_text(const GateResult& result, const Diff& diff, bool color) {
   const Paint paint(color);
   std::string text;
   for (const std::string& sentence : diff.not_compared) text += fmt::format("not compared: {}\n", printable(sentence));
+  for (const std::string& pattern : result.unmatched)
+    text += fmt::format("--allow '{}' matches no case and no clause of these reports\n", printable(pattern));
   for (const auto& [change, names] : result.found)
     text += fmt::format("forbidden: {} {}: {}\n", names.size(), change,
                         printable(reports::few_of(std::vector<std::string_view>(names.begin(), names.end()))));

@@ -38,6 +38,7 @@ struct ForbiddenChanges {
 struct GateResult {
   std::vector<std::string_view> classes;  ///< The forbidden classes.
   std::vector<ForbiddenChanges> found;  ///< Each class that is present.
+  std::vector<std::string> unmatched;  ///< Patterns of Gate::allow that match no case and no compared clause.
   bool is_passed() const { return found.empty(); }
 };
 

@@ -57,8 +57,8 @@ std::string program(const std::vector<std::string>& argv) {
 std::string repeat_command(const CaseResult& result, const Report& report, bool with_waivers) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker",  "--subject",     "--fabric",  "--fault",
-                                        "--timeout", "--nccl-faults", "--scenario"};
+  std::vector<std::string_view> options{"--worker",      "--subject",  "--fabric",       "--fault",     "--timeout",
+                                        "--nccl-faults", "--scenario", "--rank-wrapper", "--wrap-ranks"};
   if (with_waivers) options.emplace_back("--waivers");
   // The option may be meant for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == protocol::thread_fabric)

@@ -18,6 +18,7 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 
 TEST_CASE("every command reports standard output that it cannot write as unusable output") {
   if (!std::filesystem::exists("/dev/full")) SKIP("no /dev/full here");
@@ -33,13 +34,17 @@ TEST_CASE("every command reports standard output that it cannot write as unusabl
                                              {"export", run, "--junit", "-"},
                                              {"merge", run},
                                              {"run", "good/alone", "--worker", worker},
+                                             {"run", "good/alone", "--worker", worker, "--message-format", "json"},
                                              {"--help"},
                                              {"run", "--help"},
                                              {"--version"}}) {
-    const Said said = call(arguments, {.prelude = "exec >/dev/full;"});
     INFO(arguments.front());
-    CHECK(said.end == code(2));
-    CHECK(said.err == "shardproof: output unusable: write to standard output: No space left on device\n");
+    const Said full = call(arguments, {.prelude = "exec >/dev/full;"});
+    CHECK(full.end == code(2));
+    CHECK_THAT(full.err, EndsWith("shardproof: output unusable: write to standard output: No space left on device\n"));
+    const Said closed = call(arguments, {.prelude = "exec >&-;"});
+    CHECK(closed.end == code(2));
+    CHECK_THAT(closed.err, EndsWith("shardproof: output unusable: write to standard output: Bad file descriptor\n"));
   }
 }
 

@@ -128,9 +128,22 @@ TEST_CASE("a gate finds the forbidden classes only") {
   CHECK(to_text(result, d, false) ==
         "forbidden: 1 new_failure: s/fails\nforbidden: 1 removed_case: s/gone\ngate: failed\n");
   CHECK(to_json(result).dump() == R"({"passed":false,"classes":["new_failure","removed_case"],)"
-                                  R"("found":{"new_failure":["s/fails"],"removed_case":["s/gone"]}})");
+                                  R"("found":{"new_failure":["s/fails"],"removed_case":["s/gone"]},"unmatched":[]})");
   CHECK(to_text(apply(forbidding({"new_case", "fixed"}), diff(before, before), before, before), d, false) ==
         "gate: passed, none of fixed, new_case\n");
+}
+
+TEST_CASE("a pattern that allows nothing is named") {
+  const Report before = report_of({citing("s/gone", Verdict::passed, {"OVL-5"})});
+  const Report after = report_of({citing("s/new", Verdict::passed, {"OVL-5"})});
+  const Diff d = diff(before, after);
+  const Gate gate = forbidding({"fixed"}, {"s/gone", "s/ne*", "OVL-5", "* (fully_shard)", "s/gon", "OVL-55"});
+  const GateResult result = apply(gate, d, before, after);
+  CHECK(result.unmatched == std::vector<std::string>{"s/gon", "OVL-55"});
+  CHECK(to_json(result).at("unmatched").dump() == R"(["s/gon","OVL-55"])");
+  CHECK(to_text(result, d, false) ==
+        "--allow 's/gon' matches no case and no clause of these reports\n"
+        "--allow 'OVL-55' matches no case and no clause of these reports\ngate: passed, none of fixed\n");
 }
 
 TEST_CASE("each class of a gate is a state of a case or named by it, and regressions are what diff calls so") {

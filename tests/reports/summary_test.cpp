@@ -475,12 +475,17 @@ TEST_CASE("many failures are cut unless all are asked for") {
 TEST_CASE("the command that shows a failure again keeps what decides on it") {
   auto report = WorldOnPaper(1, {"a/one"}).merged();
   report.cases[0].verdict = Verdict::failed;
-  report.head.argv = {"shardproof",  "run",       "a",       "--subject=flat shard",
-                      "--ranks",     "2",         "--fault", "drop",
-                      "--timeout=3", "--waivers", "w.json",  "--device"};
+  report.head.argv = {"shardproof",  "run",
+                      "a",           "--subject=flat shard",
+                      "--ranks",     "2",
+                      "--fault",     "drop",
+                      "--timeout=3", "--waivers",
+                      "w.json",      "--rank-wrapper",
+                      "valgrind -q", "--wrap-ranks=0",
+                      "--device"};
   CHECK_THAT(failure_text(report.cases[0], report, {}),
              ContainsSubstring("again: shardproof run 'a/one[W=1]' --seed 0 '--subject=flat shard' --fault drop "
-                               "--timeout=3 --waivers w.json\n"));
+                               "--timeout=3 --waivers w.json --rank-wrapper 'valgrind -q' --wrap-ranks=0\n"));
 }
 
 TEST_CASE("words, durations and margins of a terminal") {
