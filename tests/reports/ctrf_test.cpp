@@ -7,6 +7,7 @@
 #include "reports/export/exporter.hpp"
 #include "reports/export/foreign_text.hpp"
 #include "tests/reports/hostile_report.hpp"
+#include "tests/rounds.hpp"
 
 namespace shardproof::reports {
 namespace {
@@ -88,7 +89,7 @@ TEST_CASE("CTRF: an unknown start is 0") {
 
 TEST_CASE("CTRF: hostile text stays visible text, and the document can be read") {
   const auto exporter = std::ranges::find(exporters(), std::string_view("--ctrf"), &Exporter::option);
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < shardproof::testing::rounds(std::uint64_t{200}); ++seed) {
     INFO("seed " << seed);
     const std::string text = exporter->text(hostile_report(seed), {});
     CHECK(visible_text(text) == text);

@@ -7,6 +7,7 @@
 #include "reports/export/failure_text.hpp"
 #include "reports/export/foreign_text.hpp"
 #include "tests/reports/hostile_report.hpp"
+#include "tests/rounds.hpp"
 
 namespace shardproof::reports {
 namespace {
@@ -75,7 +76,7 @@ TEST_CASE("JUnit: earlier attempts show whether a later one passed") {
 }
 
 TEST_CASE("JUnit: hostile text stays text") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < shardproof::testing::rounds(std::uint64_t{200}); ++seed) {
     const std::string text = junit(hostile_report(seed), {});
     INFO("seed " << seed);
     CHECK(visible_text(text) == text);

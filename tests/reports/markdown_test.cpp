@@ -8,6 +8,7 @@
 
 #include "reports/export/foreign_text.hpp"
 #include "tests/reports/hostile_report.hpp"
+#include "tests/rounds.hpp"
 
 namespace shardproof::reports {
 namespace {
@@ -77,7 +78,7 @@ TEST_CASE("Markdown: hostile text is code, and neither Markdown nor HTML") {
           "\\|.*|\\|---\\|---\\|--:\\|---\\||<pre>|</details>"
           "|Subject C( with fault C)?, seed \\d+(, run C)?\\.|\\d+ cases? in .*"
           "|<details><summary>[A-Z ]+ C</summary>|\\d+ more causes?, with .*");
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < shardproof::testing::rounds(std::uint64_t{200}); ++seed) {
     const std::string text = markdown(hostile_report(seed), {});
     CHECK(visible_text(text) == text);
     std::istringstream lines(text);
