@@ -66,6 +66,8 @@ endif()
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs suites DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "docs/*/*.json" PATTERN "checks" EXCLUDE)
+install(CODE "set(SHARDPROOF_PAGES \"${CMAKE_INSTALL_DOCDIR}\")")
+install(SCRIPT cmake/unlink_sources.cmake)
 install(DIRECTORY reports/model/schema/ harness/scenario/schema/
   DESTINATION "${CMAKE_INSTALL_DATADIR}/shardproof/schema")
 

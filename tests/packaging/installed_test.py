@@ -77,6 +77,17 @@ class Installed(unittest.TestCase):
         folder = re.search(r"^fpath=\(DIR/(share/zsh/\S+) ", PAGE, re.M)[1]
         self.assertTrue((PREFIX / folder / "_shardproof").read_text().startswith("#compdef shardproof\n"))
 
+    def test_links_of_the_installed_pages_lead_somewhere(self):
+        pages = list((PREFIX / "share/doc").rglob("*.md"))
+        self.assertGreater(len(pages), 30)
+        dead = [
+            f"{page.name}: {link}"
+            for page in pages
+            for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+            if not (page.parent / link).exists()
+        ]
+        self.assertEqual(dead, [])
+
 
 if __name__ == "__main__":
     unittest.main()
