@@ -1,17 +1,9 @@
 #include "harness/rendezvous/file_store.hpp"
 
-#include <cerrno>
-#include <cstdint>
-#include <system_error>
-#include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
-#include "harness/base/file_descriptor.hpp"
+#include <utility>
+
 #include "harness/rendezvous/directory_watch.hpp"
 #include "harness/rendezvous/value_file.hpp"
 
@@ -27,87 +19,16 @@ constexpr const char* poison_file = "poison";  // not the name of a key: those b
 /// A wait for more keys than this only looks at intervals. With inotify, every new value would wake every waiting rank.
 constexpr std::size_t most_notified_keys = 16;
 
-[[noreturn]] void fail(const char* operation, const std::filesystem::path& file) {
-  const int error = errno;
-  throw std::system_error(error, std::generic_category(), fmt::format("file store: {} {}", operation, file.native()));
-}
-
-/// A file with only one writer, which the destructor removes.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& directory, int rank) {
-    for (std::uint64_t counter = 0;; ++counter) {
-      path_ = directory / fmt::format("{}-{}-{}", ::getpid(), rank, counter);
-      file_ = base::FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-      if (file_) return;
-      if (errno != EEXIST) fail("create", path_);
-    }
-  }
-  ~TemporaryFile() { ::unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  /// Writes and closes the file. Only close reports on a network file system whether all bytes arrived. There is no
-  /// fsync, because the store does not outlive the machine.
-  void write(std::string_view content) {
-    while (!content.empty()) {
-      const ssize_t written = ::write(file_.get(), content.data(), content.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("write", path_);
-      content.remove_prefix(static_cast<std::size_t>(written));
-    }
-    if (file_.close() != 0) fail("close", path_);
-  }
-
-  /// Returns false when another file has this name. A server's answer may get lost, and the repeated call then fails
-  /// although the link exists. Only the number of links shows that.
-  bool link_as(const std::filesystem::path& name) const {
-    if (::link(path_.c_str(), name.c_str()) == 0) return true;
-    const int error = errno;
-    struct stat status{};
-    if (::stat(path_.c_str(), &status) == 0 && status.st_nlink == 2) return true;
-    if (error == EEXIST) return false;
-    errno = error;
-    fail(error == EPERM ? "link (does this file system have hard links?)" : "link", name);
-  }
-
- private:
-  std::filesystem::path path_;
-  base::FileDescriptor file_;
-};
-
-/// Returns nullopt when there is no such file.
-std::optional<Value> read_value(const std::filesystem::path& file, std::string_view nonce) {
-  const base::FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor) {
-    if (errno == ENOENT) return std::nullopt;
-    fail("open", file);
-  }
-  std::string content;
-  char part[4096];
-  while (true) {
-    const ssize_t got = ::read(descriptor.get(), part, sizeof part);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", file);
-    if (got == 0) break;
-    content.append(part, static_cast<std::size_t>(got));
-  }
-  try {
-    return decode(content, nonce);
-  } catch (const std::runtime_error& wrong) {
-    throw std::runtime_error(fmt::format("file store: {}: {}", file.native(), wrong.what()));
-  }
-}
-
 }  // namespace
 
 StorePoisoned::StorePoisoned(int rank, const std::string& reason)
     : std::runtime_error(fmt::format("file store poisoned by rank {}: {}", rank, reason)), rank_(rank) {}
 
-FileStore::FileStore(std::filesystem::path directory, std::string nonce, int rank)
-    : directory_(std::move(directory)), nonce_(std::move(nonce)), rank_(rank) {
-  std::filesystem::create_directories(directory_ / unfinished);
-  std::filesystem::create_directories(directory_ / values);
+FileStore::FileStore(std::filesystem::path directory, std::string nonce, int rank,
+                     std::shared_ptr<const FileLayer> files)
+    : directory_(std::move(directory)), nonce_(std::move(nonce)), rank_(rank), files_(std::move(files)) {
+  files_->make_directory(directory_ / unfinished);
+  files_->make_directory(directory_ / values);
 }
 
 FileStore FileStore::with_prefix(std::string_view prefix) const {
@@ -125,22 +46,40 @@ std::filesystem::path FileStore::file_of(std::string_view key) const {
   return directory_ / values / name;
 }
 
+std::optional<Value> FileStore::read_value(const std::filesystem::path& file) const {
+  const std::optional<std::string> content = files_->read(file);
+  if (!content) return std::nullopt;
+  const auto at_file = [&](const std::exception& wrong) {
+    return fmt::format("file store: {}: {}", file.native(), wrong.what());
+  };
+  try {
+    return decode(*content, nonce_);
+  } catch (const TornValue& torn) {
+    throw TornValue(at_file(torn));
+  } catch (const std::runtime_error& wrong) {
+    throw std::runtime_error(at_file(wrong));
+  }
+}
+
 bool FileStore::write_once(const std::filesystem::path& file, std::string_view value) const {
-  TemporaryFile temporary(directory_ / unfinished, rank_);
-  temporary.write(encode({rank_, std::string(value)}, nonce_));
-  return temporary.link_as(file);
+  return files_->publish(directory_ / unfinished, rank_, encode({rank_, std::string(value)}, nonce_), file);
 }
 
 void FileStore::put(std::string_view key, std::string_view value) {
   const auto file = file_of(key);
   if (write_once(file, value)) return;
-  const auto first = read_value(file, nonce_);
-  throw KeyExists(fmt::format("file store: rank {} writes key \"{}{}\", which {} has written already", rank_, prefix_,
-                              key, first ? fmt::format("rank {}", first->writer) : "somebody"));
+  std::string first = "a rank that this host does not see yet";
+  try {
+    if (const auto written = read_value(file)) first = fmt::format("rank {}", written->writer);
+  } catch (const TornValue&) {
+    // This host sees the name of the file before its content.
+  }
+  throw KeyExists(
+      fmt::format("file store: rank {} writes key \"{}{}\", which {} has written already", rank_, prefix_, key, first));
 }
 
 std::optional<std::string> FileStore::get(std::string_view key) const {
-  auto value = read_value(file_of(key), nonce_);
+  auto value = read_value(file_of(key));
   if (!value) return std::nullopt;
   return std::move(value->bytes);
 }
@@ -150,12 +89,16 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, cont
   std::vector<std::string> found;
   while (true) {
     const bool last_look = std::chrono::steady_clock::now() >= deadline;
-    throw_if_poisoned();
     const std::size_t before = found.size();
-    while (found.size() < keys.size()) {
-      auto value = get(keys[found.size()]);
-      if (!value) break;
-      found.push_back(std::move(*value));
+    try {
+      throw_if_poisoned();
+      while (found.size() < keys.size()) {
+        auto value = get(keys[found.size()]);
+        if (!value) break;
+        found.push_back(std::move(*value));
+      }
+    } catch (const TornValue&) {
+      if (last_look) throw;  // a network file system may show the rest of the value later
     }
     if (found.size() == keys.size()) return found;
     if (last_look) break;
@@ -185,7 +128,7 @@ void FileStore::poison(std::string_view reason) {
 }
 
 void FileStore::throw_if_poisoned() const {
-  if (const auto poison = read_value(directory_ / values / poison_file, nonce_))
+  if (const auto poison = read_value(directory_ / values / poison_file))
     throw StorePoisoned(poison->writer, poison->bytes);
 }
 

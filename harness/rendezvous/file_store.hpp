@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "harness/control/doorbell.hpp"  // Deadline
+#include "harness/rendezvous/file_layer.hpp"
+#include "harness/rendezvous/value_file.hpp"
 
 namespace shardproof::rendezvous {
 
@@ -37,7 +40,8 @@ class FileStore {
  public:
   /// Makes `directory` when it is missing. Every value contains `nonce`, so another world's value is an error, never an
   /// answer.
-  FileStore(std::filesystem::path directory, std::string nonce, int rank);
+  FileStore(std::filesystem::path directory, std::string nonce, int rank,
+            std::shared_ptr<const FileLayer> files = system_files());
 
   /// A view in which every key is prefixed.
   FileStore with_prefix(std::string_view prefix) const;
@@ -45,11 +49,11 @@ class FileStore {
   /// Throws KeyExists. Throws std::invalid_argument for a key that is too long for a file name, and std::system_error,
   /// which names file and operation.
   void put(std::string_view key, std::string_view value);
-  /// Returns nullopt while no rank has written the key. Throws std::runtime_error when the key's file is torn, corrupt
-  /// or from another world.
+  /// Returns nullopt while this host sees no value of the key. Throws TornValue (value_file.hpp) when the key's file is
+  /// not whole, and std::runtime_error when it is from another world.
   std::optional<std::string> get(std::string_view key) const;
-  /// Waits for the values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when all
-  /// values exist. Throws DeadlineExceeded, which names the missing keys.
+  /// Waits for the whole values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when all
+  /// values exist. Throws DeadlineExceeded, which names the missing keys, or TornValue if one is not whole until then.
   std::vector<std::string> wait(std::span<const std::string> keys, control::Deadline deadline) const;
   std::string wait(std::string_view key, control::Deadline deadline) const;
   /// Makes every wait on this store throw, whatever its prefix. The first reason stays.
@@ -57,6 +61,7 @@ class FileStore {
 
  private:
   std::filesystem::path file_of(std::string_view key) const;
+  std::optional<Value> read_value(const std::filesystem::path& file) const;  ///< nullopt: this host sees no such file
   bool write_once(const std::filesystem::path& file, std::string_view value) const;  ///< false when the file exists
   void throw_if_poisoned() const;
 
@@ -64,6 +69,7 @@ class FileStore {
   std::string nonce_;
   std::string prefix_;
   int rank_;
+  std::shared_ptr<const FileLayer> files_;
 };
 
 }  // namespace shardproof::rendezvous

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -48,15 +47,15 @@ std::string encode(const Value& value, std::string_view nonce) {
 Value decode(std::string_view content, std::string_view nonce) {
   Head head{};
   if (content.size() < sizeof head)
-    throw std::runtime_error(fmt::format("torn: {} bytes, a value has at least {}", content.size(), sizeof head));
+    throw TornValue(fmt::format("torn: {} bytes, a value has at least {}", content.size(), sizeof head));
   std::memcpy(&head, content.data(), sizeof head);
-  if (std::memcmp(head.magic, magic, sizeof magic) != 0) throw std::runtime_error("not a value of this store");
+  if (std::memcmp(head.magic, magic, sizeof magic) != 0) throw TornValue("not a value of this store");
   const std::size_t rest = content.size() - sizeof head;
   if (head.nonce_length > rest || head.length != rest - head.nonce_length) {
-    throw std::runtime_error(
+    throw TornValue(
         fmt::format("torn: {} bytes after the head, which promises {} + {}", rest, head.nonce_length, head.length));
   }
-  if (head.checksum != checksum(content)) throw std::runtime_error("corrupt: the checksum is wrong");
+  if (head.checksum != checksum(content)) throw TornValue("corrupt: the checksum is wrong");
   const std::string_view theirs = content.substr(sizeof head, head.nonce_length);
   if (theirs != nonce)
     throw std::runtime_error(fmt::format("stale: it belongs to the world \"{}\", not to \"{}\"", theirs, nonce));

@@ -2,6 +2,7 @@
 // distinguishes a value from a torn, foreign or stale file.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -12,8 +13,15 @@ struct Value {
   std::string bytes;
 };
 
+/// A file whose content is not, or not yet, a whole value: torn or corrupt.
+class TornValue : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 std::string encode(const Value& value, std::string_view nonce);
-/// Throws std::runtime_error, which says what is wrong with the content and does not name the file.
+/// Throws TornValue, or std::runtime_error for a value of another world. They say what is wrong with the content, and do
+/// not name the file.
 Value decode(std::string_view content, std::string_view nonce);
 
 /// Encodes a key as a file name. Letters, digits, `-`, `_` and `.` stay; any other byte becomes %XX.
