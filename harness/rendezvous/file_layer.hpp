@@ -19,8 +19,8 @@ class FileLayer {
 
   /// Makes the directory and its parents, unless they exist.
   virtual void make_directory(const std::filesystem::path& directory) const = 0;
-  /// Writes a file of its own in the directory `unfinished`, and then gives it the name `file`. Returns false if another
-  /// file has this name. No process of this host sees a part of the content under that name.
+  /// Writes a file of its own in the directory `unfinished`, and then gives it the name `file`. Returns false if
+  /// another file has this name. No process of this host sees a part of the content under that name.
   virtual bool publish(const std::filesystem::path& unfinished, int rank, std::string_view content,
                        const std::filesystem::path& file) const = 0;
   /// The content of the file. Returns nullopt if this host sees no such file. On a network file system, a file of

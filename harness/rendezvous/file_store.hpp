@@ -52,8 +52,8 @@ class FileStore {
   /// Returns nullopt while this host sees no value of the key. Throws TornValue (value_file.hpp) when the key's file is
   /// not whole, and std::runtime_error when it is from another world.
   std::optional<std::string> get(std::string_view key) const;
-  /// Waits for the whole values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when all
-  /// values exist. Throws DeadlineExceeded, which names the missing keys, or TornValue if one is not whole until then.
+  /// Waits for the whole values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when
+  /// all values exist. Throws DeadlineExceeded, which names the missing keys, or TornValue if one is not whole then.
   std::vector<std::string> wait(std::span<const std::string> keys, control::Deadline deadline) const;
   std::string wait(std::string_view key, control::Deadline deadline) const;
   /// Makes every wait on this store throw, whatever its prefix. The first reason stays.

@@ -20,8 +20,8 @@ class TornValue : public std::runtime_error {
 };
 
 std::string encode(const Value& value, std::string_view nonce);
-/// Throws TornValue, or std::runtime_error for a value of another world. They say what is wrong with the content, and do
-/// not name the file.
+/// Throws TornValue, or std::runtime_error for a value of another world. They say what is wrong with the content, and
+/// do not name the file.
 Value decode(std::string_view content, std::string_view nonce);
 
 /// Encodes a key as a file name. Letters, digits, `-`, `_` and `.` stay; any other byte becomes %XX.

@@ -42,8 +42,8 @@ class Server {
   std::map<std::string, std::string> files_;
 };
 
-/// One host's view. It shows a file of another host after up to `most_looks` looks, and then shows a part of its content
-/// in up to `most_looks` looks, both drawn from `seed`. Each host has a view of its own.
+/// One host's view. It shows a file of another host after up to `most_looks` looks, and then shows a part of its
+/// content in up to `most_looks` looks, both drawn from `seed`. Each host has a view of its own.
 class Host final : public rendezvous::FileLayer {
  public:
   Host(Server& server, int most_looks, std::uint64_t seed) : server_(server), most_looks_(most_looks), random_(seed) {}

@@ -1,4 +1,4 @@
-"""What a soak does to runs, and what docs/reliability.md promises then."""
+"""The disturbances of a soak, and the promises of docs/reliability.md that each run must keep."""
 import os
 import pathlib
 import signal

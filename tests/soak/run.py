@@ -81,7 +81,7 @@ class Run:
         return b"case_started" in read(self.out / f"worlds/0/ranks/rank-{rank}.jsonl")
 
     def report(self):
-        """The report, or None if there is none."""
+        """The report, or None if the run has made no report."""
         text = read(self.out / "report.json")
         return json.loads(text) if text else None
 
