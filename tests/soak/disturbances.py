@@ -30,8 +30,8 @@ def send(process, number):
 
 
 def strike_rank(run, victim, number, delay, only_in_a_case=False):
-    """Sends a signal to a rank after `delay` seconds, or as soon as the rank exists. Returns its process, or None if the
-    run was over before."""
+    """Sends a signal to a rank after `delay` seconds, or as soon as the rank exists. Returns its process, or None if
+    the run was over before."""
     at = time.monotonic() + delay
     while run.process.poll() is None:
         if time.monotonic() >= at and (run.has_begun(victim) or not only_in_a_case):
@@ -45,7 +45,8 @@ def strike_rank(run, victim, number, delay, only_in_a_case=False):
 def require_all_passed(run, code):
     report = run.report()
     if code != 0 or report is None or verdicts(report) != {"passed": REPEAT * len(run.sizes)}:
-        raise Broken(f"exit code {code} with {dict(verdicts(report)) if report else 'no report'}, but nothing was broken")
+        found = dict(verdicts(report)) if report else "no report"
+        raise Broken(f"exit code {code} with {found}, but nothing was broken")
     return check_results(run, report)
 
 
