@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "harness/cases/spelled.hpp"
+#include "harness/protocol/case_info.hpp"
 #include "harness/protocol/feature.hpp"
 #include "harness/world/rank.hpp"
 
@@ -158,6 +159,10 @@ inline options::Timeout timeout(std::chrono::milliseconds time) { return {time};
 /// Its ranks, 128 at most, are threads of one process in every run (docs/thread-worlds.md); where they cannot be, the
 /// case is skipped.
 inline options::OnThreads on_threads() { return {}; }
+
+/// A runtime starts threads in the case and keeps them after it, as MPI or CUDA does. Other threads must end with the
+/// case. It is a tag of the case.
+inline options::Tags keeps_threads() { return tags(std::string(protocol::keeps_threads_tag)); }
 
 namespace detail {
 void apply(CaseDeclaration& declaration, options::Ranks option);

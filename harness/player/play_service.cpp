@@ -23,6 +23,7 @@
 #include "harness/protocol/trace_json.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/trace/memory.hpp"
+#include "harness/world/running_threads.hpp"
 #include "harness/world/world.hpp"
 
 namespace shardproof::player {
@@ -71,7 +72,8 @@ std::unique_ptr<Platforms> make_platforms(world::World& world) {
 
 }  // namespace
 
-PlayService::PlayService(std::unique_ptr<Subject> subject) : subject_(std::move(subject)) {}
+PlayService::PlayService(std::unique_ptr<Subject> subject, bool keeps_threads)
+    : subject_(std::move(subject)), keeps_threads_(keeps_threads) {}
 
 PlayService::~PlayService() = default;
 
@@ -108,6 +110,7 @@ void PlayService::begin_case() {
   played_.clear();
   live_bytes_ = 0;
   live_buffers_.clear();
+  threads_of_runtime_.clear();
 }
 
 world::CaseLeftovers PlayService::take_leftovers() {
@@ -122,6 +125,14 @@ world::CaseLeftovers PlayService::take_leftovers() {
 }
 
 std::string PlayService::defect() const { return platforms_->defect(); }
+
+// CUDA's threads belong to the harness's device, or to the subject's GPU.
+bool PlayService::has_runtime() const { return keeps_threads_ || world_->plan().device != protocol::sim_device; }
+
+bool PlayService::is_of_runtime(pid_t thread) const {
+  return world_->plan().device != protocol::sim_device ||
+         std::ranges::find(threads_of_runtime_, thread) != threads_of_runtime_.end();
+}
 
 void PlayService::write_trace(const Trace& trace) const {
   // Later plays of one case get their own documents: their streams and clocks begin anew.
@@ -153,7 +164,9 @@ std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel
 }
 
 Run PlayService::play_on(Platform& platform, const Scenario& scenario) {
+  const std::vector<pid_t> before = keeps_threads_ ? world::thread_ids() : std::vector<pid_t>();
   Run run = player::play(scenario, *subject_, platform, world_->rank());
+  if (keeps_threads_) std::ranges::set_difference(world::thread_ids(), before, std::back_inserter(threads_of_runtime_));
   live_bytes_ += run.left_alive();
   if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));
   if (world_->plan().trace) write_trace(run.recording().clocked());

@@ -21,7 +21,8 @@ namespace shardproof::player {
 class PlayService final : public world::CaseService {
  public:
   /// nullptr: the program has no subject. Then cases can use devices, but play nothing.
-  explicit PlayService(std::unique_ptr<Subject> subject);
+  /// `keeps_threads`: the runtime of the subject keeps threads (Subject::keeps_threads).
+  explicit PlayService(std::unique_ptr<Subject> subject, bool keeps_threads = false);
   ~PlayService() override;
 
   /// The service of this rank's program. Throws std::logic_error if it has none.
@@ -33,6 +34,8 @@ class PlayService final : public world::CaseService {
   void begin_case() override;
   world::CaseLeftovers take_leftovers() override;
   std::string defect() const override;
+  bool has_runtime() const override;
+  bool is_of_runtime(pid_t thread) const override;
   /// Writes the played scenarios.
   void keep_evidence() override;
 
@@ -46,12 +49,14 @@ class PlayService final : public world::CaseService {
   void write_trace(const Trace& trace) const;
 
   std::unique_ptr<Subject> subject_;
+  const bool keeps_threads_;
   world::World* world_ = nullptr;
   std::unique_ptr<Platforms> platforms_;
   // Of the current case:
   std::vector<Scenario> played_;
   std::size_t live_bytes_ = 0;                   ///< Bytes that played scenarios left allocated.
   std::vector<fact::Allocated> live_buffers_;  ///< The buffers of those bytes.
+  std::vector<pid_t> threads_of_runtime_;  ///< They have appeared while the subject played.
 };
 
 }  // namespace shardproof::player

@@ -12,6 +12,9 @@
 
 namespace shardproof::protocol {
 
+/// The tag of a case in which a runtime starts threads that it keeps. They are no finding.
+inline constexpr std::string_view keeps_threads_tag = "keeps_threads";
+
 struct CaseInfo {
   std::string id;     ///< `suite/name[key=value,…]` with sorted keys, always with W.
   std::string suite;  ///< The part of the id before the slash.

@@ -89,6 +89,7 @@ ordered_json json_of(const event::CaseEnded& e) {
 ordered_json json_of(const event::RankEnded& e) {
   ordered_json json{{"event", "rank_ended"}, {"rank", e.rank}};
   if (!e.cut_short.empty()) json["cut_short"] = cut(e.cut_short);
+  if (e.is_by_case) json["by_case"] = true;
   return json;
 }
 
@@ -142,7 +143,8 @@ event::CaseEnded case_ended(const Fields& fields) {
 
 event::RankEnded rank_ended(const Fields& fields) {
   return {.rank = fields.integer<int>("rank"),
-          .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string()};
+          .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string(),
+          .is_by_case = fields.has("by_case") && fields.boolean("by_case")};
 }
 
 /// Reads the lines that every case has, in exactly the form that `to_line` writes. A merge of a thousand ranks reads

@@ -20,6 +20,7 @@ inline std::string unexpected_exception(std::string_view text) {
 inline constexpr std::string_view missing_wait = "missing: ";
 
 /// The harness checks these in each case. A failure has their names in the place of a macro.
-inline constexpr std::string_view equal_collectives_check = "equal collectives", freed_memory_check = "freed memory";
+inline constexpr std::string_view equal_collectives_check = "equal collectives", freed_memory_check = "freed memory",
+                                  unchanged_process_check = "unchanged process";
 
 }  // namespace shardproof::protocol

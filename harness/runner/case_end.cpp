@@ -12,8 +12,9 @@ using protocol::Outcome;
 
 namespace {
 
-constexpr unsigned outcome_bits = 8, flag_bits = 2;
-constexpr std::uint64_t defective = 1U << outcome_bits, vacuous = 2U << outcome_bits;
+constexpr unsigned outcome_bits = 8, flag_bits = 3;
+constexpr std::uint64_t defective = 1U << outcome_bits, vacuous = 2U << outcome_bits,
+                        changed_process = 4U << outcome_bits;
 
 bool went_wrong(const BodyEnd& end) { return end.own == Outcome::failed || end.own == Outcome::error; }
 
@@ -34,7 +35,8 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 }  // namespace
 
 control::Ballot to_ballot(const BodyEnd& end) {
-  const std::uint64_t flags = (end.defect.empty() ? 0 : defective) | (end.checked_nothing ? vacuous : 0);
+  const std::uint64_t flags = (end.defect.empty() ? 0 : defective) | (end.checked_nothing ? vacuous : 0) |
+                              (end.has_changed_process ? changed_process : 0);
   return {.value = end.world_calls << (outcome_bits + flag_bits) | flags | static_cast<std::uint64_t>(end.own),
           .text = end.defect.empty() ? end.reason : end.defect};
 }
@@ -44,7 +46,8 @@ BodyEnd from_ballot(const control::Ballot& ballot) {
           .reason = ballot.text,
           .world_calls = ballot.value >> (outcome_bits + flag_bits),
           .defect = (ballot.value & defective) != 0 ? ballot.text : std::string(),
-          .checked_nothing = (ballot.value & vacuous) != 0};
+          .checked_nothing = (ballot.value & vacuous) != 0,
+          .has_changed_process = (ballot.value & changed_process) != 0};
 }
 
 namespace {
@@ -102,6 +105,11 @@ std::optional<Outcome> failure_of(std::span<const BodyEnd> all, const std::optio
     if (outcome == Outcome::error) failure = outcome;
   }
   return failure;
+}
+
+bool is_end_by_case(std::span<const BodyEnd> all) {
+  return first(all, [](const BodyEnd& end) { return end.has_changed_process; }) >= 0 &&
+         first(all, [](const BodyEnd& end) { return !end.defect.empty() && !end.has_changed_process; }) < 0;
 }
 
 std::string reason_to_end_world(std::span<const BodyEnd> all) {

@@ -1,6 +1,7 @@
 #include "harness/runner/lockstep.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/failure_text.hpp"
 #include "harness/runner/case_end.hpp"
+#include "harness/runner/process_state.hpp"
 #include "harness/world/event_stream.hpp"
 
 namespace shardproof::runner {
@@ -103,7 +105,8 @@ class Observer final : public BodyListener {
   /// The number of failures that this rank itself caused.
   std::uint64_t failures() const { return failures_; }
 
-  BodyEnd end() {
+  /// `process`: as it was before the body.
+  BodyEnd end(ProcessState& process) {
     const world::CaseNotes& notes = world_.notes();
     BodyEnd end{.own = Outcome::passed,
                 .reason = {},
@@ -121,6 +124,16 @@ class Observer final : public BodyListener {
     }
     if (went_well() && !was_released() && !left.device_failure.empty())
       set_error("not quiet at its end: " + left.device_failure);
+    if (const std::string changes = changes_of(process); !changes.empty()) {
+      const std::string finding = "not quiet at its end: " + changes;
+      if (!was_released()) {
+        ++failures_;
+        write(of_harness(protocol::unchanged_process_check, finding), {});
+      }
+      end.has_changed_process = end.defect.empty();
+      if (end.defect.empty())
+        end.defect = was_released() ? finding : bound_.info.id + " has changed the process that it ran in";
+    }
     if (!error_.empty()) {
       end.own = Outcome::error;
       end.reason = error_;
@@ -134,6 +147,17 @@ class Observer final : public BodyListener {
   }
 
  private:
+  /// The changes that the body has left in the process, as one text. Empty: none.
+  std::string changes_of(ProcessState& process) const {
+    const world::CaseService& service = world_.service();
+    const auto& tags = bound_.info.tags;
+    const ProcessState::Allowed allowed{
+        .threads = std::ranges::find(tags, protocol::keeps_threads_tag) != tags.end(),
+        .signal_handlers = service.has_runtime(),
+        .is_of_runtime = [&service](pid_t thread) { return service.is_of_runtime(thread); }};
+    return fmt::format("{}", fmt::join(process.changes(allowed), "; "));
+  }
+
   bool was_released() const { return world_.notes().calls.released; }
 
   // The first error counts.
@@ -198,7 +222,8 @@ class Observer final : public BodyListener {
 
 class Lockstep {
  public:
-  Lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) : world_(world), runner_(runner) {
+  Lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner)
+      : world_(world), runner_(runner), process_(world.plan().fabric == protocol::thread_fabric) {
     for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
   }
 
@@ -265,9 +290,10 @@ class Lockstep {
 
   CaseEnd run_body(const BoundCase& bound, std::uint64_t& assertions) {
     Observer observer(world_, bound);
+    process_.begin_case();
     const std::uint64_t passed = runner_.run([&] { bound.body(world_.self()); }, observer);
     observer.stay_the_rank();
-    BodyEnd mine = observer.end();
+    BodyEnd mine = observer.end(process_);
     assertions = passed + observer.failures();
     mine.checked_nothing = assertions == 0;
     world_.body_ended();
@@ -276,6 +302,7 @@ class Lockstep {
     const auto aborted = world_.aborted();
     end_.cut_short = reason_to_end_world(all);
     end_.is_defective = !end_.cut_short.empty();
+    end_.is_by_case = end_.is_defective && is_end_by_case(all);
     if (!end_.is_defective && world_.plan().fail_fast)
       end_.cut_short = reason_to_fail_fast(bound.info.id, all, aborted);
     return conclude(world_.rank(), mine, all, aborted);
@@ -293,6 +320,7 @@ class Lockstep {
 
   World& world_;
   BodyRunner& runner_;
+  ProcessState process_;
   std::unordered_map<std::string, const BoundCase*> cases_;
   LockstepEnd end_;
 };

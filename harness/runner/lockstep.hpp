@@ -15,6 +15,7 @@ namespace shardproof::runner {
 struct LockstepEnd {
   std::string cut_short;  ///< Why no case follows the last case that ran. Empty: all cases ran.
   bool is_defective = false;  ///< A rank can run no further case: it lost its GPU, for example.
+  bool is_by_case = false;  ///< The case is the reason for that: it did not leave its process as it was.
 };
 
 /// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results

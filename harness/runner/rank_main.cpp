@@ -82,7 +82,7 @@ void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
 runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCase> cases, runner::BodyRunner& runner) {
   try {
     const runner::LockstepEnd end = runner::run_in_lockstep(world, cases, runner);
-    world.leave(end.cut_short);
+    world.leave(end.cut_short, end.is_by_case);
     return end;
   } catch (const control::Released&) {
     throw;

@@ -423,6 +423,11 @@ typedef struct shardproof_subject {
    * docs/plug-in-an-engine.md, and the harness reads it before the next call. The harness asks after each backward
    * of a plan with a compiled step. NULL: the subject compiles nothing. */
   shardproof_status (*compiled_plan)(shardproof_trainer *trainer, const char **plan, shardproof_reply *reply);
+
+  /* Appended within version 6: an older table, whose `size` leaves it out, means 0. Not 0: the runtime of the engine
+   * starts threads that it keeps, or handles signals, until the process ends. Other threads must have ended when
+   * `destroy` has returned: a thread that outlives its case fails the case. */
+  int keeps_threads;
 } shardproof_subject;
 
 /* The function that a shared object for `--subject` exports. */

@@ -101,6 +101,10 @@ class Subject {
   /// The first failure of a trainer's destructor since the last call of this function.
   virtual Reply take_teardown_failure() { return {}; }
 
+  /// Whether the engine's runtime starts threads that it keeps, or handles signals, until the process ends. Other
+  /// threads of an engine must have ended when its trainer is destroyed.
+  virtual bool keeps_threads() const { return false; }
+
   /// Whether ranks are copies of one process in which `prepare` has succeeded. `prepare` then runs once for a whole
   /// run. For a runtime that starts slowly.
   virtual bool wants_preparation() const { return false; }

@@ -2,6 +2,8 @@
 // world calls it at the start and at the end of each case. This base class adds nothing.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "harness/protocol/case_info.hpp"
@@ -32,6 +34,11 @@ class CaseService {
   virtual CaseLeftovers take_leftovers() { return {}; }
   /// Why this process can run no further case. Empty: it can.
   virtual std::string defect() const { return {}; }
+  /// True if a runtime lives in this process, such as the framework of an engine. It may handle signals until the
+  /// process ends.
+  virtual bool has_runtime() const { return false; }
+  /// True if that runtime keeps the thread.
+  virtual bool is_of_runtime(pid_t /*thread*/) const { return false; }
   /// The case has failed on this rank. Writes what helps to repeat it.
   virtual void keep_evidence() {}
 };

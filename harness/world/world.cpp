@@ -211,9 +211,10 @@ void World::case_failed() {
   control_.report(rank_, progress_);
 }
 
-void World::leave(std::string cut_short) {
+void World::leave(std::string cut_short, bool is_by_case) {
   agree({});
-  stream_->write(protocol::event::RankEnded{.rank = rank_, .cut_short = std::move(cut_short)});
+  stream_->write(
+      protocol::event::RankEnded{.rank = rank_, .cut_short = std::move(cut_short), .is_by_case = is_by_case});
   control_.flight(rank_).enter(protocol::FlightEntry::What::left, 0, std::chrono::steady_clock::now());
   progress_.left = true;
   control_.report(rank_, progress_);

@@ -116,8 +116,8 @@ class World {
   void case_failed();
 
   /// Meets all ranks a last time. Then reports that this rank left in order. `cut_short`: why no case could follow.
-  /// Empty: all cases ran.
-  void leave(std::string cut_short = {});
+  /// Empty: all cases ran. `is_by_case`: the last case is the reason, and a fresh process can go on.
+  void leave(std::string cut_short = {}, bool is_by_case = false);
 
   // -- For services that wait outside of the fabric -------------------------------------------------------------------
 

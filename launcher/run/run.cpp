@@ -288,7 +288,7 @@ class Run {
   void record(const WorldPlan& plan, int number, const protocol::WorldDirectory& directory, WorldOutcome outcome) {
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.evidence, directory);
-    const bool was_left = outcome.complete && !merger_.cut_short().empty();
+    const bool was_left = outcome.complete && !merger_.cut_short().empty() && !merger_.is_cut_by_case();
     // A world that leaves before its first case ends would also do so when it is tried again.
     const std::size_t answered = merger_.answered();
     if (outcome.complete && !merger_.cut_short().empty() && answered > 0 && answered < plan.cases.size()) {

@@ -95,6 +95,7 @@ void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::C
   next_rank_ = 0;
   identity_.reset();
   cut_short_.clear();
+  is_cut_by_case_ = false;
   first_case_ = report_.cases.size();
   positions_.assign(cases.size(), {});
 
@@ -231,6 +232,7 @@ void Merger::add(RankStream stream) {
   }
   if (!stream.cut_short.empty()) {
     cut_short_ = stream.cut_short;
+    is_cut_by_case_ = stream.is_cut_by_case;
     std::string& explanation = report_.worlds.back().explanation;
     if (explanation.empty()) explanation = cut_short_;
     next = positions_.size();  // however its process ended afterwards, it ran no other case

@@ -63,6 +63,8 @@ class Merger {
   /// Why the open world's ranks left together, wherever they were in its plan. Empty: they reached its end. All its
   /// streams have been added.
   const std::string& cut_short() const { return cut_short_; }
+  /// True if the last case is that reason. The machine is then not to blame.
+  bool is_cut_by_case() const { return is_cut_by_case_; }
   /// True if --fail-fast ends the run: a case of this world or of an earlier world did not pass, and no waiver excuses
   /// it. All streams of the open world have been added.
   bool has_failed_fast();
@@ -118,6 +120,7 @@ class Merger {
   bool a_rank_died_ = false;
   bool interrupted_ = false;  ///< by the user, and no rank died by itself
   std::string cut_short_;
+  bool is_cut_by_case_ = false;
   bool none_started_ = false;  ///< no rank was started, all for the same reason
   bool is_judged_ = false;
   bool has_failed_here_ = false;  ///< a case of the open world failed, and no waiver excuses it

@@ -86,6 +86,7 @@ void StreamAssembly::on(protocol::event::RankEnded&& e) {
   stream_.complete = true;
   keep(e.cut_short.size());
   stream_.cut_short = std::move(e.cut_short);
+  stream_.is_cut_by_case = e.is_by_case;
 }
 
 StreamedCase& StreamAssembly::open_case(std::string_view what) {

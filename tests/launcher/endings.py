@@ -160,6 +160,30 @@ WAYS = [
         r'"hoarded" of 64 bytes$',
     ),
     fails(
+        "a thread that outlives its case",
+        "leaves/a_thread[W=2]",
+        "failed",
+        r'^not quiet at its end: thread (\d+|…) "late"( \(in \w+\))? still runs: join it before the body ends',
+    ),
+    fails(
+        "a resource limit that stays changed",
+        "leaves/a_limit[W=2]",
+        "failed",
+        r"^not quiet at its end: the soft limit RLIMIT_AS is 1048576, and was unlimited: restore this",
+    ),
+    fails(
+        "a signal that stays blocked",
+        "leaves/a_blocked_signal[W=2]",
+        "failed",
+        r"^not quiet at its end: signal 10 \(SIGUSR1\) is blocked in the rank's thread",
+    ),
+    fails(
+        "another working directory",
+        "loud/changes_directory[W=2]",
+        "failed",
+        r"^not quiet at its end: the working directory is /, and was ",
+    ),
+    fails(
         "a SECTION",
         "fails/has_a_section[W=2]",
         "error",
@@ -352,7 +376,6 @@ WAYS = [
     Way("a child that stays in its own session", "loud/leaves_a_child[W=2]", "passed", 0, ""),
     Way("a daemon without its rank's environment", "loud/leaves_a_daemon[W=2]", "passed", 0, ""),
     Way("a forked child that comes back from the body", "loud/comes_back_twice[W=2]", "passed", 0, ""),
-    Way("another working directory", "loud/changes_directory[W=2]", "passed", 0, ""),
     Way("a wall clock that is set back", "good/meets[W=2]", "passed", 0, "", clock_set_back=True),
     # The launcher's own end
     Way(
@@ -510,7 +533,7 @@ def shown(sentence):
     line = re.sub(r"(waited for|entered) \d+\.\d s", r"\1 … s", line)
     line = re.sub(r"(?<= )/\S*/", "", line)
     line = re.sub(r"\b[0-9a-f]{32}\b", "…", line)
-    line = re.sub(r"process \d+", "process …", line)
+    line = re.sub(r"\b(process|thread) \d+", r"\1 …", line)
     return line if len(line) <= 230 else line[:229] + "…"
 
 

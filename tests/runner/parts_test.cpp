@@ -129,6 +129,19 @@ TEST_CASE("A body's end travels as a ballot") {
   CHECK(back.own == protocol::Outcome::error);
   CHECK(back.world_calls == broken.world_calls);
   CHECK(back.defect == "lost");
+  CHECK_FALSE(back.has_changed_process);
+  broken.has_changed_process = true;
+  CHECK(runner::from_ballot(runner::to_ballot(broken)).has_changed_process);
+}
+
+TEST_CASE("A world ends by its case only if no rank has another defect") {
+  runner::BodyEnd changed = failed(), lost = passed();
+  changed.defect = "its case has changed it";
+  changed.has_changed_process = true;
+  lost.defect = "GPU 0 is lost";
+  CHECK(runner::is_end_by_case(std::vector{passed(), changed}));
+  CHECK_FALSE(runner::is_end_by_case(std::vector{changed, lost}));
+  CHECK_FALSE(runner::is_end_by_case(std::vector{passed(), lost}));
 }
 
 TEST_CASE("A rank whose process can run no further case does not pass, and ends its world for all") {

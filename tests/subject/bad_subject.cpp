@@ -1,8 +1,12 @@
 // The reference engine behind a table with one thing wrong, which the environment chooses.
+#include <unistd.h>
+
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "fixtures/engines/reference.hpp"
 #include "harness/subject/abi/exported_subject.hpp"
@@ -47,6 +51,15 @@ shardproof_status leaks(void* context, const char* model, const char* plan,
   return good().create(context, model, plan, engine_context, trainer, reply);
 }
 
+shardproof_status starts_a_thread(void* context, const char* model, const char* plan,
+                                  const shardproof_engine_context* engine_context, shardproof_trainer** trainer,
+                                  shardproof_reply* reply) {
+  std::thread([] {
+    while (true) ::pause();
+  }).detach();
+  return good().create(context, model, plan, engine_context, trainer, reply);
+}
+
 shardproof_status says_strided(shardproof_trainer* trainer, shardproof_tensor* loss, shardproof_reply* reply) {
   static std::int64_t shape[] = {1, 2}, strides[] = {1, 7};
   const shardproof_status status = good().loss(trainer, loss, reply);
@@ -79,6 +92,9 @@ shardproof_subject bad() {
   if (how == "silent") table.perform = fails_silently;
   if (how == "destroy") table.destroy = destroys_halfway;
   if (how == "leaks") table.create = leaks;
+  if (how.find("thread") != std::string::npos) table.create = starts_a_thread;
+  if (how == "declared thread" || how == "thread of an older table") table.keeps_threads = 1;
+  if (how == "thread of an older table") table.size = offsetof(shardproof_subject, keeps_threads);
   if (how == "strided") table.loss = says_strided;
   return table;
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -120,6 +121,16 @@ class Tables(Subject):
         _, case = self.run_one("leaks")
         self.assertEqual(case["verdict"], "failed")
         self.assertIn("not quiet at its end: the subject left 100 bytes of device memory alive", json.dumps(case))
+
+    def test_a_thread_that_outlives_its_case_is_reported_unless_the_table_declares_it(self):
+        for how in ("thread", "thread of an older table"):
+            with self.subTest(how):
+                _, case = self.run_one(how)
+                self.assertEqual(case["verdict"], "failed")
+                self.assertIn("not quiet at its end: thread ", json.dumps(case))
+                shutil.rmtree(self.out / "run")
+        _, case = self.run_one("declared thread")
+        self.assertEqual(case["verdict"], "passed", case)
 
     def test_a_failure_of_destroy_is_reported(self):
         _, case = self.run_one("destroy")

@@ -102,7 +102,7 @@ class PlayExtension final : public ProgramExtension {
 
   ServiceMaker services(const protocol::WorldPlan& plan) const override {
     const std::vector<SubjectMaker> subjects = runner::subjects_of(program_.subjects, plan.subject_library);
-    return [this, plan, subjects] { return std::make_unique<player::PlayService>(make_subject(plan, subjects)); };
+    return [this, plan, subjects] { return make_service(plan, subjects); };
   }
 
   std::optional<int> stay_warm(const CommandLine& line) const override {
@@ -111,13 +111,15 @@ class PlayExtension final : public ProgramExtension {
   }
 
  private:
-  // The subject that the plan asks for, with the plan's fault applied. nullptr if the plan names neither a subject nor
-  // a fault.
-  std::unique_ptr<Subject> make_subject(const protocol::WorldPlan& plan,
-                                        const std::vector<SubjectMaker>& subjects) const {
-    if (plan.subject.empty() && plan.fault.empty()) return nullptr;
+  // With the subject that the plan asks for, and the plan's fault applied to it. There is no subject if the plan names
+  // neither a subject nor a fault.
+  std::unique_ptr<player::PlayService> make_service(const protocol::WorldPlan& plan,
+                                                    const std::vector<SubjectMaker>& subjects) const {
+    if (plan.subject.empty() && plan.fault.empty()) return std::make_unique<player::PlayService>(nullptr);
     std::unique_ptr<Subject> subject = runner::subject_named(subjects, plan.subject, plan.subject_library);
-    return plan.fault.empty() ? std::move(subject) : fault_named(program_.faults, plan.fault).apply(std::move(subject));
+    const bool keeps_threads = subject->keeps_threads();
+    if (!plan.fault.empty()) subject = fault_named(program_.faults, plan.fault).apply(std::move(subject));
+    return std::make_unique<player::PlayService>(std::move(subject), keeps_threads);
   }
 
   const PlayProgram& program_;

@@ -18,8 +18,8 @@
 
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
-#include "harness/runner/play/running_threads.hpp"
 #include "harness/world/process_end.hpp"
+#include "harness/world/running_threads.hpp"
 
 namespace shardproof::runner {
 
@@ -48,7 +48,7 @@ CopyAnswer prepare(Subject& subject) {
 /// Why copies of this process would lack a thread. Empty: they would not. `usual`: the number of other threads that the
 /// process has without the subject.
 std::string objection_to_threads(std::size_t usual) {
-  const std::vector<std::string> left = other_threads();
+  const std::vector<std::string> left = world::other_threads();
   if (left.size() <= usual) return {};
   return fmt::format(
       "it left {} running, which a copy of the process does not have: \"{}\"; end them, or start them in create",
@@ -198,7 +198,7 @@ bool make_rank(Subject& subject, std::size_t usual_threads, const protocol::Copy
 }  // namespace
 
 std::optional<int> stay_warm(Subject& subject) {
-  const std::size_t usual_threads = other_threads().size();  // threads of a sanitizer
+  const std::size_t usual_threads = world::other_threads().size();  // threads of a sanitizer
   CopyAnswer prepared = prepare(subject);
   if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty())
     prepared.error = std::move(why);

@@ -178,7 +178,8 @@ ExportedSubject::ExportedSubject(std::unique_ptr<Subject> subject)
             .register_gradient_hook = Functions::register_gradient_hook,
             .loss = Functions::loss,
             .parameters = Functions::parameters,
-            .compiled_plan = Functions::compiled_plan};
+            .compiled_plan = Functions::compiled_plan,
+            .keeps_threads = subject_->keeps_threads() ? 1 : 0};
 }
 
 }  // namespace shardproof::subject

@@ -246,6 +246,10 @@ class TableSubject final : public Subject {
   std::string_view version() const override { return table_.version; }
   Claims claims() const override { return claims_; }
 
+  bool keeps_threads() const override {
+    constexpr std::size_t end = offsetof(shardproof_subject, keeps_threads) + sizeof(shardproof_subject::keeps_threads);
+    return table_.size >= end && table_.keeps_threads != 0;
+  }
   bool wants_preparation() const override { return table_.prepare != nullptr; }
   Reply prepare() override {
     if (table_.prepare == nullptr) return {};

@@ -1,0 +1,178 @@
+#include "harness/runner/process_state.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "harness/protocol/ending.hpp"
+#include "harness/world/running_threads.hpp"
+
+namespace shardproof::runner {
+
+namespace {
+
+/// A thread that has just been told to end, or that nothing has joined, may need this long to end.
+constexpr std::chrono::milliseconds settling_time{50};
+constexpr std::chrono::microseconds between_looks{200};
+/// More threads than these are counted.
+constexpr std::size_t most_named = 4;
+
+constexpr std::array<std::string_view, RLIMIT_NLIMITS> limit_names{
+    "RLIMIT_CPU",      "RLIMIT_FSIZE",  "RLIMIT_DATA",    "RLIMIT_STACK", "RLIMIT_CORE",  "RLIMIT_RSS",
+    "RLIMIT_NPROC",    "RLIMIT_NOFILE", "RLIMIT_MEMLOCK", "RLIMIT_AS",    "RLIMIT_LOCKS", "RLIMIT_SIGPENDING",
+    "RLIMIT_MSGQUEUE", "RLIMIT_NICE",   "RLIMIT_RTPRIO",  "RLIMIT_RTTIME"};
+
+rlimit limit_of(std::size_t resource) {
+  rlimit limit{};
+  ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+  return limit;
+}
+
+std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
+
+std::string threads_text(const std::vector<pid_t>& threads) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(threads.size(), most_named); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", world::describe_thread(threads[i]));
+  if (threads.size() > most_named) text += fmt::format(" and {} more", threads.size() - most_named);
+  return fmt::format("{} still run{}: join {} before the body ends, or declare keeps_threads for a runtime's threads",
+                     text, threads.size() == 1 ? "s" : "", threads.size() == 1 ? "it" : "them");
+}
+
+/// The current directory, or why it has no name.
+std::string directory_name() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::current_path(error);
+  return error ? fmt::format("unknown ({})", error.message()) : path.string();
+}
+
+/// ThreadSanitizer starts its own thread together with the first thread of the program. It must not seem to be a case's.
+void start_threads_of_sanitizer() {
+#if defined(__SANITIZE_THREAD__)
+  std::thread([] {}).join();
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  std::thread([] {}).join();
+#endif
+#endif
+}
+
+}  // namespace
+
+ProcessState::ProcessState(bool is_shared) : is_shared_(is_shared), before_(read(is_shared)) {
+  if (is_shared_) return;
+  start_threads_of_sanitizer();
+  umask_ = ::umask(0);
+  ::umask(umask_);
+  directory_ = directory_name();
+}
+
+ProcessState::Settings ProcessState::read(bool is_shared) {
+  Settings now;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &now.blocked);
+  if (is_shared) return now;
+  for (std::size_t resource = 0; resource < now.limits.size(); ++resource) now.limits[resource] = limit_of(resource);
+  for (std::size_t number = 1; number < now.handlers.size(); ++number) {
+    struct sigaction action{};
+    ::sigaction(static_cast<int>(number), nullptr, &action);
+    now.handlers[number] = action.sa_handler;
+  }
+  itimerval timer{};
+  ::getitimer(ITIMER_REAL, &timer);
+  now.has_timer = timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0;
+  struct stat directory{};
+  ::stat(".", &directory);
+  now.directory_device = directory.st_dev;
+  now.directory_file = directory.st_ino;
+  return now;
+}
+
+void ProcessState::begin_case() {
+  if (!is_shared_) threads_ = world::thread_ids();
+}
+
+std::vector<std::string> ProcessState::changes(const Allowed& allowed) {
+  const Settings now = read(is_shared_);
+  if (!is_shared_) restore_limits(now);
+  std::vector<std::string> changes;
+  if (!is_shared_ && !allowed.threads) {
+    if (const std::vector<pid_t> left = threads_left(allowed); !left.empty()) changes.push_back(threads_text(left));
+  }
+  std::vector<std::string> settings = changed_signals(now, allowed);
+  if (!is_shared_) add_changed_settings(now, settings);
+  if (!settings.empty())
+    changes.push_back(fmt::format("{}: restore {} before the body ends", fmt::join(settings, ", "),
+                                  settings.size() == 1 ? "this" : "these"));
+  return changes;
+}
+
+std::vector<std::string> ProcessState::changed_signals(const Settings& now, const Allowed& allowed) const {
+  std::vector<std::string> changes;
+  for (int number = 1; number < NSIG; ++number) {
+    const bool is_blocked = ::sigismember(&now.blocked, number) == 1;
+    if (is_blocked != (::sigismember(&before_.blocked, number) == 1))
+      changes.push_back(fmt::format("{} is {} in the rank's thread", protocol::signal_text(number),
+                                    is_blocked ? "blocked" : "no longer blocked"));
+  }
+  for (std::size_t number = 1; number < now.handlers.size(); ++number) {
+    if (!allowed.signal_handlers && now.handlers[number] != before_.handlers[number])
+      changes.push_back(fmt::format("{} has another handler", protocol::signal_text(static_cast<int>(number))));
+  }
+  return changes;
+}
+
+void ProcessState::add_changed_settings(const Settings& now, std::vector<std::string>& changes) const {
+  for (std::size_t resource = 0; resource < now.limits.size(); ++resource) {
+    const auto add = [&](std::string_view which, rlim_t was, rlim_t is) {
+      if (was != is)
+        changes.push_back(fmt::format("the {} limit {} is {}, and was {}", which, limit_names[resource], limit_text(is),
+                                      limit_text(was)));
+    };
+    add("soft", before_.limits[resource].rlim_cur, now.limits[resource].rlim_cur);
+    add("hard", before_.limits[resource].rlim_max, now.limits[resource].rlim_max);
+  }
+  if (now.has_timer && !before_.has_timer) changes.emplace_back("a timer (alarm, setitimer) still runs");
+  // The call that reads the umask also sets it. So it sets the value that the umask should have.
+  if (const mode_t umask = ::umask(umask_); umask != umask_)
+    changes.push_back(fmt::format("the umask is {:04o}, and was {:04o}", umask, umask_));
+  if (now.directory_device != before_.directory_device || now.directory_file != before_.directory_file)
+    changes.push_back(fmt::format("the working directory is {}, and was {}", directory_name(), directory_));
+}
+
+/// The rank still has to write its results, and may need memory and files for that.
+void ProcessState::restore_limits(const Settings& now) const {
+  for (std::size_t resource = 0; resource < now.limits.size(); ++resource) {
+    const rlimit &is = now.limits[resource], &was = before_.limits[resource];
+    if (is.rlim_cur == was.rlim_cur) continue;
+    const rlimit restored{.rlim_cur = std::min(was.rlim_cur, is.rlim_max), .rlim_max = is.rlim_max};
+    ::setrlimit(static_cast<__rlimit_resource_t>(resource), &restored);
+  }
+}
+
+/// The threads that the case has started and that run code of the program.
+std::vector<pid_t> ProcessState::threads_left(const Allowed& allowed) const {
+  const auto deadline = std::chrono::steady_clock::now() + settling_time;
+  for (;;) {
+    const std::vector<pid_t> now = world::thread_ids();
+    std::vector<pid_t> left;
+    std::ranges::set_difference(now, threads_, std::back_inserter(left));
+    std::erase_if(left, [&](pid_t thread) {
+      return (allowed.is_of_runtime && allowed.is_of_runtime(thread)) || world::is_ending(thread);
+    });
+    if (left.empty() || std::chrono::steady_clock::now() >= deadline) return left;
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+}  // namespace shardproof::runner

@@ -1,0 +1,59 @@
+// ProcessState finds what a case has left changed in its rank's process: threads, resource limits, signals, a timer, the
+// umask, the working directory. Later cases run in the same process, and would get the blame.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace shardproof::runner {
+
+class ProcessState {
+ public:
+  /// What a case may leave in its process.
+  struct Allowed {
+    bool threads = false;  ///< The case says that it keeps threads.
+    bool signal_handlers = false;  ///< A runtime in the process handles signals.
+    std::function<bool(pid_t)> is_of_runtime = {};  ///< A runtime keeps this thread. Empty: no thread.
+  };
+
+  /// Keeps the state as it is now. The calling thread runs the cases. `is_shared`: other ranks are threads of the same
+  /// process. Only the signal mask of the calling thread then belongs to this rank, and nothing else is compared.
+  explicit ProcessState(bool is_shared);
+
+  /// Keeps the threads that exist before the case.
+  void begin_case();
+  /// What the case has left, in up to two sentences. Empty: the process is as the case found it. Waits up to
+  /// 50 ms for threads that are about to end. Undoes changes of limits, as far as the process may.
+  std::vector<std::string> changes(const Allowed& allowed);
+
+ private:
+  /// All that exists once in a process or in the calling thread.
+  struct Settings {
+    sigset_t blocked{};
+    std::array<rlimit, RLIMIT_NLIMITS> limits{};
+    std::array<void (*)(int), 32> handlers{};  ///< by number of the signal
+    bool has_timer = false;
+    dev_t directory_device = 0;  ///< of the working directory
+    ino_t directory_file = 0;
+  };
+  static Settings read(bool is_shared);
+
+  void restore_limits(const Settings& now) const;
+  std::vector<std::string> changed_signals(const Settings& now, const Allowed& allowed) const;
+  void add_changed_settings(const Settings& now, std::vector<std::string>& changes) const;
+  std::vector<pid_t> threads_left(const Allowed& allowed) const;
+
+  const bool is_shared_;
+  const Settings before_;
+  mode_t umask_ = 0;
+  std::string directory_;
+  std::vector<pid_t> threads_;  ///< sorted
+};
+
+}  // namespace shardproof::runner

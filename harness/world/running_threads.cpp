@@ -1,0 +1,94 @@
+#include "harness/world/running_threads.hpp"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace shardproof::world {
+
+namespace {
+
+/// A thread, parsed from a line of proc_pid_stat(5). A name may contain any characters, brackets too.
+struct Thread {
+  std::string name;
+  bool is_ending = true;
+
+  explicit Thread(std::string_view line) {
+    constexpr std::uint64_t exiting = 0x4;  // PF_EXITING, which the kernel sets before it wakes the joining thread
+    const auto begin = line.find('('), end = line.rfind(')');
+    if (begin == std::string_view::npos || end == std::string_view::npos) return;  // it ended during the read
+    name = line.substr(begin + 1, end - begin - 1);
+    std::istringstream rest{std::string(line.substr(end + 1))};
+    char state = 0;
+    std::array<std::int64_t, 5> skipped{};
+    std::uint64_t flags = 0;
+    rest >> state;
+    for (std::int64_t& field : skipped) rest >> field;
+    rest >> flags;
+    is_ending = !rest || (flags & exiting) != 0;
+  }
+};
+
+/// The first line of a file of /proc/self/task/ID. Empty if the thread has ended.
+std::string first_line(pid_t thread, std::string_view file) {
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/self/task/{}/{}", thread, file)), line);
+  return line;
+}
+
+Thread look_at(pid_t thread) { return Thread(first_line(thread, "stat")); }
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+/// In the system's order.
+std::vector<pid_t> listed_threads() {
+  std::vector<pid_t> ids;
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir("/proc/self/task"));
+  if (!directory) return ids;
+  while (const dirent* const entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t id = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), id).ec == std::errc()) ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::string> other_threads() {
+  std::vector<std::string> names;
+  for (const pid_t id : listed_threads()) {
+    if (id == ::gettid()) continue;
+    if (Thread thread = look_at(id); !thread.is_ending) names.push_back(std::move(thread.name));
+  }
+  return names;
+}
+
+std::vector<pid_t> thread_ids() {
+  std::vector<pid_t> ids = listed_threads();
+  std::ranges::sort(ids);
+  return ids;
+}
+
+bool is_ending(pid_t thread) { return look_at(thread).is_ending; }
+
+std::string describe_thread(pid_t thread) {
+  const std::string place = first_line(thread, "wchan");
+  return fmt::format("thread {} \"{}\"{}", thread, look_at(thread).name,
+                     place.empty() || place == "0" ? "" : fmt::format(" (in {})", place));
+}
+
+}  // namespace shardproof::world

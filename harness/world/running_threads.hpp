@@ -1,0 +1,25 @@
+// Lists the threads of this process. A copy of the process would lack them, and a case must not leave one behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace shardproof::world {
+
+/// The names of all threads but the calling thread, in the system's order. A thread that is ending is left out: the
+/// thread that joined it may still see it for a moment. Empty if the system does not list threads.
+std::vector<std::string> other_threads();
+
+/// The ids of all threads, sorted, also of threads that are ending. Empty if the system does not list threads.
+std::vector<pid_t> thread_ids();
+
+/// True for a thread that has ended, or that no longer runs code of the program.
+bool is_ending(pid_t thread);
+
+/// `thread 4711 "loader" (in futex_do_wait)`. The brackets have the function of the kernel in which it waits, where the
+/// kernel reports it.
+std::string describe_thread(pid_t thread);
+
+}  // namespace shardproof::world
