@@ -8,8 +8,14 @@
 namespace shardproof::control {
 
 std::string_view to_string(AbortReason reason) {
-  return base::name_of<AbortReason::interrupted>(
-      reason, {"failed", "error", "skipped", "died", "deadline", "deadlock", "disagreed", "interrupted"});
+  return base::name_of<AbortReason::no_room>(
+      reason, {"failed", "error", "skipped", "died", "deadline", "deadlock", "disagreed", "interrupted", "no_room"});
+}
+
+Abort no_room_for(int rank, std::string_view why) {
+  return {.culprit = rank,
+          .reason = AbortReason::no_room,
+          .text = fmt::format("rank {} has no room for shared memory: {}", rank, why)};
 }
 
 Released::Released(Abort abort)

@@ -8,7 +8,17 @@
 
 namespace shardproof::control {
 
-enum class AbortReason : std::uint8_t { failed, error, skipped, died, deadline, deadlock, disagreed, interrupted };
+enum class AbortReason : std::uint8_t {
+  failed,
+  error,
+  skipped,
+  died,
+  deadline,
+  deadlock,
+  disagreed,
+  interrupted,
+  no_room
+};
 
 std::string_view to_string(AbortReason reason);
 
@@ -18,6 +28,9 @@ struct Abort {
   AbortReason reason = AbortReason::error;
   std::string text;  ///< cut to 512 bytes
 };
+
+/// Ends the world of a rank that has no room for the memory of its ranks. `why` is the text of the error.
+Abort no_room_for(int rank, std::string_view why);
 
 /// A wait throws it when another rank aborted the world or the case. The case has the same outcome whether or not the
 /// test body lets the exception propagate.

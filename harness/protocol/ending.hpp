@@ -14,7 +14,7 @@ struct Ending {
     signalled,   ///< By signal `code`, which another sender than the launcher sent.
     overran,     ///< Its deadline passed, and the launcher ended it.
     stopped,     ///< The launcher ended it because of another rank.
-    interrupted, ///< The launcher ended it because the run was interrupted.
+    interrupted, ///< The launcher ended it because the run was interrupted, or because its world had no room.
     not_started, ///< `text` says why.
     foreign,     ///< Another launcher owns the process: nothing is known.
   };

@@ -88,6 +88,8 @@ struct WorldPlan {
   std::string skipped;
   bool trace = false;                 ///< Write each case's recorded facts to `traces/`.
   std::optional<FailFast> fail_fast;  ///< Empty: a failed case does not end the world.
+  /// The ranks meet in the world's directory on the disk: an earlier world found no room on the memory file system.
+  bool on_disk = false;
   /// The run's planned world that this world is, or continues. -1: not a planned world.
   int planned = -1;
   std::optional<Continuation> continues;

@@ -7,17 +7,16 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <system_error>
 
 #include "harness/base/file_descriptor.hpp"
+#include "harness/base/no_room.hpp"
 
 namespace shardproof::rendezvous {
 
 namespace {
 
 [[noreturn]] void fail(const char* operation, const std::filesystem::path& file) {
-  const int error = errno;
-  throw std::system_error(error, std::generic_category(), fmt::format("file store: {} {}", operation, file.native()));
+  base::fail_with(errno, fmt::format("file store: {} {}", operation, file.native()));
 }
 
 /// A file with only one writer, which the destructor removes.

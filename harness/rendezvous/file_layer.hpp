@@ -9,7 +9,7 @@
 
 namespace shardproof::rendezvous {
 
-/// Each function throws std::system_error, which names file and operation.
+/// Each function throws std::system_error, which names file and operation. It is base::NoRoom on a full file system.
 class FileLayer {
  public:
   FileLayer() = default;

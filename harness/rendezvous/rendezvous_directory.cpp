@@ -60,6 +60,10 @@ bool is_roomy_memory(const std::filesystem::path& directory, std::uint64_t bytes
 RendezvousDirectory RendezvousDirectory::make(int world_size) {
   const std::filesystem::path place = place_for(world_size);
   remove_abandoned(place);
+  return make_in(place);
+}
+
+RendezvousDirectory RendezvousDirectory::make_in(const std::filesystem::path& place) {
   std::string name = (place / prefix).string() + "XXXXXX";
   if (!mkdtemp(name.data())) {
     throw std::system_error(

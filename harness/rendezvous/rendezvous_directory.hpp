@@ -13,6 +13,8 @@ class RendezvousDirectory {
  public:
   /// Makes a directory for a world of that size. Throws std::system_error when no place is writable.
   static RendezvousDirectory make(int world_size);
+  /// The same in a directory that the caller chooses.
+  static RendezvousDirectory make_in(const std::filesystem::path& place);
 
   RendezvousDirectory(RendezvousDirectory&& other) noexcept;
   RendezvousDirectory& operator=(RendezvousDirectory&&) = delete;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/base/digest.hpp"
+#include "harness/base/no_room.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/failure_text.hpp"
@@ -56,6 +57,10 @@ class Observer final : public BodyListener {
     stay_the_rank();
     if (was_released()) return;
     const AbortReason reason = reason_of(exception);
+    if (reason == AbortReason::no_room) {
+      // Not an error of the case. The end of the world follows when the ranks agree on the end of the case.
+      return world_.doom(reason, control::no_room_for(world_.rank(), text).text);
+    }
     if (reason == AbortReason::disagreed) {
       ++failures_;
       mismatch_ = text;
@@ -206,6 +211,8 @@ class Observer final : public BodyListener {
       return AbortReason::disagreed;
     } catch (const control::DeadlineExceeded&) {
       return AbortReason::deadline;
+    } catch (const base::NoRoom&) {
+      return AbortReason::no_room;
     } catch (...) {
       return AbortReason::error;
     }

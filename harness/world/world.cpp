@@ -15,6 +15,7 @@
 #include "harness/base/digest.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
+#include "harness/base/no_room.hpp"
 #include "harness/base/random.hpp"
 #include "harness/control/flight_ring.hpp"
 #include "harness/protocol/environment.hpp"
@@ -100,15 +101,25 @@ World::World(protocol::WorldPlan plan, int rank, Membership membership, const Co
   check_kind(plan_, rank_, connection_.has_thread_ranks);
   progress_.pid = ::getpid();
   control_.report(rank_, progress_);
-  making_ = connection_.make_fabric({.control = &control_,
-                                     .store = &store_,
-                                     .directory = plan_.rendezvous,
-                                     .epoch = [this] { return epoch_; },
-                                     .give_up_at = [this](Deadline now) { return give_up_at(now); },
-                                     .rank = rank_});
-  meet(for_others_to_come);
-  group_ = watch_world(making_->join(), notes_.calls);
-  service_->join(*this);
+  try {
+    making_ = connection_.make_fabric({.control = &control_,
+                                       .store = &store_,
+                                       .directory = plan_.rendezvous,
+                                       .epoch = [this] { return epoch_; },
+                                       .give_up_at = [this](Deadline now) { return give_up_at(now); },
+                                       .rank = rank_});
+    meet(for_others_to_come);
+    group_ = watch_world(making_->join(), notes_.calls);
+    service_->join(*this);
+  } catch (const base::NoRoom& failure) {
+    leave_without_room(failure.what());
+  }
+}
+
+void World::leave_without_room(std::string_view why) {
+  const control::Abort abort = control::no_room_for(rank_, why);
+  control_.doom(abort);
+  throw control::Released(control_.doomed().value_or(abort));
 }
 
 World::~World() = default;

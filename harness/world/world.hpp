@@ -75,7 +75,7 @@ class World {
   ///
   /// Throws
   /// - WorldMismatch if the ranks differ,
-  /// - Released if the world was doomed meanwhile,
+  /// - Released if the world was doomed meanwhile, also by this rank, because there was no room for shared memory,
   /// - DeadlineExceeded with the ranks that did not come in time. The launcher's own limit for joining must be shorter.
   World(protocol::WorldPlan plan, int rank, Membership membership, const Connector& connect,
         std::chrono::milliseconds for_others_to_come = 2 * protocol::joining_limit);
@@ -134,6 +134,7 @@ class World {
 
  private:
   void meet(std::chrono::milliseconds for_others_to_come);
+  [[noreturn]] void leave_without_room(std::string_view why);
 
   protocol::WorldPlan plan_;
   int rank_;

@@ -286,6 +286,8 @@ class Run {
   }
 
   void record(const WorldPlan& plan, int number, const protocol::WorldDirectory& directory, WorldOutcome outcome) {
+    // The same would happen again only on the same file system.
+    if (outcome.lacked_room && plan.on_disk) outcome.infrastructure_error = outcome.cut_short;
     if (result_.infrastructure_error.empty()) result_.infrastructure_error = outcome.infrastructure_error;
     add_world(merger_, plan, index_, outcome.evidence, directory);
     const bool was_left = outcome.complete && !merger_.cut_short().empty() && !merger_.is_cut_by_case();
@@ -363,6 +365,14 @@ class Run {
       // The run ends.
     } else if (!outcome.infrastructure_error.empty()) {
       end_run(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
+    } else if (outcome.lacked_room) {
+      // The last case that began is not to blame, and has no result.
+      const std::size_t ended = outcome.began ? std::max<std::size_t>(merger_.answered(), 1) - 1 : 0;
+      merger_.keep(ended);
+      pending_.push_front(continuation(plan, number, ended));
+      pending_.front().on_disk = true;
+      terminal_.print(fmt::format("world {} is tried again with its shared memory in {}: {}", number,
+                                  directory_.root.string(), outcome.cut_short));
     } else if (outcome.began) {
       const std::size_t answered = merger_.answered();
       merger_.keep(answered);

@@ -235,7 +235,13 @@ action::KeepOutput Supervisor::record_overrun(RankState& rank) const {
 ///   2. If all of them left when asked to, they waited for each other, and all overdue ranks are to blame.
 ///   3. If a rank noticed the deadline first, no rank is marked as overdue. Then the ranks that had to be ended are to
 ///      blame, or all ranks that left when asked to, if no rank had to be ended.
+/// No rank is to blame for a lack of room.
 Actions Supervisor::ended() {
+  if (doom_reason_ == AbortReason::no_room) {
+    for (RankState& rank : ranks_) {
+      if (rank.ending.how == Ending::How::stopped) rank.ending.how = Ending::How::interrupted;
+    }
+  }
   if (doom_reason_ != AbortReason::deadline) return {};
   const bool is_blamed = std::ranges::any_of(ranks_, [](const RankState& rank) {
     return rank.ending.how == Ending::How::overran || rank.ending.how == Ending::How::signalled;

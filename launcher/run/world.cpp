@@ -6,17 +6,20 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "harness/base/json_text.hpp"
+#include "harness/base/no_room.hpp"
 #include "harness/control/control_page.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
+#include "launcher/launcher.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/random_token.hpp"
 #include "launcher/run/blame.hpp"
@@ -45,16 +48,30 @@ constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
 /// The time between two reads of the ranks' output.
 constexpr milliseconds tail_interval{50};
 
+/// Where the ranks of a world meet: all files that exist before its first rank.
+struct MeetingPlace {
+  RendezvousDirectory directory;
+  control::ControlPage page;
+};
+
+/// Sets the plan's path. Throws std::system_error if a file cannot be made.
+MeetingPlace make_meeting_place(RendezvousDirectory directory, protocol::WorldPlan& plan) {
+  plan.rendezvous = directory.path();
+  control::ControlPage page = control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce);
+  rendezvous::FileStore(plan.rendezvous / "store", plan.nonce, -1);  // makes its directories
+  return {.directory = std::move(directory), .page = std::move(page)};
+}
+
 /// Does the I/O of a supervised world: reports events to the supervisor, and carries out its actions.
 class SupervisedWorld final : public RunningWorld {
  public:
-  SupervisedWorld(RendezvousDirectory rendezvous, const protocol::WorldPlan& plan,
-                  const protocol::WorldDirectory& directory, const WorldLaunch& launch, std::vector<LiveView> views)
-      : rendezvous_(std::move(rendezvous)),
+  SupervisedWorld(MeetingPlace place, const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                  const WorldLaunch& launch, std::vector<LiveView> views)
+      : rendezvous_(std::move(place.directory)),
         plan_(plan),
         directory_(directory),
         launch_(launch),
-        page_(control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce)),
+        page_(std::move(place.page)),
         clock_(plan, page_, launch.joining),
         processes_(plan, directory, launch, poller_),
         supervisor_(plan.size),
@@ -107,6 +124,7 @@ class SupervisedWorld final : public RunningWorld {
             .complete = !supervisor_.is_ending(),
             .began = began,
             .overran = supervisor_.doom_reason() == control::AbortReason::deadline,
+            .lacked_room = supervisor_.doom_reason() == control::AbortReason::no_room,
             .cut_short = supervisor_.doom_text(),
             .infrastructure_error = supervisor_.infrastructure_error(directory_.logs().string()),
             .interrupted = supervisor_.is_interrupted(),
@@ -274,19 +292,37 @@ class SupervisedWorld final : public RunningWorld {
   std::optional<EvidenceCollector> evidence_;
 };
 
+MeetingPlace find_meeting_place(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+                                const WorldLaunch& launch) {
+  try {
+    if (!plan.on_disk) return make_meeting_place(RendezvousDirectory::make(plan.size), plan);
+  } catch (const std::system_error& error) {
+    if (!base::means_no_room(error.code())) throw;
+    plan.on_disk = true;
+    if (launch.print)
+      launch.print(fmt::format("world {} is tried again with its shared memory in {}: {}",
+                               directory.root.filename().string(), directory.root.string(), error.what()));
+  }
+  try {
+    return make_meeting_place(RendezvousDirectory::make_in(directory.root), plan);
+  } catch (const std::system_error& error) {
+    throw CommandError(infrastructure, fmt::format("world {} has no room for shared memory on the disk either: {}",
+                                                   directory.root.filename().string(), error.what()));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views) {
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
-  RendezvousDirectory rendezvous = RendezvousDirectory::make(plan.size);
   plan.nonce = random_token();
-  plan.rendezvous = rendezvous.path();
   plan.directory = directory.root;
+  MeetingPlace place = find_meeting_place(plan, directory, launch);
   write_file(directory.plan(), base::dump_line(plan) + "\n");
 
-  return std::make_unique<SupervisedWorld>(std::move(rendezvous), plan, directory, launch, std::move(views));
+  return std::make_unique<SupervisedWorld>(std::move(place), plan, directory, launch, std::move(views));
 }
 
 }  // namespace shardproof::launcher

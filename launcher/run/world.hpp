@@ -47,6 +47,7 @@ struct WorldOutcome {
   bool complete = false;  ///< Every rank left in order, and no case of the plan is left.
   bool began = false;  ///< Some rank began its first case.
   bool overran = false;  ///< A deadline ended the world.
+  bool lacked_room = false;  ///< A rank had no room for shared memory.
   std::string cut_short;  ///< Why the world is not complete.
   std::string infrastructure_error;  ///< Why ranks could not meet or part, with the guilty rank's last output.
   bool interrupted = false;  ///< Ended by `interrupt`.
@@ -74,7 +75,8 @@ class RunningWorld {
   virtual WorldOutcome outcome() = 0;
 };
 
-/// Starts the ranks. Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
+/// Starts the ranks. If there is no room for the world's memory, prints that, and puts it on the disk: into `directory`.
+/// Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
 /// `directory` and `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views);

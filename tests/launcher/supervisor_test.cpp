@@ -242,6 +242,17 @@ TEST_CASE("a rank noticed the deadline first: the ranks that were stopped are to
   CHECK(supervisor.endings()[1].text == "had to be killed: rank 1 is missing");
 }
 
+TEST_CASE("no rank is to blame for a world that has no room") {
+  Supervisor supervisor(2);
+  supervisor.doom_seen({.culprit = 0, .reason = control::AbortReason::no_room, .text = "rank 0 has no room"},
+                       time_at(1s));
+  for (const int rank : {0, 1})
+    supervisor.rank_ended(rank, code_exit(protocol::rank_released), {.progress = {.pid = 7}, .place = ""}, time_at(1s));
+  CHECK(supervisor.ended().empty());
+  for (const protocol::Ending& ending : supervisor.endings()) CHECK(ending.how == protocol::Ending::How::interrupted);
+  CHECK(supervisor.infrastructure_error("logs").empty());
+}
+
 TEST_CASE("a rank noticed the deadline first: ranks that leave when they are released are not to blame") {
   const auto end_with = [](const RankView& stopped) {
     Supervisor supervisor(3);

@@ -35,6 +35,7 @@ protocol::WorldPlan plan() {
   protocol::WorldPlan p;
   p.size = 4;
   p.nonce = "n";
+  p.on_disk = true;
   p.rendezvous = "/dev/shm/x";
   p.directory = "out/worlds/0";
   p.fault = "drop";

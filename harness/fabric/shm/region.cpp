@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/file_descriptor.hpp"
+#include "harness/base/no_room.hpp"
 #include "harness/base/shared_memory.hpp"
 
 namespace shardproof::fabric::shm {
@@ -24,9 +25,7 @@ using base::FileDescriptor;
 
 namespace {
 
-[[noreturn]] void fail(int error, const std::string& what) {
-  throw std::system_error(error, std::generic_category(), "shm fabric: " + what);
-}
+[[noreturn]] void fail(int error, const std::string& what) { base::fail_with(error, "shm fabric: " + what); }
 
 std::byte* map(const FileDescriptor& descriptor, std::size_t bytes, std::string_view name) {
   return base::map_shared(descriptor.get(), bytes, fmt::format("shm fabric: {}", name));

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/no_room.hpp"
 #include "harness/fabric/shm/shm_group.hpp"
 
 namespace shardproof::fabric {
@@ -57,6 +58,14 @@ ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMe
     auto [made, name] = rank_->memory->create(shm::Meeting::bytes(size, rank_->slot_bytes));
     region_ = std::move(made);
     store_->put(region_key, name);
+  } catch (const base::NoRoom& failure) {
+    context.control->doom(control::no_room_for(0, failure.what()));
+    try {
+      store_->poison(failure.what());
+    } catch (const base::NoRoom&) {
+      // The other ranks then wait until their launcher ends them.
+    }
+    throw;
   } catch (const std::exception& failure) {
     context.control->doom({.culprit = 0, .reason = control::AbortReason::error, .text = failure.what()});
     store_->poison(failure.what());

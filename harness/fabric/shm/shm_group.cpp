@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/digest.hpp"
+#include "harness/base/no_room.hpp"
 #include "harness/base/utf8.hpp"
 #include "harness/control/flight_ring.hpp"
 #include "harness/fabric/objection.hpp"
@@ -332,6 +333,11 @@ std::shared_ptr<Group> ShmGroup::split(int color, int key, std::string_view name
       auto [made, region_name] = context_->memory->create(bytes);
       region = std::move(made);
       invitation.say(Invitation::made, region_name);
+    } catch (const base::NoRoom& failure) {
+      // Not an error of the case. Each rank is released, wherever it is, and no assertion counts.
+      const control::Abort abort = control::no_room_for(context_->rank, failure.what());
+      context_->control->doom(abort);
+      throw control::Released(context_->control->doomed().value_or(abort));
     } catch (const std::exception& failure) {
       invitation.say(Invitation::failed, failure.what());
     }

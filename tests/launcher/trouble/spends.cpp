@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "tests/launcher/trouble/trouble.hpp"
@@ -74,6 +75,20 @@ RANKED_TEST_CASE("loud/comes_back_twice", ranks(2)) {
 RANKED_TEST_CASE("loud/changes_directory", ranks(2)) {
   CHECK(::chdir("/") == 0);
   rank.world().barrier();
+}
+
+/// FILL names a file that takes all the memory for ranks that meet, from here on.
+RANKED_TEST_CASE("loud/fills_shared_memory", ranks(2)) {
+  if (const char* const name = std::getenv("FILL"); name != nullptr && rank.index() == 0) {
+    const int file = ::open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    for (off_t size = 0; ::posix_fallocate(file, size, 4096) == 0; size += 4096) {
+    }
+    ::close(file);
+  }
+  rank.world().barrier();
+  const auto both = rank.world().split(0, rank.index(), "both");
+  both->barrier();
+  CHECK(both->size() == 2);
 }
 
 /// All that the process has open, among it what its results are written to.
