@@ -64,6 +64,19 @@ endif()
 # Optional: with mimalloc, a run of all suites takes a quarter less time.
 find_package(mimalloc 2 QUIET)
 
+# Optional: with libdw of elfutils, the launcher names the functions of a rank that crashed.
+find_path(LIBDW_INCLUDE_DIR elfutils/libdwfl.h)
+find_library(LIBDW_LIBRARY dw)
+mark_as_advanced(LIBDW_INCLUDE_DIR LIBDW_LIBRARY)
+if(LIBDW_INCLUDE_DIR AND LIBDW_LIBRARY)
+  add_library(shardproof_libdw INTERFACE)
+  target_include_directories(shardproof_libdw SYSTEM INTERFACE "${LIBDW_INCLUDE_DIR}")
+  target_link_libraries(shardproof_libdw INTERFACE "${LIBDW_LIBRARY}")
+  message(STATUS "libdw: ${LIBDW_LIBRARY}")
+else()
+  message(STATUS "libdw is not installed (Debian: libdw-dev): crashes are reported without stacks")
+endif()
+
 # fmt is compiled once and linked statically, for any form of the system's fmt.
 get_target_property(fmt_kind fmt::fmt TYPE)
 if(fmt_kind STREQUAL "STATIC_LIBRARY")

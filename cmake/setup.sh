@@ -15,7 +15,7 @@ package_group() {
     # Only tests need Python, but CMake looks for it when it configures them.
     build)
       printf '%s\n' g++ cmake ninja-build ccache catch2 libcli11-dev nlohmann-json3-dev libfmt-dev libeigen3-dev \
-        libdlpack-dev libmimalloc-dev python3-minimal
+        libdlpack-dev libdw-dev libmimalloc-dev python3-minimal
       ;;
     check)
       printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 \

@@ -29,6 +29,8 @@ struct WorldDirectory {
   }
   /// The stacks of the threads of a rank that hung, or a line that says why they are missing.
   std::filesystem::path stacks(int rank) const { return evidence() / ("rank-" + std::to_string(rank) + ".stacks"); }
+  /// The stack of a rank that died by a signal, or a line that says why it is missing.
+  std::filesystem::path crash(int rank) const { return evidence() / ("rank-" + std::to_string(rank) + ".crash"); }
   /// The last calls of all ranks at the time when the launcher saw that the world would end early.
   std::filesystem::path flight() const { return evidence() / "flight.json"; }
   /// The order in which ranks took turns, where they took turns. It has a line for each case: `id: 0 1 1 0`.

@@ -27,6 +27,7 @@
 #include "harness/runner/command_line.hpp"
 #include "harness/runner/complaint.hpp"
 #include "harness/runner/coverage.hpp"
+#include "harness/runner/crash_handler.hpp"
 #include "harness/runner/debugger.hpp"
 #include "harness/runner/foreign.hpp"
 #include "harness/runner/launcher_search.hpp"
@@ -149,6 +150,11 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
   const auto plan = base::parse_json(file).get<WorldPlan>();
+  const bool is_one_process = plan.fabric == protocol::thread_fabric;
+  const auto identity =
+      is_one_process ? std::nullopt : protocol::identity([](const char* name) { return std::getenv(name); });
+  // Before a subject can install handlers of its own, and before Catch2 notes the present ones.
+  runner::save_crashes(plan.rendezvous, identity ? identity->rank : 0);
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   std::vector<BoundCase> played;
   if (!plan.scenarios.empty()) {
@@ -159,11 +165,10 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
     std::ranges::move(drawn, std::back_inserter(played));
     cases = played;
   }
-  if (plan.fabric == protocol::thread_fabric) {
+  if (is_one_process) {
     take_every_part(plan, program, cases, make_service);
     return rank_left;
   }
-  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
   if (!identity || identity->launcher != "shardproof") {
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", protocol::environment::plan,
                                  protocol::environment::rank));

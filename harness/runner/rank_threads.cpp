@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/protocol/ending.hpp"
+#include "harness/runner/crash_handler.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof::runner {
@@ -56,6 +57,7 @@ void run_rank_threads(const protocol::WorldPlan& plan, const world::Connection& 
     ranks.reserve(static_cast<std::size_t>(plan.size));
     for (int rank = 0; rank < plan.size; ++rank) {
       const auto take_turns = [&, rank] {
+        const RankThread known(rank);
         all_are_there.arrive_and_wait();
         const auto index = static_cast<std::size_t>(rank);
         const Turns turns(connection.scheduler.get(), rank);

@@ -47,9 +47,6 @@ std::string status_of(const std::filesystem::path& process) {
   return text;
 }
 
-/// Ignores a failure to write: the run goes on without this evidence.
-void write(const std::filesystem::path& file, std::string_view text) { std::ofstream(file, std::ios::app) << text; }
-
 std::optional<std::filesystem::path> find_in(const char* path, const char* program) {
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -60,6 +57,10 @@ std::optional<std::filesystem::path> find_in(const char* path, const char* progr
 }
 
 }  // namespace
+
+void add_evidence(const std::filesystem::path& file, std::string_view text) {
+  std::ofstream(file, std::ios::app) << text;
+}
 
 std::optional<StackTool> find_stack_tool(const char* path) {
   if (const auto program = find_in(path, "eu-stack")) {
@@ -81,12 +82,13 @@ EvidenceCollector::EvidenceCollector(const protocol::WorldDirectory& directory, 
     : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + time_limit) {
   for (const Suspect& suspect : suspects) {
     const std::filesystem::path process = fmt::format("/proc/{}", suspect.process);
-    write(directory_.evidence() / fmt::format("rank-{}.status", suspect.rank), status_of(process));
+    add_evidence(directory_.evidence() / fmt::format("rank-{}.status", suspect.rank), status_of(process));
     if (!is_stopped(process)) ran_.push_back(suspect.process);
     if (tool_) {
       waiting_.push_back(suspect);
     } else {
-      write(directory_.stacks(suspect.rank), "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
+      add_evidence(directory_.stacks(suspect.rank),
+                   "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
     }
   }
   start_some(Clock::now());
@@ -96,7 +98,7 @@ EvidenceCollector::~EvidenceCollector() {
   const bool was_cut_short = !running_.empty();
   while (!running_.empty()) end(running_.begin()->first, "no stacks: there was no time for them\n");
   for (const Suspect& suspect : waiting_)
-    write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+    add_evidence(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
   // A process stays stopped if its tracer dies.
   if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { resume(process); });
 }
@@ -129,7 +131,7 @@ void EvidenceCollector::start_some(Deadline now) {
       poller_.add(process.descriptor(), next_key_);
       running_.emplace(next_key_++, StackTrace{.suspect = suspect, .process = std::move(process), .until = until});
     } catch (const std::system_error& error) {
-      write(directory_.stacks(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
+      add_evidence(directory_.stacks(suspect.rank), fmt::format("no stacks: {}\n", error.what()));
     }
   }
 }
@@ -137,7 +139,7 @@ void EvidenceCollector::start_some(Deadline now) {
 void EvidenceCollector::end(std::uint64_t key, const std::string& note) {
   const auto found = running_.find(key);
   poller_.remove(found->second.process.descriptor());
-  if (!note.empty()) write(directory_.stacks(found->second.suspect.rank), note);
+  if (!note.empty()) add_evidence(directory_.stacks(found->second.suspect.rank), note);
   running_.erase(found);
 }
 
@@ -157,7 +159,7 @@ void EvidenceCollector::advance(const std::vector<std::uint64_t>& ready, Deadlin
     start_some(now);
   } else {
     for (const Suspect& suspect : waiting_)
-      write(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
+      add_evidence(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
     waiting_.clear();
   }
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/protocol/run_directory.hpp"
@@ -18,6 +19,9 @@
 #include "launcher/process/process.hpp"
 
 namespace shardproof::launcher {
+
+/// Appends to a file of evidence. Ignores a failure to write: the run goes on without this evidence.
+void add_evidence(const std::filesystem::path& file, std::string_view text);
 
 /// A program that prints the stacks of all threads of a process.
 struct StackTool {

@@ -24,6 +24,7 @@
 #include "launcher/process/random_token.hpp"
 #include "launcher/run/blame.hpp"
 #include "launcher/run/case_clock.hpp"
+#include "launcher/run/crash_evidence.hpp"
 #include "launcher/run/evidence.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/running_ranks.hpp"
@@ -117,6 +118,7 @@ class SupervisedWorld final : public RunningWorld {
   WorldOutcome outcome() override {
     print(tail_.more(true));
     carry_out(supervisor_.ended());
+    keep_crash_stacks(plan_, directory_, supervisor_.endings());
     bool began = false;
     for (const RankView& rank : all_views())
       began = began || rank.progress.position >= 0 || rank.progress.cases_ended > 0;

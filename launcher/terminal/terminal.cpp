@@ -160,6 +160,7 @@ void Terminal::show_files_of(const protocol::RunDirectory& run) {
     std::error_code ignored;  // an error means that it does not exist
     return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
   };
+  style_.crash = [run](int world, int rank) { return whole_text(run.world(world).crash(rank)); };
 }
 
 std::chrono::milliseconds Terminal::interval() const {

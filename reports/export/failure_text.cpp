@@ -16,6 +16,7 @@
 #include "harness/base/utf8.hpp"
 #include "harness/protocol/failure_text.hpp"
 #include "reports/explain/causes.hpp"
+#include "reports/explain/crash_text.hpp"
 #include "reports/export/case_failures.hpp"
 #include "reports/export/repeat_command.hpp"
 #include "reports/export/terminal.hpp"
@@ -135,6 +136,24 @@ std::string stacks_text(const CaseResult& result, const Report& report, const Te
   return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
 }
 
+/// Shows the first frames of the ranks that died first.
+std::string crash_stacks_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  std::string text;
+  if (!style.crash) return text;
+  const int world = number_of(result, report);
+  for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
+    if (!ending.is_cause || ending.rank < 0 || static_cast<std::size_t>(ending.rank) >= result.ranks.size()) continue;
+    if (result.ranks[static_cast<std::size_t>(ending.rank)].outcome != Outcome::crashed) continue;
+    const std::string frames = crash_excerpt(style.crash(world, ending.rank));
+    if (frames.empty()) continue;
+    text += fmt::format("  the stack of rank {}", ending.rank);
+    if (style.is_kept)
+      text += fmt::format(" ({}worlds/{}/evidence/rank-{}.crash)", printable(style.run_directory), world, ending.rank);
+    text += fmt::format(":\n{}", indented(frames, "    "));
+  }
+  return text;
+}
+
 /// The causes that made the case bad, first cause first. `seen_clauses`: see CaseFailures::text.
 std::string cause_text(const CaseResult& result, const Report& report, const TextStyle& style,
                        std::set<std::string>* seen_clauses) {
@@ -144,7 +163,9 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
   const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
   if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
-  if (reasons_first) text += reasons_text(result, {}, explanation) + last_output_text(result, report, style);
+  if (reasons_first)
+    text += reasons_text(result, {}, explanation) + crash_stacks_text(result, report, style) +
+            last_output_text(result, report, style);
 
   const CaseFailures failures(result, style.verbose);
   text += failures.text(style, seen_clauses);

@@ -4,14 +4,13 @@
 
 #include "reports/export/exported_cases.hpp"
 #include "reports/export/verdict_text.hpp"
+#include "reports/model/text_or_null.hpp"
 
 namespace shardproof::reports {
 
 using nlohmann::ordered_json;
 
 namespace {
-
-ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
 
 /// The first cause of a bad case, and its place in the source. Null for every other case.
 ordered_json failure_of(const CaseResult& result, const std::string& explanation) {

@@ -30,6 +30,8 @@ struct TextStyle {
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
   /// One line: the place of the stacks of a rank that hung, or the reason why they are missing. Empty: unknown.
   std::function<std::string(int world, int rank)> stacks;
+  /// The text about the stack of a rank that crashed (crash_text.hpp). Empty: unknown.
+  std::function<std::string(int world, int rank)> crash;
 };
 
 }  // namespace shardproof::reports

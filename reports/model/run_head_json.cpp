@@ -5,6 +5,7 @@
 
 #include "harness/base/json_fields.hpp"
 #include "reports/model/report.hpp"
+#include "reports/model/text_or_null.hpp"
 
 namespace shardproof::reports {
 
@@ -13,8 +14,6 @@ using base::Fields;
 using nlohmann::ordered_json;
 
 namespace {
-
-ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
 
 std::string read_text_or_null(const Fields& fields, const char* name) {
   const auto& value = fields.at(name, "a text or null");
