@@ -84,7 +84,7 @@ class ScenarioPlayer {
  private:
   void act(const Action& action) {
     const bool runs = action.kind == ActionKind::forward || action.kind == ActionKind::evaluate;
-    if (runs) batch_ = batch();
+    if (runs) batch_ = batch(action.micro_batch);
     const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", to_string(action.kind));
     const int occurrence = ++occurrences_[call];
     notebook_->turn_to(iteration_, call);
@@ -128,10 +128,11 @@ class ScenarioPlayer {
                                    : std::make_shared<const std::vector<StepGraph>>(std::move(graphs))});
   }
 
-  // Removes the parts of an action that a subject must not see: the ranks it is for, and the expected reply. A subject
-  // gets only the calls of its rank.
+  // Removes the parts of an action that a subject must not see: the ranks it is for, its micro-batch, and the expected
+  // reply. A subject gets only the calls of its rank, with their inputs.
   static Action for_this_rank(Action action) {
     action.ranks.clear();
+    action.micro_batch = 0;
     if (action.hook) action.hook->refused = false;
     return action;
   }
@@ -167,9 +168,10 @@ class ScenarioPlayer {
     notes_.refusals.push_back({iteration_, call, reply.error()});
   }
 
-  Batch batch() {
-    const auto seed = [this](int base) {
-      return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_));
+  Batch batch(int micro_batch) {
+    const auto seed = [&](int base) {
+      return static_cast<std::uint32_t>(base + 100 * iteration_ + batch_of(scenario_, rank_)) +
+             micro_batch_seed * static_cast<std::uint32_t>(micro_batch);
     };
     const Script& script = scenario_.script;
     const std::int64_t tokens = vocabulary(scenario_.model);

@@ -7,10 +7,12 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
+#include <set>
 #include <utility>
 
+#include "harness/base/closest.hpp"
 #include "harness/base/json_fields.hpp"
+#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
@@ -35,7 +37,7 @@ std::optional<std::int64_t> whole(const nlohmann::ordered_json& value) {
 }  // namespace
 
 void Node::fail(std::string_view expected) const {
-  base::refuse(place_.empty() ? "scenario" : "scenario: " + place_, expected, value_);
+  throw DocumentError(place_, fmt::format("expected {}, found {}", expected, base::shown(value_)));
 }
 
 std::string Node::place_of(std::string_view key) const { return member_place(place_, key); }
@@ -44,8 +46,10 @@ void Node::expect_keys(std::span<const std::string_view> known) const {
   if (!value_.is_object()) fail("an object");
   for (const auto& [key, value] : value_.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
-    throw std::invalid_argument(
-        fmt::format("scenario: {}: no such key; there is {}", place_of(key), fmt::join(known, ", ")));
+    const std::string closest = base::closest(std::set<std::string>(known.begin(), known.end()), key);
+    throw DocumentError(place_of(key), fmt::format("no such key; {}there is {}",
+                                                   closest.empty() ? "" : fmt::format("closest is \"{}\"; ", closest),
+                                                   fmt::join(known, ", ")));
   }
 }
 
@@ -53,11 +57,11 @@ bool Node::has(std::string_view key) const { return value_.is_object() && value_
 
 Node Node::at(std::string_view key) const {
   if (auto node = find(key)) return *std::move(node);
-  throw std::invalid_argument(fmt::format("scenario: {}: is missing", place_of(key)));
+  throw DocumentError(place_of(key), "is missing");
 }
 
 void Node::fail_without(std::string_view key, std::string_view expected) const {
-  throw std::invalid_argument(fmt::format("scenario: {}: is missing; {}", place_of(key), expected));
+  throw DocumentError(place_of(key), fmt::format("is missing; {}", expected));
 }
 
 std::optional<Node> Node::find(std::string_view key) const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "harness/scenario/document.hpp"
 #include "harness/scenario/scenario.hpp"
@@ -26,7 +28,10 @@ Model read_model(const Node& node);
 Plan read_plan(const Node& node);
 /// Reads the plan of a document of version 1: `engine` names the kind, and the keys of its section are the plan's own.
 Plan read_plan_of_version_1(const Node& node);
-Script read_script(const Node& node);
+/// The places of a script's calls in its document, by segment and by call. A call of a block of micro-batches is in the
+/// document once, and in the script once for each micro-batch.
+using CallPlaces = std::vector<std::vector<std::string>>;
+Script read_script(const Node& node, CallPlaces& places);
 void read_costs(const Node& node, CostModel& costs, DeviceOptions& device);
 Action read_action(const Node& node);
 MixedPrecision read_mixed_precision(const Node& node);

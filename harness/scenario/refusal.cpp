@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <set>
-#include <stdexcept>
 
 #include "harness/base/closest.hpp"
 #include "harness/base/json_fields.hpp"
+#include "harness/scenario/document_error.hpp"
 
 namespace shardproof::scenario {
 
@@ -23,9 +23,7 @@ std::string shown_key(std::string_view key) {
 
 }  // namespace
 
-void fail(const std::string& place, const std::string& expected) {
-  throw std::invalid_argument(fmt::format("scenario: {}: {}", place, expected));
-}
+void fail(const std::string& place, const std::string& expected) { throw DocumentError(place, expected); }
 
 std::string member_place(const std::string& place, std::string_view key) {
   return place.empty() ? shown_key(key) : fmt::format("{}.{}", place, shown_key(key));

@@ -9,7 +9,7 @@
 
 namespace shardproof::scenario {
 
-/// Throws std::invalid_argument.
+/// Throws DocumentError.
 [[noreturn]] void fail(const std::string& place, const std::string& expected);
 
 /// The place of a member of an object: `place.key`. A key that could be misread is in quotes.

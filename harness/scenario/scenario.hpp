@@ -217,6 +217,9 @@ struct Action {
   /// `forward`, `evaluate`: the child that a choice runs, by the path of the choice.
   std::map<std::string, std::string> paths;
   std::vector<int> ranks;  ///< The ranks that make the call, ascending. Empty: all.
+  /// The number of its micro-batch in the iteration, from 0. `forward`, `evaluate`: selects the input. Other calls: only
+  /// says to which micro-batch the call belongs.
+  int micro_batch = 0;
   friend bool operator==(const Action&, const Action&) = default;
 };
 
@@ -228,7 +231,7 @@ bool registers_compression(const Action& action);
 /// The calls of a scenario and their inputs. Inputs are by formula: iteration i of batch b is `formula::tensor(1000 +
 /// 100 i + b, shape, input_divisor)`. A model that begins with an embedding gets tokens, `formula::tokens(5000 + 100 i
 /// + b, shape, vocabulary)`. With a cross entropy the targets are `formula::tokens(6000 + 100 i + b, shape, classes)`.
-/// See `batch_of`.
+/// Micro-batch m adds `micro_batch_seed` m to each of these seeds. See `batch_of`.
 struct Script {
   /// Actions, and the number of iterations that repeat them.
   struct Segment {
@@ -251,6 +254,11 @@ struct Script {
   friend bool operator==(const Script&, const Script&) = default;
 };
 
+/// The distance of the seeds of two micro-batches that follow each other.
+inline constexpr std::uint32_t micro_batch_seed = 1'000'000;
+/// The largest number of micro-batches in an iteration.
+inline constexpr int most_micro_batches = 1000;
+
 /// Whether `is` holds for any call of the script.
 bool any_call(const Script& script, const std::function<bool(const Action&)>& is);
 
@@ -260,6 +268,7 @@ struct Scenario {
   Script script;
   CostModel costs;
   DeviceOptions device;  ///< In the document: keys of its costs.
+  std::optional<int> world_size;  ///< The number of ranks that play it. Empty: the user says it.
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "harness/base/json_parse.hpp"
-#include "harness/base/unique_keys.hpp"
+#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/scenario/text_position.hpp"
 #include "harness/scenario/validate_script.hpp"
 
 namespace shardproof {
@@ -18,47 +20,84 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Reads the parts without a validation of the whole.
-Scenario read_parts(const Json& json) {
+Scenario read_parts(const Json& json, scenario::CallPlaces& places) {
   const scenario::Node node(json, "");
-  node.expect_keys({"version", "model", "plan", "script", "costs"});
+  node.expect_keys({"version", "world_size", "model", "plan", "script", "costs"});
   const auto version = node.find("version");
   const bool is_old = !version || version->integer(1, scenario::scenario_version) == 1;
   Scenario read{.model = read_model(node.at("model")),
                 .plan = is_old ? scenario::read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
-                .script = read_script(node.at("script"))};
+                .script = read_script(node.at("script"), places)};
+  if (const auto size = node.find("world_size"))
+    read.world_size = static_cast<int>(size->integer(1, scenario::most_ranks));
   if (const auto costs = node.find("costs")) read_costs(*costs, read.costs, read.device);
+  return read;
+}
+
+/// The place in the document of a place in the script that was read: `script.segments[0].body[5].ranks` may be
+/// `script.segments[0].body[1].body[1].ranks` there.
+std::string place_in_document(const std::string& place, const scenario::CallPlaces& places) {
+  for (std::size_t segment = 0; segment < places.size(); ++segment) {
+    for (std::size_t call = 0; call < places[segment].size(); ++call) {
+      const std::string read = fmt::format("script.segments[{}].body[{}]", segment, call);
+      if (place.starts_with(read)) return places[segment][call] + place.substr(read.size());
+    }
+  }
+  return place;
+}
+
+/// Reads and validates a document. `world_size` as for `parse_scenario`.
+Scenario read_whole(const Json& json, std::optional<int> world_size) {
+  scenario::CallPlaces places;
+  Scenario read = read_parts(json, places);
+  try {
+    if (world_size) scenario::require_world_size(read, *world_size);
+    validate(read);
+    if (world_size) scenario::validate_script_in_world(read, *world_size);
+  } catch (const scenario::DocumentError& error) {
+    throw error.at(place_in_document(error.place(), places));
+  }
   return read;
 }
 
 }  // namespace
 
 void to_json(Json& json, const Scenario& scenario) {
-  json = Json{{"version", scenario::scenario_version},
-              {"model", scenario::write_model(scenario.model)},
-              {"plan", scenario::write_plan(scenario.plan)},
-              {"script", scenario::write_script(scenario.script)}};
+  json = Json{{"version", scenario::scenario_version}};
+  if (scenario.world_size) json["world_size"] = *scenario.world_size;
+  json["model"] = scenario::write_model(scenario.model);
+  json["plan"] = scenario::write_plan(scenario.plan);
+  json["script"] = scenario::write_script(scenario.script);
   if (Json costs = scenario::write_costs(scenario.costs, scenario.device); !costs.empty())
     json["costs"] = std::move(costs);
 }
 
-void from_json(const Json& json, Scenario& scenario) {
-  Scenario read = read_parts(json);
-  validate(read);
-  scenario = std::move(read);
-}
+void from_json(const Json& json, Scenario& scenario) { scenario = read_whole(json, std::nullopt); }
 
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
-    Scenario read = read_parts(base::parse_json(text, base::UniqueKeys("scenario: ")));
-    if (world_size) scenario::require_ranks_in_world(read.script, *world_size);
-    validate(read);
-    return read;
+    const Json json = base::parse_json(text);
+    if (const auto repeated = scenario::find_repeated_key(text))
+      throw scenario::DocumentError(
+          "", fmt::format("the key {} is twice in one object: remove one of the two", Json(repeated->key).dump()))
+          .in(scenario::position_at(text, repeated->byte));
+    return read_whole(json, world_size);
+  } catch (const scenario::DocumentError& error) {
+    if (error.position()) throw;
+    throw error.in(scenario::position_at(text, scenario::find_place(text, error.place())));
   } catch (const Json::exception& error) {  // also for a number that no double can hold
     std::string_view why = error.what();
-    // The library begins the text with its own name of the error in brackets.
+    // The library begins the text with its own name of the error in brackets, and with line and column.
     if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos)
       why.remove_prefix(name_end + 2);
-    throw std::invalid_argument(fmt::format("scenario: no JSON: {}", why));
+    const auto* const syntax = dynamic_cast<const Json::parse_error*>(&error);
+    if (syntax == nullptr) throw scenario::DocumentError("", fmt::format("no JSON: {}", why));
+    if (const std::size_t place_end = why.find(": ");
+        why.starts_with("parse error") && place_end != std::string_view::npos)
+      why.remove_prefix(place_end + 2);
+    // The library counts bytes from 1, up to the last byte that it has read.
+    throw scenario::DocumentError("", fmt::format("no JSON: {}", why))
+        .in(scenario::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
   }
 }
 

@@ -17,8 +17,10 @@ void to_json(nlohmann::ordered_json& json, const Scenario& scenario);
 /// of `validate`.
 void from_json(const nlohmann::ordered_json& json, Scenario& scenario);
 
-/// The same from a text, which may be invalid JSON, or name a key twice. With `world_size`, it first refuses a call for
-/// a rank that the world does not have: other ranks may lack a call only because of it.
+/// The same from a text, which may be invalid JSON, or name a key twice. The error is a scenario::DocumentError with its
+/// position in the text. With `world_size`, it also refuses a document that a world of this size cannot play. It first
+/// refuses another size, and then a call for a rank that the world does not have: other ranks may lack a call only
+/// because of it.
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size = std::nullopt);
 
 }  // namespace shardproof

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <set>
@@ -134,6 +136,7 @@ Json write_action(const Action& action) {
       json["norm_type"] = action.norm_type;
     }
   }
+  if (action.micro_batch != 0) json["micro_batch"] = action.micro_batch;
   if (!action.ranks.empty()) json["ranks"] = action.ranks;
   return json;
 }
@@ -147,7 +150,7 @@ Action read_action(const Node& node) {
   if (!node.is_object()) node.fail("the name of a call, or an object that has it as \"call\"");
   Action action{.kind = node.choice_at("call", last_call)};
   const CallArguments& has = call_of(action.kind).arguments;
-  std::vector<std::string_view> known{"call", "ranks"};
+  std::vector<std::string_view> known{"call", "micro_batch", "ranks"};
   if (call_of(action.kind).has_module()) known.push_back("module");
   if (has.fails_in) known.push_back("fails_in");
   if (has.paths) known.push_back("paths");
@@ -174,9 +177,48 @@ Action read_action(const Node& node) {
   }
   if (has.extension) action.extension = read_extension(node);
   if (has.hook) action.hook = read_hook(node);
+  if (const auto number = node.find("micro_batch"))
+    action.micro_batch = static_cast<int>(number->integer(0, most_micro_batches - 1));
   if (const auto ranks = node.find("ranks")) action.ranks = read_ranks(*ranks);
   return action;
 }
+
+namespace {
+
+// Reads a body, with its blocks of micro-batches written out. Numbers of micro-batches go on from block to block.
+class BodyReader {
+ public:
+  BodyReader(Script::Segment& segment, std::vector<std::string>& places) : segment_(segment), places_(places) {}
+
+  void read(const Node& element) {
+    if (!element.has("micro_batches")) return add(element, 0);
+    element.expect_keys({"micro_batches", "body"});
+    const auto count = static_cast<int>(element.at("micro_batches").integer(1, most_micro_batches));
+    if (next_ + count > most_micro_batches)
+      element.at("micro_batches").fail(fmt::format("at most {} micro-batches in an iteration", most_micro_batches));
+    const std::vector<Node> calls = element.at("body").elements();
+    for (const Node& call : calls) {
+      if (call.has("micro_batches")) call.fail("a call: micro-batches have no micro-batches of their own");
+      if (call.has("micro_batch")) call.at("micro_batch").fail("no number: a block of micro-batches numbers its calls");
+    }
+    for (int i = 0; i < count; ++i, ++next_) {
+      for (const Node& call : calls) add(call, next_);
+    }
+  }
+
+ private:
+  void add(const Node& call, int micro_batch) {
+    segment_.body.push_back(read_action(call));
+    if (micro_batch > 0) segment_.body.back().micro_batch = micro_batch;
+    places_.push_back(call.place());
+  }
+
+  Script::Segment& segment_;
+  std::vector<std::string>& places_;
+  int next_ = 0;
+};
+
+}  // namespace
 
 Json write_script(const Script& script) {
   Json json{{"input", script.input}};
@@ -195,7 +237,7 @@ Json write_script(const Script& script) {
   return json;
 }
 
-Script read_script(const Node& node) {
+Script read_script(const Node& node, CallPlaces& places) {
   node.expect_keys({"input", "input_divisor", "given", "keep_tensors", "enforce_tags", "segments"});
   Script script;
   for (const Node& extent : node.at("input").elements()) script.input.push_back(extent.integer(1, most_features));
@@ -208,7 +250,8 @@ Script read_script(const Node& node) {
     Script::Segment& read = script.segments.emplace_back();
     if (const auto iterations = segment.find("iterations"))
       read.iterations = static_cast<int>(iterations->integer(1, most_iterations));
-    for (const Node& action : segment.at("body").elements()) read.body.push_back(read_action(action));
+    BodyReader body(read, places.emplace_back());
+    for (const Node& element : segment.at("body").elements()) body.read(element);
   }
   return script;
 }

@@ -246,6 +246,7 @@ void validate(const Scenario& scenario) {
   validate_divisor(scenario.script.input_divisor, "script.input_divisor");
   validate_loss(scenario.model.loss);
   validate_plan(scenario);
+  if (scenario.world_size) scenario::require_world_size(scenario, *scenario.world_size);
   validate_costs(scenario.costs);
   validate_imagined(scenario);
   validate_cost_names(scenario);

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/validate_extension.hpp"
@@ -253,6 +256,8 @@ void validate_given(const Scenario& scenario) {
   const Script& script = scenario.script;
   if (!script.given.empty() && vocabulary(scenario.model) > 0)
     fail("script.given", "the model takes tokens, and tokens come only from the formula: leave `given` out");
+  if (!script.given.empty() && any_call(script, [](const Action& action) { return action.micro_batch > 0; }))
+    fail("script.given", "inputs of micro-batches come only from the formula: leave `given` out");
   const auto numbers = static_cast<std::size_t>(script.input[0] * script.input[1]);
   for (std::size_t iteration = 0; iteration < script.given.size(); ++iteration) {
     const auto& ranks = script.given[iteration];
@@ -331,6 +336,22 @@ void validate_script(const Scenario& scenario) {
   const int unnamed = first_unnamed(ranks);
   if (ranks.empty() || unnamed < *ranks.rbegin()) ranks.insert(unnamed);
   for (const int rank : ranks) ScriptCheck(scenario, forwards, rank, differ).validate();
+}
+
+void require_world_size(const Scenario& scenario, int size) {
+  if (scenario.world_size && *scenario.world_size != size)
+    throw DocumentError("world_size", fmt::format("the document is for {} ranks, not {}", *scenario.world_size, size),
+                        fmt::format("use --ranks {}", *scenario.world_size));
+  const std::vector<int>& shape = scenario.plan.mesh.shape;
+  const auto in_mesh = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const int imagined = scenario.device.imagined_ranks;
+  const int ranks = imagined != 0 ? imagined : size;
+  if (!shape.empty() && in_mesh != ranks) {
+    const std::string sizes = fmt::format("the mesh has {} ranks, and the world has {}", in_mesh, ranks);
+    if (scenario.world_size || imagined != 0) fail("plan.mesh.shape", sizes);
+    throw DocumentError("plan.mesh.shape", sizes, fmt::format("use --ranks {}", in_mesh));
+  }
+  require_ranks_in_world(scenario.script, size);
 }
 
 void require_ranks_in_world(const Script& script, int size) {

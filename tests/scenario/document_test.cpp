@@ -1,4 +1,7 @@
 // Scenarios as documents: a written document is read back, and an error names its place.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -8,9 +11,13 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/scenario/builder.hpp"
 #include "harness/scenario/document.hpp"
+#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/plan/fully_shard.hpp"
 #include "harness/scenario/plan/replicate.hpp"
 #include "harness/scenario/scenario_json.hpp"
@@ -62,6 +69,16 @@ std::string refusal(const std::string& text) {
     parse_scenario(text);
   } catch (const std::invalid_argument& error) {
     return error.what();
+  }
+  return "none";
+}
+
+/// The same as a command that reads a file shows it.
+std::string refusal_in_file(const std::string& text, std::optional<int> world_size = std::nullopt) {
+  try {
+    parse_scenario(text, world_size);
+  } catch (const DocumentError& error) {
+    return error.in_file("a.json");
   }
   return "none";
 }
@@ -768,7 +785,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
   const std::vector<Wrong> all{
       {"", 7, "scenario: expected an object, found 7"},
       {"/costs/colectives", "1ms",
-       "scenario: costs.colectives: no such key; there is work, collectives, host_call, separate_resources, "
+       "scenario: costs.colectives: no such key; closest is \"collectives\"; there is work, collectives, host_call, "
+       "separate_resources, "
        "imagined_ranks, single_stream, hide_undeclared_memory"},
       {"/model/root/kind", "conv",
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", )"
@@ -827,7 +845,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: plan.mixed_precision.param: expected \"bf16\", \"f16\" or \"f32\", found \"f64\""},
       {"/plan/mixed_precision",
        {{"params", "f32"}},
-       "scenario: plan.mixed_precision.params: no such key; there is param, reduce, output, cast_forward_inputs"},
+       "scenario: plan.mixed_precision.params: no such key; closest is \"param\"; there is param, reduce, output, "
+       "cast_forward_inputs"},
       {"/plan/initialisation", "deferred",
        "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
       {"/script/given", Json::array(),
@@ -868,7 +887,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1].norm_type: expected a positive number or \"infinity\", found \"inf\""},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"module", "layer"}},
-       "scenario: script.segments[0].body[1].module: no such key; there is call, ranks"},
+       "scenario: script.segments[0].body[1].module: no such key; there is call, micro_batch, ranks"},
       {"/script/segments/0/body/1",
        {{"call", "backward"}, {"ranks", Json::array()}},
        "scenario: script.segments[0].body[1].ranks: expected at least one rank: leave the key out for all, found an "
@@ -920,6 +939,124 @@ TEST_CASE("what is no document at all is refused as well") {
   CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) ==
         "scenario: the key \"model\" is twice in one object: remove one of the two");
   CHECK(refusal(std::string(200, '[')) == "JSON nested deeper than 100 levels");
+}
+
+TEST_CASE("a document names its world size, and other sizes are refused with the size to use") {
+  Json json = document();
+  json["world_size"] = 4;
+  CHECK(json.get<Scenario>().world_size == 4);
+  CHECK(Json(json.get<Scenario>())["world_size"] == 4);
+  CHECK_FALSE(Json(document().get<Scenario>()).contains("world_size"));
+  CHECK(parse_scenario(json.dump(), 4).world_size == 4);
+  CHECK(refusal_in_file(json.dump(), 2) ==
+        fmt::format("use --ranks 4: a.json:1:{}: scenario: world_size: the document is for 4 ranks, not 2",
+                    json.dump().find("\"world_size\"") + 1));
+  json.erase("world_size");
+  json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
+  const std::string refused = refusal_in_file(json.dump(), 2);
+  CHECK(refused.starts_with("use --ranks 4: a.json:1:"));
+  CHECK(refused.ends_with(": scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2"));
+  CHECK(refusal_in_file(json.dump(), 4) == "none");
+  json["world_size"] = 2;
+  CHECK(refusal(json) == "scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2");
+  json["world_size"] = 0;
+  CHECK(refusal(json) == "scenario: world_size: expected an integer from 1 to 1048576, found 0");
+}
+
+TEST_CASE("micro-batches are written out as calls with the numbers of their inputs") {
+  Json json = document();
+  Json& body = json["script"]["segments"][0]["body"];
+  body = Json::parse(R"([
+    {"call": "set_requires_gradient_sync", "value": false},
+    {"micro_batches": 3, "body": ["forward", "backward"]},
+    {"call": "set_requires_gradient_sync", "value": true},
+    {"micro_batches": 1, "body": ["forward", "backward"]}, "step", "zero_grad"])");
+  const Scenario read = json.get<Scenario>();
+  std::vector<std::pair<ActionKind, int>> calls;
+  for (const Action& action : read.script.segments[0].body) calls.emplace_back(action.kind, action.micro_batch);
+  using enum ActionKind;
+  const std::vector<std::pair<ActionKind, int>> expected{{set_requires_gradient_sync, 0},
+                                                         {forward, 0},
+                                                         {backward, 0},
+                                                         {forward, 1},
+                                                         {backward, 1},
+                                                         {forward, 2},
+                                                         {backward, 2},
+                                                         {set_requires_gradient_sync, 0},
+                                                         {forward, 3},
+                                                         {backward, 3},
+                                                         {step, 0},
+                                                         {zero_grad, 0}};
+  CHECK(calls == expected);
+  const Json written = read;
+  CHECK(written["script"]["segments"][0]["body"][3].dump() == R"({"call":"forward","micro_batch":1})");
+  CHECK(written.get<Scenario>() == read);
+}
+
+TEST_CASE("errors in micro-batches have their place in the document") {
+  Json json = document();
+  const auto refused = [&](const char* text) {
+    json["script"]["segments"][0]["body"] = Json::parse(text);
+    return refusal(json);
+  };
+  CHECK(refused(R"([{"micro_batches": 2, "body": ["forward", "backward"]}, "backward"])") ==
+        "scenario: script.segments[0].body[1] (backward): rank 0 has run no forward before it");
+  CHECK(refused(R"([{"micro_batches": 2, "body": ["forward", "backward", "backward"]}])") ==
+        "scenario: script.segments[0].body[0].body[2] (backward): rank 0 has run no forward before it");
+  CHECK(refused(R"([{"micro_batches": 0, "body": []}])") ==
+        "scenario: script.segments[0].body[0].micro_batches: expected an integer from 1 to 1000, found 0");
+  CHECK(refused(R"([{"micro_batches": 600, "body": []}, {"micro_batches": 600, "body": []}])") ==
+        "scenario: script.segments[0].body[1].micro_batches: expected at most 1000 micro-batches in an iteration, "
+        "found 600");
+  CHECK(refused(R"([{"micro_batches": 2, "body": [{"micro_batches": 2, "body": []}]}])")
+            .starts_with("scenario: script.segments[0].body[0].body[0]: expected a call: micro-batches have no "
+                         "micro-batches of their own, found"));
+  CHECK(refused(R"([{"micro_batches": 2, "body": [{"call": "forward", "micro_batch": 1}]}])")
+            .starts_with("scenario: script.segments[0].body[0].body[0].micro_batch: expected no number"));
+  CHECK(refused(R"([{"micro_batches": 2, "body": [], "steps": 1}])")
+            .starts_with("scenario: script.segments[0].body[0].steps: no such key"));
+  json["script"]["given"] = {{std::vector<double>(8, 1)}};
+  CHECK(refused(R"([{"micro_batches": 2, "body": ["forward", "backward"]}])") ==
+        "scenario: script.given: inputs of micro-batches come only from the formula: leave `given` out");
+}
+
+TEST_CASE("a text has the line and the column of an error") {
+  CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"model\": {,}\n}")
+            .starts_with("a.json:3:13: scenario: no JSON: syntax error "));
+  CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"version\": 2}") ==
+        "a.json:3:3: scenario: the key \"version\" is twice in one object: remove one of the two");
+  CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"plam\": 2}")
+            .starts_with("a.json:3:3: scenario: plam: no such key; closest is \"plan\""));
+  CHECK(refusal_in_file("{\n  \"version\": 2}").starts_with("a.json:1:1: scenario: model: is missing"));
+  CHECK(refusal_in_file("{\"version\": 2").starts_with("a.json:1:14: scenario: no JSON: syntax error "));
+  CHECK(refusal_in_file("[1]").starts_with("a.json:1:1: scenario: expected an object"));
+  std::string text = document().dump(2);
+  text.replace(text.find("\"1ms\""), 5, "\"-1ms\"");
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("\"-1ms\"")), '\n');
+  CHECK(refusal_in_file(text).starts_with(
+      fmt::format("a.json:{}:9: scenario: costs.collectives.reduce_scatter.fixed: expected a duration", line)));
+}
+
+TEST_CASE("a cost by tag is for its tag, and other collectives keep `fixed` and `per_kib`") {
+  const CostModel costs = document().get<Scenario>().costs;
+  CHECK(costs.of_collective(CollectiveKind::reduce_scatter, "layer", 4096) == 3'000'000);
+  CHECK(costs.of_collective(CollectiveKind::reduce_scatter, "", 4096) == 1'008'000);
+}
+
+TEST_CASE("durations that no clock holds are refused") {
+  for (const char* text : {"-1ms", "1e3ms", "99999999999999999999s", "9223372036854775807s", "1.5ns", "25 hours", ""}) {
+    CAPTURE(text);
+    Json json = document();
+    json["costs"]["host_call"] = text;
+    CHECK(refusal(json).starts_with("scenario: costs.host_call: expected a duration from 0 to a day"));
+  }
+  for (const Json& number : {Json(-1), Json(86'400'000'000'001), Json(18'446'744'073'709'551'615U), Json(1.5)}) {
+    CAPTURE(number);
+    Json json = document();
+    json["costs"]["host_call"] = number;
+    CHECK(refusal(json).starts_with("scenario: costs.host_call: expected a duration from 0 to a day"));
+  }
 }
 
 TEST_CASE("durations are exact in both directions") {

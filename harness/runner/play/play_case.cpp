@@ -24,6 +24,7 @@
 #include "harness/player/run.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/protocol/run_directory.hpp"
+#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/trace/timeline.hpp"
 #include "harness/world/rank.hpp"
@@ -45,6 +46,8 @@ Scenario read_scenario(const std::filesystem::path& document, std::optional<int>
   }
   try {
     return parse_scenario(text.str(), world_size);
+  } catch (const scenario::DocumentError& error) {
+    throw std::invalid_argument(error.in_file(document.string()));
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
   }
