@@ -19,10 +19,12 @@ bool has_readable_parts(const std::string& line) {
   try {
     read_model(document.at("model"));
     read_plan(document.at("plan"));
-    read_script(document.at("script"));
+    CallPlaces places;
+    read_script(document.at("script"), places);
     Scenario read;
     if (document.has("costs")) read_costs(document.at("costs"), read.costs, read.device);
-    document.expect_keys({"version", "model", "plan", "script", "costs"});
+    if (document.has("world_size")) document.at("world_size").integer(1, most_ranks);
+    document.expect_keys({"version", "world_size", "model", "plan", "script", "costs"});
     return document.at("version").integer(1, scenario_version) == scenario_version;
   } catch (const std::invalid_argument&) {
     return false;
