@@ -1,6 +1,6 @@
 // CrashRecord is what a rank leaves when a signal ends it: its registers, a part of its stack, and its memory map. The
-// rank's signal handler writes it as a file (runner/crash_handler.hpp), in the layout of CrashHeader. The launcher reads
-// the file after the rank's end, and finds the functions.
+// rank's signal handler writes it as a file (runner/crash_handler.hpp), in the layout of CrashHeader. The launcher
+// reads the file after the rank's end, and finds the functions.
 #pragma once
 
 #include <array>

@@ -27,6 +27,13 @@ struct WorldDirectory {
   std::filesystem::path scenario(const std::string& id, int play) const {
     return evidence() / (case_file_name(id, play) + ".scenario.json");
   }
+  /// The end of what a rank printed on standard output or standard error while a case ran that went wrong.
+  std::filesystem::path case_output(const std::string& id, int rank) const {
+    return evidence() / (case_file_name(id) + ".rank-" + std::to_string(rank) + ".out");
+  }
+  std::filesystem::path case_errors(const std::string& id, int rank) const {
+    return evidence() / (case_file_name(id) + ".rank-" + std::to_string(rank) + ".err");
+  }
   /// The stacks of the threads of a rank that hung, or a line that says why they are missing.
   std::filesystem::path stacks(int rank) const { return evidence() / ("rank-" + std::to_string(rank) + ".stacks"); }
   /// The stack of a rank that died by a signal, or a line that says why it is missing.

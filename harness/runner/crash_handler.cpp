@@ -46,8 +46,8 @@ pid_t this_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
 // -- In the handler: only system calls -------------------------------------------------------------------------------
 
-/// Ends the process by this signal after a second, if the handler hangs: in a file system, for example. The kernel keeps
-/// the time, so this works however the process hangs, and whoever started it.
+/// Ends the process by this signal after a second, if the handler hangs: in a file system, for example. The kernel
+/// keeps the time, so this also works in a process without a launcher.
 void limit_time(int number) {
   sigevent event{};
   event.sigev_notify = SIGEV_SIGNAL;

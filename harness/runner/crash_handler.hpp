@@ -1,5 +1,5 @@
-// Saves the registers and the stack of a rank that a signal ends (protocol/crash_record.hpp). The handler itself does not
-// unwind the stack: that needs locks and memory, which the crashed code may hold. The launcher unwinds it.
+// Saves the registers and the stack of a rank that a signal ends (protocol/crash_record.hpp). The handler itself does
+// not unwind the stack: that needs locks and memory, which the crashed code may hold. The launcher unwinds it.
 #pragma once
 
 #include <csignal>

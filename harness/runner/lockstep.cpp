@@ -17,7 +17,9 @@
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/failure_text.hpp"
+#include "harness/protocol/run_directory.hpp"
 #include "harness/runner/case_end.hpp"
+#include "harness/runner/case_output.hpp"
 #include "harness/runner/process_state.hpp"
 #include "harness/world/event_stream.hpp"
 
@@ -264,12 +266,14 @@ class Lockstep {
       world_.body_ended();
       return;
     }
+    const CaseOutput output(directory_, world_.rank());
     try {
       const CaseEnd end = run_body(bound, ended.assertions);
       ended.combined = world_.notes().combined;
       write_end(end);
       if (end.outcome == Outcome::failed || end.outcome == Outcome::error) {
         world_.service().keep_evidence();
+        output.keep(bound.info.id);
         world_.case_failed();
       }
     } catch (const control::Released& released) {
@@ -326,6 +330,7 @@ class Lockstep {
   }
 
   World& world_;
+  const protocol::WorldDirectory directory_{world_.plan().directory};
   BodyRunner& runner_;
   ProcessState process_;
   std::unordered_map<std::string, const BoundCase*> cases_;

@@ -3,16 +3,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/option_declarations.hpp"
 #include "launcher/commands/subcommand.hpp"
+#include "launcher/files/claimed_directory.hpp"
+#include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/records.hpp"
+#include "reports/explain/crash_text.hpp"
 #include "reports/explain/explanation.hpp"
+#include "reports/explain/printed_text.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/merge/rank_stream.hpp"
 
@@ -72,6 +81,39 @@ void add_nccl_calls(RunExplanation& explained, const WorldDirectory& world, int 
   explained.is_known = explained.is_known && records->defects.empty();
 }
 
+/// Adds what ranks printed in cases that went wrong.
+void add_output(RunExplanation& explained, const WorldDirectory& world, const protocol::WorldPlan& plan) {
+  constexpr std::size_t most_files = 16;
+  static const std::regex form(R"((.*)\.rank-(\d{1,4})\.(out|err))");
+  std::vector<std::string> names;
+  std::error_code ignored;  // a world without evidence
+  for (const auto& file : std::filesystem::directory_iterator(world.evidence(), ignored)) {
+    if (std::string name = file.path().filename().string(); std::regex_match(name, form))
+      names.push_back(std::move(name));
+  }
+  if (names.empty()) return;
+  std::ranges::sort(names);
+  std::map<std::string, std::string> ids;  // by file name
+  for (const std::string& id : plan.cases) ids.emplace(protocol::case_file_name(id), id);
+  std::string shown;
+  for (const std::string& name : std::span(names).first(std::min(names.size(), most_files))) {
+    std::smatch parts;
+    std::regex_match(name, parts, form);
+    const auto id = ids.find(parts[1]);
+    if (id == ids.end()) continue;
+    const int rank = std::stoi(parts[2]);
+    const auto log = parts[3] == "out" ? world.standard_output(rank) : world.standard_error(rank);
+    if (id->second != shown)
+      explained.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(id->second));
+    shown = id->second;
+    explained.text +=
+        reports::printed_text(rank, last_words(world.evidence() / name), relative_to_current(log).string());
+  }
+  if (names.size() > most_files)
+    explained.text += fmt::format("  … and {} more outputs of ranks in {}\n", names.size() - most_files,
+                                  relative_to_current(world.evidence()).string());
+}
+
 void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
   const protocol::WorldPlan plan = read_plan(world);
   const WorldEvidence evidence = read_evidence(world, plan.size);
@@ -91,6 +133,15 @@ void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
   if (!explanation.empty())
     explained.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
   add_nccl_calls(explained, world, plan.size);
+  for (const protocol::Ending& ending : evidence.endings) {
+    if (ending.is_cause)
+      explained.text += reports::crash_excerpt(ending.rank, whole_text(world.crash(ending.rank)),
+                                               relative_to_current(world.crash(ending.rank)).string());
+    if (ending.is_cause && !ending.last_words.empty())
+      explained.text += reports::printed_text(ending.rank, ending.last_words,
+                                              relative_to_current(world.standard_error(ending.rank)).string());
+  }
+  add_output(explained, world, plan);
 }
 
 class ExplainCommand final : public Subcommand {

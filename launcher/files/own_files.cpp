@@ -33,6 +33,7 @@ constexpr std::array file_patterns{
     "worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
     "worlds/[0-9]*/evidence/rank-[0-9]*.status", "worlds/[0-9]*/evidence/rank-[0-9]*.stacks",
     "worlds/[0-9]*/evidence/rank-[0-9]*.crash",
+    "worlds/[0-9]*/evidence/*.rank-[0-9]*.out", "worlds/[0-9]*/evidence/*.rank-[0-9]*.err",
     "worlds/[0-9]*/evidence/*.scenario.json", "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*",
     "worlds/[0-9]*/traces/*.trace.json", "worlds/[0-9]*/traces/*.rank-[0-9]*.json",
     "worlds/[0-9]*/nccl/rank-[0-9]*.tap", "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*",

@@ -44,8 +44,9 @@ std::string earlier_owner(const WorldPlan& plan, int rank, int number) {
 
 std::string why_no_record(const WorldPlan& plan, const Ending& ending, int process) {
   const std::string name = protocol::signal_text(ending.code);
+  if (ending.code == SIGKILL || ending.code == SIGSTOP) return fmt::format("no process can handle {}", name);
   if (std::ranges::find(protocol::crash_signals, ending.code) == protocol::crash_signals.end())
-    return fmt::format("a rank saves none for {}", name);
+    return fmt::format("{} is a request to end, not a crash", name);
   if (const std::string owner = earlier_owner(plan, process, ending.code); !owner.empty())
     return fmt::format("other code handled {} before the rank could: {}", name, owner);
   return fmt::format(
@@ -80,15 +81,17 @@ void write_stack(const protocol::CrashRecord& record, int rank, const std::files
 void keep_crash_stack(const WorldPlan& plan, const WorldDirectory& directory, const Ending& ending, Deadline until) {
   const bool is_one_process = plan.fabric == protocol::thread_fabric;
   const int process = is_one_process ? 0 : ending.rank;
-  const std::string bytes = whole_text(protocol::crash_record(plan.rendezvous, process));
-  if (bytes.empty()) {
+  const std::filesystem::path file = protocol::crash_record(plan.rendezvous, process);
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown)) {
     if (ending.how == Ending::How::signalled)
       add_evidence(directory.crash(ending.rank), reports::no_crash_text(why_no_record(plan, ending, process)));
     return;
   }
-  const std::optional<protocol::CrashRecord> record = protocol::parse_crash_record(bytes);
+  const std::optional<protocol::CrashRecord> record = protocol::parse_crash_record(whole_text(file));
   if (!record)
-    return add_evidence(directory.crash(ending.rank), reports::no_crash_text("the rank's record is damaged"));
+    return add_evidence(directory.crash(ending.rank),
+                        reports::no_crash_text("the rank had no time or no memory to save it"));
   const int of_thread = record->header.rank;
   if (is_one_process && of_thread >= 0 && of_thread != ending.rank)
     return add_evidence(directory.crash(ending.rank),

@@ -1,5 +1,5 @@
-// Writes the stack of each rank that died by a signal into the evidence of its world, or why there is none. A running
-// world (world.cpp) calls it when all ranks have ended, while the records of their handlers still exist.
+// Writes the stack of each rank that died by a signal into the evidence of its world, or the reason for a missing
+// stack. A running world (world.cpp) calls it when all ranks have ended, while the records of their handlers exist.
 #pragma once
 
 #include <chrono>

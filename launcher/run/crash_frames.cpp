@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -121,9 +123,18 @@ std::vector<CrashFrame> name(Dwfl* dwfl, std::uint64_t address) {
   return functions_at(module, address, frame);
 }
 
+bool is_in_function(Dwfl* dwfl, std::uint64_t address) {
+  Dwfl_Module* const module = dwfl_addrmodule(dwfl, address);
+  GElf_Off offset = 0;
+  GElf_Sym symbol{};
+  return module != nullptr &&
+         dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr) != nullptr &&
+         GELF_ST_TYPE(symbol.st_info) == STT_FUNC && offset < symbol.st_size;
+}
+
 // -- Unwinding -------------------------------------------------------------------------------------------------------
 
-/// What libdw's callbacks read and write.
+/// The callbacks of libdw read and write it.
 struct Unwinding {
   const CrashRecord& record;
   std::vector<std::uint64_t> registers;
@@ -204,6 +215,25 @@ void return_from_nowhere(Dwfl* dwfl, Unwinding& unwinding) {
 #endif
 }
 
+/// Adds functions whose return addresses are on the stack, after a frame that does not lead to its caller. Each of them
+/// ran, but may have returned.
+void guess_frames(Dwfl* dwfl, const CrashRecord& record, CrashFrames& found) {
+  constexpr std::size_t most_guesses = 16, word = sizeof(std::uint64_t);
+  std::set<std::uint64_t> known;
+  for (const CrashFrame& frame : found.frames) known.insert(frame.address);
+  const std::uint64_t end = record.header.stack_begin + record.stack.size();
+  std::size_t guesses = 0;
+  for (std::uint64_t at = (record.header.stack_pointer + word - 1) / word * word; at < end; at += word) {
+    const auto value = stack_word(record, at);
+    if (!value || !known.insert(*value - 1).second || !is_in_function(dwfl, *value - 1)) continue;
+    for (CrashFrame& frame : name(dwfl, *value - 1)) {
+      frame.is_guess = true;
+      found.frames.push_back(std::move(frame));
+    }
+    if (++guesses == most_guesses) return;
+  }
+}
+
 }  // namespace
 
 CrashFrames find_crash_frames(const CrashRecord& record) {
@@ -223,10 +253,13 @@ CrashFrames find_crash_frames(const CrashRecord& record) {
     found.why_no_more = unwinding.addresses.size() >= most_frames ? fmt::format("more than {} frames", most_frames)
                                                                   : fmt::format("libdw: {}", dwfl_errmsg(-1));
   }
+  std::map<std::uint64_t, std::vector<CrashFrame>> named;  // recursion has the same address many times
   for (const std::uint64_t address : unwinding.addresses) {
-    std::vector<CrashFrame> functions = name(dwfl.get(), address);
-    std::ranges::move(functions, std::back_inserter(found.frames));
+    const auto [functions, is_new] = named.try_emplace(address);
+    if (is_new) functions->second = name(dwfl.get(), address);
+    std::ranges::copy(functions->second, std::back_inserter(found.frames));
   }
+  if (!found.why_no_more.empty() && unwinding.addresses.size() < most_frames) guess_frames(dwfl.get(), record, found);
   return found;
 }
 

@@ -160,6 +160,17 @@ void Terminal::show_files_of(const protocol::RunDirectory& run) {
     std::error_code ignored;  // an error means that it does not exist
     return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
   };
+  style_.printed = [run](const reports::CaseResult& result, int number, int rank) {
+    const protocol::WorldDirectory world = run.world(number);
+    std::vector<reports::PrintedText> printed;
+    const auto add = [&](const std::filesystem::path& kept, const std::filesystem::path& log) {
+      if (std::string text = last_words(kept); !text.empty())
+        printed.push_back({.text = std::move(text), .log = relative_to_current(log).string()});
+    };
+    add(world.case_output(result.info.id, rank), world.standard_output(rank));
+    add(world.case_errors(result.info.id, rank), world.standard_error(rank));
+    return printed;
+  };
   style_.crash = [run](int world, int rank) { return whole_text(run.world(world).crash(rank)); };
 }
 

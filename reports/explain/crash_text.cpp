@@ -15,6 +15,8 @@ namespace shardproof::reports {
 namespace {
 
 constexpr std::string_view harness_begins = "-- below: the harness, which called the body of the case --";
+constexpr std::size_t most_of_name = 2000;  ///< bytes of a function's name
+constexpr std::string_view no_stack = "no stack: ";
 constexpr std::string_view body_caller = "shardproof::runner::CaseBodyRunner::run(";
 
 /// Whether the function only passes the call of a body on.
@@ -37,10 +39,11 @@ std::size_t frames_of_body(std::span<const CrashFrame> frames) {
 }
 
 std::string frame_text(const CrashFrame& frame) {
-  std::string text = frame.function.empty() ? fmt::format("{:#x}", frame.address) : frame.function;
+  std::string text =
+      frame.function.empty() ? fmt::format("{:#x}", frame.address) : one_line(frame.function, most_of_name);
   if (frame.is_inlined) text += " (inlined)";
-  if (!frame.file.empty()) text += fmt::format(" at {}:{}", frame.file, frame.line);
-  else if (!frame.module.empty()) text += fmt::format(" in {}", frame.module);
+  if (!frame.file.empty()) text += fmt::format(" at {}:{}", one_line(frame.file), frame.line);
+  else if (!frame.module.empty()) text += fmt::format(" in {}", one_line(frame.module));
   else text += ", where the rank has no code";
   return text + (frame.is_guess ? " (perhaps)" : "");
 }
@@ -60,6 +63,16 @@ void add_frames(std::string& text, std::span<const CrashFrame> frames, std::size
     text += '\n';
     frame = next;
   }
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+/// The line of a frame, in one line of a terminal. The place in the source stays whole if it is not too long.
+std::string short_frame(std::string_view line) {
+  constexpr std::size_t most = 112, least_of_name = 40;
+  const std::size_t place = std::min(line.rfind(" at "), line.size());
+  const std::size_t length_of_place = std::min(line.size() - place, most - least_of_name);
+  return one_line(line.substr(0, place), most - length_of_place) + one_line(line.substr(place), length_of_place);
 }
 
 }  // namespace
@@ -82,20 +95,25 @@ std::string crash_text(int rank, const protocol::CrashHeader& header, const Cras
   return text;
 }
 
-std::string no_crash_text(std::string_view why) { return fmt::format("no stack: {}\n", why); }
+std::string no_crash_text(std::string_view why) { return fmt::format("{}{}\n", no_stack, one_line(why)); }
 
-std::string crash_excerpt(std::string_view text) {
-  constexpr std::size_t most_lines = 13, most_bytes = 112;
-  std::string excerpt;
+std::string crash_excerpt(int rank, std::string_view text, std::string_view place) {
+  constexpr std::size_t most_lines = 13;
+  if (text.empty()) return {};
+  if (text.starts_with(no_stack))
+    return fmt::format("  no stack of rank {}: {}\n", rank, one_line(first_line(text.substr(no_stack.size()))));
+  std::string excerpt = fmt::format("  the stack of rank {}", rank);
+  excerpt += place.empty() ? std::string(":\n") : fmt::format(" ({}):\n", one_line(place));
   std::size_t lines = 0, left_out = 0;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
+    const std::string_view line = first_line(text);
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line == harness_begins) break;
-    if (++lines <= most_lines) excerpt += one_line(line, most_bytes) + '\n';
+    if (++lines <= most_lines)
+      excerpt += fmt::format("    {}\n", line.starts_with('#') ? short_frame(line) : one_line(line));
     else ++left_out;
   }
-  if (left_out > 0) excerpt += fmt::format("… and {} more lines\n", left_out);
+  if (left_out > 0) excerpt += fmt::format("    … and {} more lines\n", left_out);
   return excerpt;
 }
 

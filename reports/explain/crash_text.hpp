@@ -35,7 +35,9 @@ std::string crash_text(int rank, const protocol::CrashHeader& header, const Cras
 /// The file of a rank without a stack. Its only line begins with `no stack: `.
 std::string no_crash_text(std::string_view why);
 
-/// The beginning of such a file for a terminal, as whole lines that fit: the first frames, down to the case's body.
-std::string crash_excerpt(std::string_view text);
+/// Returns what terminals show of a file's `text`, indented: the first frames down to the case's body, or the reason
+/// for a missing stack.
+/// `place` is the path of the file. Empty: the file is not kept. Empty if the text is empty.
+std::string crash_excerpt(int rank, std::string_view text, std::string_view place);
 
 }  // namespace shardproof::reports

@@ -17,6 +17,7 @@
 #include "harness/protocol/failure_text.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/explain/crash_text.hpp"
+#include "reports/explain/printed_text.hpp"
 #include "reports/export/case_failures.hpp"
 #include "reports/export/repeat_command.hpp"
 #include "reports/export/terminal.hpp"
@@ -99,22 +100,32 @@ int number_of(const CaseResult& result, const Report& report) {
 
 /// The last output of ranks that died or hung. Without it, the reader would have to open their logs.
 std::string last_output_text(const CaseResult& result, const Report& report, const TextStyle& style) {
-  constexpr std::size_t shown = 5;
   std::string text;
   for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
     const auto rank = static_cast<std::size_t>(ending.rank);
     if (ending.last_words.empty() || ending.rank < 0 || rank >= result.ranks.size()) continue;
     if (result.ranks[rank].outcome != Outcome::crashed && result.ranks[rank].outcome != Outcome::hung) continue;
-    std::string_view words = ending.last_words;
-    std::size_t begin = words.size();
-    for (std::size_t lines = 0; lines < shown && begin != std::string_view::npos && begin > 0; ++lines)
-      begin = words.rfind('\n', begin - 1);
-    if (begin != std::string_view::npos && begin > 0) words.remove_prefix(begin + 1);
-    text += fmt::format("  rank {} printed last", ending.rank);
-    if (style.is_kept)
-      text += fmt::format(" ({}worlds/{}/logs/rank-{}.err)", printable(style.run_directory), number_of(result, report),
-                          ending.rank);
-    text += fmt::format(":\n{}", indented(printable(words), "    "));
+    const std::string log = style.is_kept ? fmt::format("{}worlds/{}/logs/rank-{}.err", style.run_directory,
+                                                        number_of(result, report), ending.rank)
+                                          : std::string();
+    text += printed_text(ending.rank, ending.last_words, log);
+  }
+  return text;
+}
+
+/// What the first ranks that failed printed in the case.
+std::string case_output_text(const CaseResult& result, const Report& report, const TextStyle& style) {
+  constexpr std::size_t most_ranks = 2;
+  std::string text;
+  if (!style.printed || result.world < 0) return text;
+  std::size_t ranks = 0;
+  for (std::size_t rank = 0; rank < result.ranks.size() && ranks < most_ranks; ++rank) {
+    const Outcome outcome = result.ranks[rank].outcome;
+    if (outcome != Outcome::failed && outcome != Outcome::error) continue;
+    const auto printed = style.printed(result, number_of(result, report), static_cast<int>(rank));
+    for (const PrintedText& one : printed)
+      text += printed_text(static_cast<int>(rank), one.text, style.is_kept ? one.log : std::string());
+    if (!printed.empty()) ++ranks;
   }
   return text;
 }
@@ -144,12 +155,10 @@ std::string crash_stacks_text(const CaseResult& result, const Report& report, co
   for (const auto& ending : report.worlds.at(static_cast<std::size_t>(result.world)).endings) {
     if (!ending.is_cause || ending.rank < 0 || static_cast<std::size_t>(ending.rank) >= result.ranks.size()) continue;
     if (result.ranks[static_cast<std::size_t>(ending.rank)].outcome != Outcome::crashed) continue;
-    const std::string frames = crash_excerpt(style.crash(world, ending.rank));
-    if (frames.empty()) continue;
-    text += fmt::format("  the stack of rank {}", ending.rank);
-    if (style.is_kept)
-      text += fmt::format(" ({}worlds/{}/evidence/rank-{}.crash)", printable(style.run_directory), world, ending.rank);
-    text += fmt::format(":\n{}", indented(frames, "    "));
+    const std::string file =
+        style.is_kept ? fmt::format("{}worlds/{}/evidence/rank-{}.crash", style.run_directory, world, ending.rank)
+                      : std::string();
+    text += crash_excerpt(ending.rank, style.crash(world, ending.rank), file);
   }
   return text;
 }
@@ -169,7 +178,7 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
 
   const CaseFailures failures(result, style.verbose);
   text += failures.text(style, seen_clauses);
-  if (!reasons_first) text += reasons_text(result, failures.covered(), {});
+  if (!reasons_first) text += reasons_text(result, failures.covered(), {}) + case_output_text(result, report, style);
   return text;
 }
 

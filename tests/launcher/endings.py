@@ -40,6 +40,7 @@ class Way:
     others: str = "passed"  # the verdict of the other cases
     clock_set_back: bool = False  # for the launcher and its ranks, by an hour whenever they look at it
     processes: int = 0  # that its user may have, the launcher among them; 0: any number
+    stack: str = ""  # a regular expression for the text about the stack of rank 1
 
     def waits_longest(self):
         """For the time that ranks have to join and to leave their world."""
@@ -48,6 +49,11 @@ class Way:
 
 def dies(what, case, says, **rest):
     return Way(what, case, "crashed", 4, says, **rest)
+
+
+def crashes(what, name, number, stack, **rest):
+    case = f"crash/{name}[W=2]"
+    return dies(what, case, rf"^rank 1 died by signal {number} \(.*\) in {re.escape(case)}", stack=stack, **rest)
 
 
 def fails(what, case, verdict, says, code=1, **rest):
@@ -64,8 +70,94 @@ WAYS = [
         "killed by SIGKILL",
         "bad/killed[W=2]",
         r"^rank 1 died by signal 9 \(SIGKILL\) in bad/killed\[W=2\] before its first collective",
+        stack=r"no stack of rank 1: no process can handle signal 9 \(SIGKILL\) ",
     ),
-    dies("a segmentation fault", "bad/segfault[W=2]", r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault"),
+    dies(
+        "a segmentation fault, after the rank has replaced the handler",
+        "bad/segfault[W=2]",
+        r"^rank 1 died by signal 11 \(SIGSEGV\) in bad/segfault",
+        stack=r"no stack of rank 1: the rank could not save it. Other code may have replaced the handler of signal 11",
+    ),
+    crashes("a write to null", "writes_to_null", 11, r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ "),
+    crashes(
+        "a call of null",
+        "calls_null",
+        11,
+        r"#0 +0x0, where the rank has no code #1 +crashes::call_null\(\) at \S*crashes.cpp:\d+ ",
+    ),
+    crashes("a broken heap", "corrupts_the_heap", 6, r"#\d+ +crashes::corrupt_the_heap\(\) at \S*crashes.cpp:\d+ "),
+    crashes(
+        "endless recursion",
+        "overflows_its_stack",
+        11,
+        r"#0 +crashes::call_itself\(int\) at \S*crashes.cpp:\d+ "
+        r"#1 +crashes::call_itself\(int\) at \S*crashes.cpp:\d+, \d+ times ",
+    ),
+    crashes(
+        "a crash, after the stack was overwritten",
+        "overwrites_its_callers",
+        11,
+        r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ "
+        r"#1 +crashes::overwrite_its_callers\(\) at \S*crashes.cpp:\d+ ",
+    ),
+    crashes(
+        "a crash in a signal handler",
+        "in_a_signal_handler",
+        11,
+        r"#0 +crashes::write_to_null\(\) at .* #1 +crashes::handle_alarm\(int\) at .*#\d+ +ranked_test_case_",
+    ),
+    crashes(
+        "a crash in a thread that the rank started",
+        "in_a_thread",
+        11,
+        r"which the program started #0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ ",
+    ),
+    crashes(
+        "endless recursion in a thread that the rank started",
+        "overflows_the_stack_of_a_thread",
+        11,
+        r"no stack of rank 1: the rank could not save it. .* a thread that the program started has used up",
+    ),
+    crashes(
+        "a crash after a child's crash",
+        "in_a_child_first",
+        11,
+        r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ ",
+    ),
+    crashes(
+        "a crash of a rank that hangs as it saves its stack",
+        "in_a_rank_that_cannot_write",
+        11,
+        r"no stack of rank 1: the rank had no time or no memory to save it |#0 +crashes::write_to_null",
+    ),
+    crashes(
+        "a crash that other code handles",
+        "writes_to_null",
+        11,
+        r"no stack of rank 1: other code handled signal 11 \(SIGSEGV\) before the rank could: trouble_program ",
+        trouble="handles its crashes",
+    ),
+    dies(
+        "a crash of a rank that is a thread",
+        "crash/writes_to_null[W=2]",
+        r"^the process of all ranks died by signal 11 \(SIGSEGV\) while rank 1 was running",
+        stack=r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ ",
+        options=("--fabric", "thread"),
+    ),
+    crashes(
+        "a crash, a copy",
+        "writes_to_null",
+        11,
+        r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ ",
+        options=("--subject", "warm"),
+    ),
+    crashes(
+        "a crash under a command that starts the rank",
+        "writes_to_null",
+        11,
+        r"#0 +crashes::write_to_null\(\) at \S*crashes.cpp:\d+ ",
+        options=("--rank-wrapper", "nice"),
+    ),
     dies("abort()", "dies/aborts[W=2]", r"^rank 1 died by signal 6 \(SIGABRT\) in dies/aborts"),
     dies(
         "an exception in a thread that the rank started",
@@ -586,23 +678,33 @@ class Endings(unittest.TestCase):
         freed = outcome.freed_ms()
         if freed is not None and way.verdict != "hung" and "gives_up" not in way.case:
             self.assertLess(freed, 5000, context)  # a time that a busy machine cannot miss: speed is measured elsewhere
+        if way.stack:
+            self.assert_shows_stack(way, outcome.out)
         if way.verdict in ("crashed", "hung") and way.case:
-            self.explained_again(outcome)
+            self.explained_again(outcome, way)
 
     def assert_looked_at_the_clock(self, outcome, context):
         """Else it was not set back."""
         started = datetime.datetime.strptime(outcome.report["run"]["started"], "%Y-%m-%dT%H:%M:%S%z")
         self.assertLess(started, datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=50), context)
 
-    def explained_again(self, outcome):
+    def explained_again(self, outcome, way):
         for world in outcome.run.glob("worlds/*/evidence/flight.json"):
             explained = subprocess.run(
                 [LAUNCHER, "explain", str(world.parent)], capture_output=True, text=True, timeout=60
             )
             number = world.parent.parent.name
             self.assertEqual(
-                explained.stdout, f"world {number}: {outcome.report['worlds'][int(number)]['explanation']}\n"
+                explained.stdout.splitlines()[0],
+                f"world {number}: {outcome.report['worlds'][int(number)]['explanation']}",
             )
+            if way.stack:
+                self.assert_shows_stack(way, explained.stdout)
+
+    def assert_shows_stack(self, way, text):
+        """A launcher without libdw says so. Long lines are wrapped."""
+        if "built without libdw" not in text:
+            self.assertRegex(re.sub(r"\n *", " ", text), way.stack)
 
     def test_the_document_has_a_row_for_every_way(self):
         page = DOCUMENT.read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ TEST_CASE("explain repeats the run's explanation for a kept run, world or eviden
     for (const auto& kept : {run, run / "worlds/0", run / "worlds/0/evidence", run / "worlds/0/evidence/"}) {
       const Said explained = call({"explain", kept.string()});
       CHECK(explained.end == code(0));
-      CHECK(explained.out == "world 0: " + sentence + "\n");
+      CHECK_THAT(explained.out, StartsWith("world 0: " + sentence + "\n"));
     }
     CHECK(call({"merge", run.string()}).end == code(4));
     CHECK(report_of(run).at("worlds").at(0).at("explanation") == sentence);
@@ -56,7 +56,8 @@ TEST_CASE("explain reports the worlds that it can read, and then names the files
   write_text(run / "worlds/0/evidence/flight.json", "{");
   Said said = call({"explain", run.string()});
   CHECK(said.end == code(5));
-  CHECK(said.out == "world 0: rank 1 died by signal 9 (SIGKILL) in bad/killed[W=2]\nworld 1: " + second + "\n");
+  CHECK_THAT(said.out, StartsWith("world 0: rank 1 died by signal 9 (SIGKILL) in bad/killed[W=2]\n") &&
+                           ContainsSubstring("\nworld 1: " + second + "\n"));
   CHECK_THAT(said.err, ContainsSubstring("worlds/0/evidence/flight.json"));
   for (const char* name : {"endings.json", "plan.json"}) {
     write_text(run / "worlds/0" / name, "{");

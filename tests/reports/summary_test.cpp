@@ -210,7 +210,7 @@ TEST_CASE("a rank that died has its last words") {
         "  rank 1 died by signal 6 (SIGABRT) in a/one[W=2]\n"
         "  rank 0 released: was stopped by its launcher: rank 1 died\n"
         "  rank 1 printed last (worlds/0/logs/rank-1.err):\n"
-        "    2\n    3\n    4\n    5\n    what(): boom\n"
+        "    1\n    2\n    3\n    4\n    5\n    what(): boom\n"
         "  evidence: worlds/0/evidence\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
 }

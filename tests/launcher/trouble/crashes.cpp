@@ -1,9 +1,14 @@
 // Ranks that crash in code of their own. Each crash is in a function that its stack must name, with its line.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -48,13 +53,28 @@ volatile int depth = 0;
 
 [[gnu::noinline]] void handle_alarm(int) { write_to_null(); }
 
-/// Overwrites its own return address, and those of its callers.
+[[gnu::noinline]] void fill(volatile std::uint64_t* words) {
+  for (int word = 0; word < 24; ++word) words[word] = 0x4141'4141'4141;  // an address that no program has
+}
+
+/// Overwrites its own return address and the frames of its callers, then crashes.
 [[gnu::noinline]] void overwrite_its_callers() {
   volatile std::uint64_t local[2] = {1, 2};
-  volatile std::uint64_t* place = local;
-  for (int word = 0; word < 64; ++word) place[word] = 0x4141'4141'4141'4141;
+  fill(local);
   write_to_null();
   depth = static_cast<int>(local[0]);
+}
+
+/// From now on, the kernel asks a process that never answers whether this thread may write at a place of a file. The
+/// handler of a crash writes so.
+void hang_in_writes() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{.len = 4, .filter = code};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
 }
 
 /// For rank 1: calls `crash` and does not come back. The others wait for it.
@@ -98,6 +118,13 @@ RANKED_TEST_CASE("crash/in_a_thread", ranks(2)) {
 /// The program's own thread has no alternate stack, on which a handler could run.
 RANKED_TEST_CASE("crash/overflows_the_stack_of_a_thread", ranks(2)) {
   crash_on_rank_1(rank, [] { std::thread(call_itself, 0).join(); });
+}
+
+RANKED_TEST_CASE("crash/in_a_rank_that_cannot_write", ranks(2)) {
+  crash_on_rank_1(rank, [] {
+    hang_in_writes();
+    write_to_null();
+  });
 }
 
 /// The record of the rank must not come from another process.

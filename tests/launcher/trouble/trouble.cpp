@@ -95,6 +95,12 @@ void exit_in_time() {
   }).detach();
 }
 
+/// As the handler of a sanitizer or of Python's faulthandler.
+void end_by_default(int number) {
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
 /// Runs `act` after all cases have passed, as a destructor of the program could.
 void at_the_end(void (*act)()) { ::atexit(act); }
 
@@ -105,6 +111,7 @@ void at_the_end(void (*act)()) { ::atexit(act); }
   }
   if (in_trouble("vanishes")) _exit(0);
   if (in_trouble("crashes early")) abort();
+  if (in_trouble("handles its crashes")) ::signal(SIGSEGV, end_by_default);
   if (in_trouble("never joins")) stay();
   exit_in_time();
   if (in_trouble("never leaves")) at_the_end(stay);
