@@ -349,8 +349,8 @@ class Run {
   /// the run and returns true if there are too many.
   bool has_lost_too_many(const WorldOutcome& outcome, bool was_left) {
     lost_ += outcome.overran || was_left ? 1 : 0;
-    if (lost_ <= retry_.max_hangs || is_ended_ || outcome.interrupted || !outcome.infrastructure_error.empty())
-      return false;
+    const bool ends_anyway = !outcome.infrastructure_error.empty() && !outcome.overran;
+    if (lost_ <= retry_.max_hangs || is_ended_ || outcome.interrupted || ends_anyway) return false;
     end_run(fmt::format("{} {} been lost to a deadline or to a rank that could not go on (--max-hangs)", lost_,
                         lost_ == 1 ? "world has" : "worlds have"));
     terminal_.print("the run ends here: " + why_ended_);
@@ -363,6 +363,8 @@ class Run {
   void continue_plan(const WorldPlan& plan, int number, const WorldOutcome& outcome) {
     if (outcome.interrupted) {
       // The run ends.
+    } else if (outcome.overran && !outcome.began) {
+      // A rank did not join. Other worlds may run, and this one would wait as long for it again.
     } else if (!outcome.infrastructure_error.empty()) {
       end_run(outcome.infrastructure_error.substr(0, outcome.infrastructure_error.find('\n')));
     } else if (outcome.lacked_room) {

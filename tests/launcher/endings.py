@@ -39,12 +39,13 @@ class Way:
     signal: int = 0  # to the launcher, as soon as the ranks wait
     others: str = "passed"  # the verdict of the other cases
     clock_set_back: bool = False  # for the launcher and its ranks, by an hour whenever they look at it
+    elsewhere: str = ""  # a case of a world of another size, which passes
     processes: int = 0  # that its user may have, the launcher among them; 0: any number
     stack: str = ""  # a regular expression for the text about the stack of rank 1
 
     def waits_longest(self):
         """For the time that ranks have to join and to leave their world."""
-        return self.trouble in ("never joins", "never leaves")
+        return "in the first world" in self.trouble or self.trouble == "never leaves"
 
 
 def dies(what, case, says, **rest):
@@ -335,8 +336,19 @@ WAYS = [
         "hung",
         3,
         r"^rank 1 did not join its world within 30 s$",
-        trouble="never joins",
+        trouble="never joins in the first world",
         others="not_run",
+        elsewhere="good/meets[W=3]",
+    ),
+    Way(
+        "stopped by SIGSTOP before it joins",
+        "",
+        "hung",
+        3,
+        r"^rank 1 did not join its world within 30 s$",
+        trouble="stops in the first world",
+        others="not_run",
+        elsewhere="good/meets[W=3]",
     ),
     Way(
         "does not end after its last case",
@@ -536,7 +548,7 @@ class Outcome:
     def __init__(self, way, folder):
         self.folder = pathlib.Path(folder)
         run = self.folder / "run"
-        cases = [way.case] if way.case else []
+        cases = [case for case in (way.case, way.elsewhere) if case]
         command = [LAUNCHER, "run", *cases, *ALL_WELL, *way.options, "--worker", PROGRAM, "--out", str(run)]
         environment = {"PATH": os.environ["PATH"], "TROUBLE": way.trouble}
         user = {}
@@ -671,6 +683,8 @@ class Endings(unittest.TestCase):
         for case in ALL_WELL:
             if way.case != case and not (way.case == "" and way.verdict not in ("passed", "not_run")):
                 self.assertEqual(outcome.case(case)["verdict"], way.others, context)
+        if way.elsewhere:
+            self.assertEqual(outcome.case(way.elsewhere)["verdict"], "passed", context)
         if way.says:
             self.assertTrue(best(way, outcome), f"{outcome.messages(way)}\n{context}")
         if way.clock_set_back:

@@ -78,6 +78,11 @@ void meet(shardproof::Rank& rank) {
 
 namespace {
 
+bool in_first_world() {
+  const char* const plan = getenv("SHARDPROOF_PLAN");
+  return plan != nullptr && std::strstr(plan, "/worlds/0/") != nullptr;
+}
+
 /// EXIT=`rank microseconds`: that rank of the first world exits with 0 so long after its beginning, wherever it is
 /// then.
 void exit_in_time() {
@@ -86,9 +91,7 @@ void exit_in_time() {
   int victim = 0;
   long microseconds = 0;
   if (order == nullptr || rank == nullptr || std::sscanf(order, "%d %ld", &victim, &microseconds) != 2) return;
-  const char* const plan = getenv("SHARDPROOF_PLAN");
-  const bool is_first = plan != nullptr && std::strstr(plan, "/worlds/0/") != nullptr;
-  if (!is_first || std::to_string(victim) != rank) return;
+  if (!in_first_world() || std::to_string(victim) != rank) return;
   std::thread([microseconds] {
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
     _exit(0);
@@ -112,6 +115,8 @@ void at_the_end(void (*act)()) { ::atexit(act); }
   if (in_trouble("vanishes")) _exit(0);
   if (in_trouble("crashes early")) abort();
   if (in_trouble("handles its crashes")) ::signal(SIGSEGV, end_by_default);
+  if (in_trouble("never joins in the first world") && in_first_world()) stay();
+  if (in_trouble("stops in the first world") && in_first_world()) ::raise(SIGSTOP);
   if (in_trouble("never joins")) stay();
   exit_in_time();
   if (in_trouble("never leaves")) at_the_end(stay);
