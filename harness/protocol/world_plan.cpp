@@ -50,6 +50,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (plan.planned >= 0) json["planned"] = plan.planned;
   if (plan.continues) json["continues"] = {{"world", plan.continues->world}, {"from", plan.continues->from}};
   if (plan.attempt > 0) json["attempt"] = plan.attempt;
+  if (plan.ranks_per_core > 1) json["ranks_per_core"] = plan.ranks_per_core;
   if (plan.on_disk) json["on_disk"] = true;
   if (!plan.timeouts.empty()) {
     nlohmann::ordered_json& timeouts = json["timeouts_ms"] = nlohmann::ordered_json::object();
@@ -100,6 +101,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
     plan.continues = {.world = continues.integer<int>("world"), .from = continues.integer<std::uint64_t>("from")};
   }
   if (fields.has("attempt")) plan.attempt = fields.integer<int>("attempt");
+  if (fields.has("ranks_per_core")) plan.ranks_per_core = fields.integer<int>("ranks_per_core");
   if (fields.has("on_disk")) plan.on_disk = fields.boolean("on_disk");
   if (fields.has("environment")) {
     for (const auto& variables : fields.array("environment"))

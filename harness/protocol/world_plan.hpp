@@ -80,6 +80,8 @@ struct WorldPlan {
   std::vector<std::string> cases;     ///< Ids in the order to run. A repeated case is listed several times.
   std::chrono::milliseconds case_timeout{60'000};
   std::map<std::string, std::chrono::milliseconds> timeouts;  ///< For cases with a timeout of their own, by id.
+  /// Both times above are longer than what was asked for, by this factor: so many ranks share a core.
+  int ranks_per_core = 1;
   /// By rank: environment variables of its process, in addition to the launcher's own. Empty: none.
   std::vector<std::map<std::string, std::string>> environment;
   /// The reason why durations of this world mean nothing. Empty: they are valid.

@@ -29,7 +29,8 @@ class CaseClock {
   };
   Check check(const std::function<bool(int rank)>& is_alive, control::Deadline now);
 
-  /// For an overdue rank: `has been in mine/case[W=2] for more than its 60 s`.
+  /// For an overdue rank: `has been in mine/case[W=2] for more than its 60 s`. If ranks share a core, the text has the
+  /// factor: `its 12 s: 3 s × 4 ranks that share a core`.
   std::string overrun_text(int rank) const;
   /// `in mine/case[W=2]`, `before its first case`, `between two cases`, `after its last case`.
   std::string place(int rank) const;

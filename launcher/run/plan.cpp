@@ -290,7 +290,8 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.subject_library = options.subject_library;
   world.fault = options.fault;
   world.seed = options.seed;
-  world.case_timeout = options.timeout.value_or(usual_timeout * ranks_per_core(size, options));
+  if (!options.timeout) world.ranks_per_core = ranks_per_core(size, options);
+  world.case_timeout = options.timeout.value_or(usual_timeout * world.ranks_per_core);
   world.trace = options.trace;
   return world;
 }

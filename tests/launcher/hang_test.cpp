@@ -1,7 +1,9 @@
 // Ranks that do not end, in every place. The report has the rank, the place and what was seen of it.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launcher/run/evidence.hpp"
@@ -125,6 +127,9 @@ TEST_CASE("a case has its own time, which the command line overrides") {
   CHECK(said.end == code(4));
   CHECK_THAT(said.out, ContainsSubstring("has been in hang/soon_told[W=2] for more than its 0.3 s"));
   CHECK(run("enough", {"hang/takes_its_time"}).end == code(0));
+  const std::string jobs = std::to_string(2 * std::max(1U, std::thread::hardware_concurrency()));
+  said = run("longer", {"hang/soon_told", "--jobs", jobs});
+  CHECK_THAT(unwrapped(said.out), ContainsSubstring("for more than its 1.2 s: 0.3 s × 4 ranks that share a core"));
   said = run("less", {"hang/may_take_long", "--timeout", "0.3"});
   CHECK(said.end == code(4));
   CHECK(verdicts(directory / "less").at("hang/may_take_long[W=2]") == "hung");

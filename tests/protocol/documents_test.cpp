@@ -36,6 +36,7 @@ protocol::WorldPlan plan() {
   p.size = 4;
   p.nonce = "n";
   p.on_disk = true;
+  p.ranks_per_core = 3;
   p.rendezvous = "/dev/shm/x";
   p.directory = "out/worlds/0";
   p.fault = "drop";
