@@ -38,6 +38,11 @@ std::string signal_text(int number) {
   return name == nullptr ? fmt::format("signal {}", number) : fmt::format("signal {} (SIG{})", number, name);
 }
 
+std::string signal_text(const Ending& ending) {
+  return ending.lacked_memory ? fmt::format("signal {} (SIGKILL, from the kernel: memory ran out)", ending.code)
+                              : signal_text(ending.code);
+}
+
 std::string_view hint_for_no_process(int error) {
   // The limit of a user (`ulimit -u`), of a cgroup, or of the machine. The kernel does not say which.
   return error == EAGAIN ? " (there may be no more processes: see `ulimit -u` and the cgroup's pids.max)" : "";
@@ -50,6 +55,7 @@ void to_json(nlohmann::ordered_json& json, const Ending& ending) {
                                 {"position", ending.position},
                                 {"text", ending.text}};
   if (ending.is_cause) json["is_cause"] = true;
+  if (ending.lacked_memory) json["lacked_memory"] = true;
   if (!ending.last_words.empty()) json["last_words"] = ending.last_words;
 }
 
@@ -67,6 +73,7 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   ending.position = fields.integer<std::int64_t>("position");
   ending.text = fields.text("text");
   if (fields.has("is_cause")) ending.is_cause = fields.boolean("is_cause");
+  if (fields.has("lacked_memory")) ending.lacked_memory = fields.boolean("lacked_memory");
   if (fields.has("last_words")) ending.last_words = fields.text("last_words");
 }
 

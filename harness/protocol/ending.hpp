@@ -26,6 +26,8 @@ struct Ending {
   std::string text;
   /// The last lines of standard error, for a rank that died by itself.
   std::string last_words;
+  /// The kernel killed it because memory ran out. Then `code` is SIGKILL.
+  bool lacked_memory = false;
   /// The launcher saw this end first among the ranks that had not left. So it ended the world.
   bool is_cause = false;
   friend bool operator==(const Ending&, const Ending&) = default;
@@ -49,6 +51,9 @@ constexpr bool is_refusal(const Ending& ending) {
 
 /// `signal 9 (SIGKILL)`
 std::string signal_text(int number);
+/// The same for an ending by a signal, with the reason where it is known: `signal 9 (SIGKILL, from the kernel: memory
+/// ran out)`.
+std::string signal_text(const Ending& ending);
 
 /// A hint in brackets for an error that the system gave in place of a process. Empty where no hint is known.
 std::string_view hint_for_no_process(int error);

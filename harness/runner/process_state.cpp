@@ -57,7 +57,7 @@ std::string directory_name() {
   return error ? fmt::format("unknown ({})", error.message()) : path.string();
 }
 
-/// ThreadSanitizer starts its own thread together with the first thread of the program. It must not seem to be a case's.
+/// ThreadSanitizer starts its own thread together with the first thread of the program. No case must get the blame.
 void start_threads_of_sanitizer() {
 #if defined(__SANITIZE_THREAD__)
   std::thread([] {}).join();

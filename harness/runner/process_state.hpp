@@ -1,5 +1,5 @@
-// ProcessState finds what a case has left changed in its rank's process: threads, resource limits, signals, a timer, the
-// umask, the working directory. Later cases run in the same process, and would get the blame.
+// ProcessState finds what a case has left changed in its rank's process: threads, resource limits, signals, a timer,
+// the umask, the working directory. Later cases run in the same process, and would get the blame.
 #pragma once
 
 #include <signal.h>
@@ -15,7 +15,7 @@ namespace shardproof::runner {
 
 class ProcessState {
  public:
-  /// What a case may leave in its process.
+  /// Changes that are no finding.
   struct Allowed {
     bool threads = false;  ///< The case says that it keeps threads.
     bool signal_handlers = false;  ///< A runtime in the process handles signals.
@@ -28,7 +28,7 @@ class ProcessState {
 
   /// Keeps the threads that exist before the case.
   void begin_case();
-  /// What the case has left, in up to two sentences. Empty: the process is as the case found it. Waits up to
+  /// Returns up to two sentences about what the case has left. Empty: the process is as the case found it. Waits up to
   /// 50 ms for threads that are about to end. Undoes changes of limits, as far as the process may.
   std::vector<std::string> changes(const Allowed& allowed);
 

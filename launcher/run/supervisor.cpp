@@ -81,7 +81,9 @@ Actions Supervisor::rank_ended(int rank, const Exit& exit, const RankView& view,
   }
   if (classified.consequence == Consequence::overran) return {record_overrun(state)};
 
-  ending.text = fmt::format("rank {} ended with {} {}", rank, describe(exit), view.place);
+  ending.lacked_memory = view.lacked_memory && exit.signalled && exit.code == SIGKILL;
+  ending.text = fmt::format("rank {} ended with {} {}", rank,
+                            exit.signalled ? protocol::signal_text(ending) : describe(exit), view.place);
   if (classified.consequence == Consequence::follows) return {};
   if (classified.is_infrastructure) infrastructure_error_ = {.text = ending.text, .rank = rank, .has_output = true};
   Actions actions{action::KeepOutput{rank}};
@@ -116,6 +118,7 @@ Actions Supervisor::blame_process(const Exit& exit, const std::vector<RankView>&
     Ending& ending = ranks_[rank].ending;
     ending.position = ranks[rank].progress.position;
     ending.code = exit.code;
+    ending.lacked_memory = ranks[rank].lacked_memory && exit.signalled && exit.code == SIGKILL;
     ending.text = text;
     ending.is_cause = running.empty() || std::ranges::find(running, ending.rank) != running.end();
     ending.how = !ending.is_cause ? stopped(is_interrupted_)

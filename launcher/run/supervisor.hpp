@@ -23,6 +23,7 @@ namespace shardproof::launcher {
 struct RankView {
   control::Progress progress;
   std::string place;  ///< as in `in mine/case[W=2]`
+  bool lacked_memory = false;  ///< the kernel has killed a process of this world because memory ran out
 };
 
 /// A rank to blame for a deadline.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +22,7 @@
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/random_token.hpp"
 #include "launcher/run/blame.hpp"
@@ -152,6 +155,7 @@ class SupervisedWorld final : public RunningWorld {
     const bool any_ended = std::ranges::any_of(ready, [](std::uint64_t key) { return key < evidence_keys; });
     if (any_ended) evidence_.reset();  // while the process numbers still belong to the suspects
     for (const auto& [rank, end] : processes_.collect(ready)) {
+      if (end.signalled && end.code == SIGKILL) lacked_memory_ = oom_kills_before_ && oom_kills() > oom_kills_before_;
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
       if (processes_.is_one_process())
@@ -177,7 +181,9 @@ class SupervisedWorld final : public RunningWorld {
                                         check.next, now));
   }
 
-  RankView view(int rank) const { return {.progress = page_.progress(rank), .place = clock_.place(rank)}; }
+  RankView view(int rank) const {
+    return {.progress = page_.progress(rank), .place = clock_.place(rank), .lacked_memory = lacked_memory_};
+  }
 
   std::vector<RankView> all_views() const {
     std::vector<RankView> views;
@@ -278,6 +284,8 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   const Deadline started_ = Clock::now();
+  const std::optional<std::uint64_t> oom_kills_before_ = oom_kills();
+  bool lacked_memory_ = false;
   const RendezvousDirectory rendezvous_;  ///< destroyed last
   const protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;

@@ -75,9 +75,9 @@ class RunningWorld {
   virtual WorldOutcome outcome() = 0;
 };
 
-/// Starts the ranks. If there is no room for the world's memory, prints that, and puts it on the disk: into `directory`.
-/// Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`,
-/// `directory` and `launch`. Throws CommandError if the world's files cannot be made.
+/// Starts the ranks. If there is no room for the world's memory, prints that, and puts this memory into `directory`.
+/// Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`, `directory` and
+/// `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views);
 

@@ -70,7 +70,7 @@ class Explainer {
     text += waiters(first.rank, "waited for it");
     for (auto other = dead.begin() + 1; other != dead.end(); ++other) {
       if ((*other)->how == Ending::How::signalled)
-        text += fmt::format("; rank {} died by {} too", (*other)->rank, protocol::signal_text((*other)->code));
+        text += fmt::format("; rank {} died by {} too", (*other)->rank, protocol::signal_text(**other));
     }
     return text;
   }
@@ -89,7 +89,7 @@ class Explainer {
   }
 
   static std::string end_text(const Ending& ending) {
-    return ending.how == Ending::How::signalled ? "died by " + protocol::signal_text(ending.code)
+    return ending.how == Ending::How::signalled ? "died by " + protocol::signal_text(ending)
                                                 : fmt::format("exited with code {}", ending.code);
   }
 

@@ -21,7 +21,7 @@ std::string describe(const Ending& ending) {
   std::string sentence;
   switch (ending.how) {
     case Ending::How::exited: sentence = fmt::format("exited with code {}", ending.code); break;
-    case Ending::How::signalled: sentence = "was killed by " + protocol::signal_text(ending.code); break;
+    case Ending::How::signalled: sentence = "was killed by " + protocol::signal_text(ending); break;
     case Ending::How::overran: sentence = "overran its deadline"; break;
     case Ending::How::stopped: sentence = "was stopped by its launcher"; break;
     case Ending::How::interrupted: sentence = "was interrupted"; break;

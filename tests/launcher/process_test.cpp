@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "launcher/process/leftovers.hpp"
+#include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/process.hpp"
 #include "launcher/process/signal_watch.hpp"
@@ -252,4 +253,14 @@ TEST_CASE("the launcher reports a leftover process with the rank that started it
   CHECK(describe(leftover) ==
         "process 7 (sleep), started by one of the ranks, which are threads of one process, running; the launcher "
         "killed it");
+}
+
+TEST_CASE("the counter of processes that lacked memory is that of the control group") {
+  CHECK(oom_counter_file("4:memory:/a/b\n0::/\n") == "/sys/fs/cgroup/memory/a/b/memory.oom_control");
+  CHECK(oom_counter_file("0::/no such group\n") == "/proc/vmstat");
+  CHECK(oom_counter_file("") == "/proc/vmstat");
+  CHECK(oom_kills_in("low 0\noom 5\noom_kill 3\noom_group_kill 1\n") == 3);
+  CHECK(oom_kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 2") == 2);
+  CHECK_FALSE(oom_kills_in("oom 5\n"));
+  CHECK_FALSE(oom_kills_in(""));
 }

@@ -1,9 +1,12 @@
 // Ranks that end in the middle of a case, in every way in which a process can.
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
@@ -106,5 +109,18 @@ RANKED_TEST_CASE("dies/all_at_once", ranks(3)) {
 RANKED_TEST_CASE("dies/without_its_original", ranks(2)) {
   if (rank.index() == 0 && trouble::original() != 0) ::kill(trouble::original(), SIGKILL);
   meet(rank);
+  CHECK(true);
+}
+
+/// Up to a gigabyte, where nothing limits it.
+RANKED_TEST_CASE("dies/without_memory", ranks(2), tags("long")) {
+  if (rank.index() == 1) {
+    constexpr std::size_t part = std::size_t{1} << 20;
+    for (int i = 0; i < 1024; ++i) {
+      void* const memory = ::mmap(nullptr, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory != MAP_FAILED) std::memset(memory, 1, part);
+    }
+  }
+  rank.world().barrier();
   CHECK(true);
 }
