@@ -30,6 +30,7 @@ struct CrashHeader {
   static constexpr std::size_t most_registers = 33;
   static constexpr std::size_t stack_offset = 4096, most_stack = std::size_t{256} << 10;
   static constexpr std::size_t map_offset = stack_offset + most_stack, most_map = std::size_t{1} << 20;
+  static constexpr std::size_t most_bytes = map_offset + most_map;
 
   std::uint64_t begins_with = magic;
   std::uint32_t layout = version;

@@ -92,8 +92,10 @@ void save_stack(int file, CrashHeader& header) {
   const std::uint64_t last_begin = at + most_skipped;
   while (header.stack_bytes < CrashHeader::most_stack && at < last_begin + CrashHeader::most_stack) {
     const std::uint64_t size = std::min(page - at % page, CrashHeader::most_stack - header.stack_bytes);
-    const ssize_t written = ::pwrite(file, reinterpret_cast<const void*>(at), size,
-                                     static_cast<off_t>(CrashHeader::stack_offset + header.stack_bytes));
+    const auto* const bytes =
+        reinterpret_cast<const void*>(at);  // NOLINT(performance-no-int-to-ptr): a register's value
+    const ssize_t written =
+        ::pwrite(file, bytes, size, static_cast<off_t>(CrashHeader::stack_offset + header.stack_bytes));
     const bool is_unmapped = written < 0 && errno == EFAULT;
     if (is_unmapped && header.stack_bytes == 0 && at < last_begin) {
       at += size;
@@ -212,7 +214,7 @@ void save_crashes(const std::filesystem::path& rendezvous, int rank) {
   struct sigaction action{};
   action.sa_sigaction = handle_crash;
   // Without SA_NODEFER, the handler's own crash or time limit could not end the process by the first signal.
-  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_NODEFER);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigfillset(&action.sa_mask);
   for (const int number : crash_signals) ::sigdelset(&action.sa_mask, number);
   std::string taken;

@@ -88,7 +88,9 @@ void keep_crash_stack(const WorldPlan& plan, const WorldDirectory& directory, co
       add_evidence(directory.crash(ending.rank), reports::no_crash_text(why_no_record(plan, ending, process)));
     return;
   }
-  const std::optional<protocol::CrashRecord> record = protocol::parse_crash_record(whole_text(file));
+  // The rank may have put another file there.
+  const bool is_too_large = std::filesystem::file_size(file, unknown) > protocol::CrashHeader::most_bytes || unknown;
+  const auto record = protocol::parse_crash_record(is_too_large ? std::string() : whole_text(file));
   if (!record)
     return add_evidence(directory.crash(ending.rank),
                         reports::no_crash_text("the rank had no time or no memory to save it"));

@@ -110,7 +110,9 @@ std::vector<CrashFrame> name(Dwfl* dwfl, std::uint64_t address) {
   CrashFrame frame{.address = address};
   Dwfl_Module* const module = dwfl_addrmodule(dwfl, address);
   if (module == nullptr) return {frame};
-  const char* const file = dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  Dwarf_Addr start = 0;
+  const char* const file = dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
+  frame.offset = address - start;
   if (file != nullptr) frame.module = std::filesystem::path(file).filename().string();
   GElf_Off offset = 0;
   GElf_Sym symbol{};

@@ -39,8 +39,8 @@ std::size_t frames_of_body(std::span<const CrashFrame> frames) {
 }
 
 std::string frame_text(const CrashFrame& frame) {
-  std::string text =
-      frame.function.empty() ? fmt::format("{:#x}", frame.address) : one_line(frame.function, most_of_name);
+  std::string text = frame.function.empty() ? fmt::format("{:#x}", frame.module.empty() ? frame.address : frame.offset)
+                                            : one_line(frame.function, most_of_name);
   if (frame.is_inlined) text += " (inlined)";
   if (!frame.file.empty()) text += fmt::format(" at {}:{}", one_line(frame.file), frame.line);
   else if (!frame.module.empty()) text += fmt::format(" in {}", one_line(frame.module));

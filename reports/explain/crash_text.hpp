@@ -15,6 +15,7 @@ namespace shardproof::reports {
 /// A function that was running. The next frame is its caller.
 struct CrashFrame {
   std::uint64_t address = 0;
+  std::uint64_t offset = 0;  ///< of the address in its module, for addr2line
   std::string function;  ///< Demangled. Empty: unknown.
   std::string file;  ///< Empty: there is no debug information.
   int line = 0;

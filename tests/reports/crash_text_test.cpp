@@ -44,8 +44,9 @@ TEST_CASE("the text of a crash separates the body from the harness, without func
 }
 
 TEST_CASE("a frame says what is known of it, and recursion takes one line") {
-  CrashFrames found{.frames = {{.address = 0}, {.address = 31, .function = {}, .file = {}, .module = "libx.so"}},
-                    .why_no_more = "libdw: no\nmatching address range"};
+  CrashFrames found{
+      .frames = {{.address = 0}, {.address = 31, .offset = 15, .function = {}, .file = {}, .module = "libx.so"}},
+      .why_no_more = "libdw: no\nmatching address range"};
   found.frames.push_back({.address = 5, .function = "g()", .file = {}, .module = "tests", .is_inlined = true});
   for (int i = 0; i < 4; ++i) found.frames.push_back(frame("again(int)"));
   found.frames.push_back({.address = 6, .function = "h()", .file = {}, .module = "tests", .is_guess = true});
@@ -55,7 +56,7 @@ TEST_CASE("a frame says what is known of it, and recursion takes one line") {
       crash_text(0, header, found) ==
       "rank 0, signal 11 (SIGSEGV) at address 0x0, which is not mapped, thread 7 \"work\", which the program started\n"
       "#0   0x0, where the rank has no code\n"
-      "#1   0x1f in libx.so\n"
+      "#1   0xf in libx.so\n"
       "#2   g() (inlined) in tests\n"
       "#3   again(int) at a.cpp:3, 4 times\n"
       "#7   h() in tests (perhaps)\n"
