@@ -12,8 +12,8 @@ namespace shardproof::runner {
 
 class CaseOutput {
  public:
-  /// Notes how long the logs of the rank are. Call it before the case's body runs. Borrows `directory`. If all ranks are
-  /// threads of one process, they have one log, and the output of each is the output of all.
+  /// Notes how long the logs of the rank are. Call it before the case's body runs. Borrows `directory`. If all ranks
+  /// are threads of one process, they have one log, and the output of each is the output of all.
   CaseOutput(const protocol::WorldDirectory& directory, int rank);
 
   /// Copies the end of what was printed since then, up to `most_bytes` of each stream, into the evidence of the world.

@@ -113,7 +113,7 @@ std::string last_output_text(const CaseResult& result, const Report& report, con
   return text;
 }
 
-/// What the first ranks that failed printed in the case.
+/// Shows what the first ranks that failed have printed in the case.
 std::string case_output_text(const CaseResult& result, const Report& report, const TextStyle& style) {
   constexpr std::size_t most_ranks = 2;
   std::string text;

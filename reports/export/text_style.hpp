@@ -36,7 +36,7 @@ struct TextStyle {
   std::function<std::vector<std::string>(const CaseResult&, int world)> scenarios;
   /// One line: the place of the stacks of a rank that hung, or the reason why they are missing. Empty: unknown.
   std::function<std::string(int world, int rank)> stacks;
-  /// What a rank printed at the end of a case that went wrong. Empty: nothing, or unknown.
+  /// The last output of a rank in a case that went wrong. Empty: nothing, or unknown.
   std::function<std::vector<PrintedText>(const CaseResult&, int world, int rank)> printed;
   /// The text about the stack of a rank that crashed (crash_text.hpp). Empty: unknown.
   std::function<std::string(int world, int rank)> crash;

@@ -1,4 +1,4 @@
-// What a failure shows of a rank: the stack of a crash, and what the rank printed in the case.
+// A failure shows the stack of a crash, and what the rank printed in the case.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <string>
