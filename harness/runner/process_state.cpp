@@ -99,7 +99,10 @@ ProcessState::Settings ProcessState::read(bool is_shared) {
 }
 
 void ProcessState::begin_case() {
-  if (!is_shared_) threads_ = world::thread_ids();
+  if (is_shared_) return;
+  if (world::thread_count() == threads_.size()) return;  // the usual case, without a list of all threads
+  threads_ = world::thread_ids();
+  std::erase_if(threads_, world::is_ending);
 }
 
 std::vector<std::string> ProcessState::changes(const Allowed& allowed) {
@@ -162,6 +165,7 @@ void ProcessState::restore_limits(const Settings& now) const {
 
 /// The threads that the case has started and that run code of the program.
 std::vector<pid_t> ProcessState::threads_left(const Allowed& allowed) const {
+  if (world::thread_count() <= threads_.size()) return {};
   const auto deadline = std::chrono::steady_clock::now() + settling_time;
   for (;;) {
     const std::vector<pid_t> now = world::thread_ids();

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,6 +76,12 @@ std::vector<std::string> other_threads() {
     if (Thread thread = look_at(id); !thread.is_ending) names.push_back(std::move(thread.name));
   }
   return names;
+}
+
+std::size_t thread_count() {
+  struct stat status{};
+  // The kernel counts a link for each thread, besides the two of any directory.
+  return ::stat("/proc/self/task", &status) == 0 && status.st_nlink > 2 ? status.st_nlink - 2 : listed_threads().size();
 }
 
 std::vector<pid_t> thread_ids() {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace shardproof::world {
 /// The names of all threads but the calling thread, in the system's order. A thread that is ending is left out: the
 /// thread that joined it may still see it for a moment. Empty if the system does not list threads.
 std::vector<std::string> other_threads();
+
+/// The number of all threads, also of threads that are ending. Much faster than a list of them.
+std::size_t thread_count();
 
 /// The ids of all threads, sorted, also of threads that are ending. Empty if the system does not list threads.
 std::vector<pid_t> thread_ids();
