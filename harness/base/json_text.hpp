@@ -1,5 +1,6 @@
 // JSON as text, for streams, files and terminals. Texts of a subject, a test or a system are foreign. Bytes of them
-// that are not UTF-8 are repaired, never refused, so that a failure's own text never prevents its report.
+// that are not UTF-8 are repaired, never refused, so that a failure's own text never prevents its report. Characters
+// that are not visible, or that change the text around them, become escapes of JSON: `\u202e`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -6,7 +6,8 @@
 
 namespace shardproof::base {
 
-/// The text as a word that a shell reads as this text: in quotes, if it needs them.
+/// The text as a word that a shell reads as this text: in quotes, if it needs them. A text with a character that is not
+/// visible, such as an end of a line, becomes `$'one\ntwo'`, for shells such as bash and zsh.
 std::string shell_word(std::string_view text);
 
 }  // namespace shardproof::base

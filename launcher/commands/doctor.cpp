@@ -73,7 +73,7 @@ class DoctorCommand final : public Subcommand {
                         : finding.weight == Finding::Weight::note  ? "note    "
                         : finding.weight == Finding::Weight::hurts ? paint(reports::Hue::yellow, "hurts   ")
                                                                    : paint(reports::Hue::red, "prevents");
-      text += fmt::format("{}  {}\n", word, reports::printable(finding.what));
+      text += fmt::format("{}  {}\n", word, reports::printable_line(finding.what));
       if (!finding.why.empty()) text += reports::indented(finding.why, "          ");
     }
     print_output(text);

@@ -67,7 +67,7 @@ void write_trace(const std::filesystem::path& file, const std::vector<protocol::
   std::ranges::transform(ranks, std::back_inserter(traces), [](const protocol::PlayResult& rank) {
     return (rank.measured ? *rank.measured : rank.times).trace;
   });
-  write_file(file, reports::chrome_trace(traces).dump() + "\n");
+  write_file(file, base::dump_line(reports::chrome_trace(traces)) + "\n");
 }
 
 /// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be

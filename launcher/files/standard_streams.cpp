@@ -44,7 +44,7 @@ std::error_code write_through(std::FILE* out, std::string_view text) {
   }
 }
 
-void print_output(std::string_view text) { require_printed(write_through(stdout, text)); }
+void print_output(std::string_view text) { require_printed(write_through(stdout, reports::screened(text))); }
 
 void require_printed(const std::error_code& error) {
   if (error) throw CommandError(usage, fmt::format("output unusable: write to standard output: {}", error.message()));

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
+#include "reports/export/terminal.hpp"
+
 namespace shardproof::launcher {
 namespace {
 
@@ -36,14 +40,13 @@ void LogTail::take(Log& log, bool is_over, std::string& into) {
   log.rest += log.file.read_new(is_over ? std::string::npos : bytes_at_once);
   std::size_t begin = 0;
   for (std::size_t end = log.rest.find('\n'); end != std::string::npos; end = log.rest.find('\n', begin)) {
-    into += log.prefix;
-    into.append(log.rest, begin, end + 1 - begin);
+    into += log.prefix + reports::printable_line(std::string_view(log.rest).substr(begin, end - begin)) + "\n";
     begin = end + 1;
   }
   log.rest.erase(0, begin);
   if (log.rest.empty() || (!is_over && log.rest.size() < bytes_at_once))
     return;  // a very long line without an end is reported in pieces
-  into += log.prefix + log.rest + "\n";
+  into += log.prefix + reports::printable_line(log.rest) + "\n";
   log.rest.clear();
 }
 

@@ -12,6 +12,7 @@
 #include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "reports/export/columns.hpp"
+#include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
 namespace {
@@ -65,7 +66,7 @@ std::string progress_line(const RunProgress& progress, std::size_t width) {
     // A shorter part of an id is useless.
     constexpr std::size_t least = 24;
     if (taken + std::min(least, columns_of(id)) > width) return;
-    line += head + shortened(id, width - taken) + end;
+    line += head + shortened(reports::printable_line(id), width - taken) + end;
   };
   // The running case comes first. The slowest case is shown if there is room and it took noticeable time: most cases
   // take almost none.
@@ -155,9 +156,10 @@ void Terminal::show_files_of(const protocol::RunDirectory& run) {
   };
   style_.stacks = [run](int world, int rank) {
     const auto file = run.world(world).stacks(rank);
+    std::error_code ignored;  // an error means that it does not exist
+    if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return std::string();
     const std::string line = first_line(file);
     if (line.starts_with("no stacks: ")) return line;
-    std::error_code ignored;  // an error means that it does not exist
     return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
   };
   style_.printed = [run](const reports::CaseResult& result, int number, int rank) {
@@ -209,7 +211,7 @@ void Terminal::show_live(std::string_view line) {
   if (!waiting_.empty()) return;  // a terminal that is stopped shows nothing
   // Carriage return, the line, and an erase of the rest of a longer line. The last column stays free, so that the
   // terminal does not wrap.
-  write(fmt::format("\r{}\x1b[K", shortened(line, terminal_width(out_) - 1)));
+  write(fmt::format("\r{}\x1b[K", shortened(reports::printable_line(line), terminal_width(out_) - 1)));
   is_line_shown_ = true;
 }
 
@@ -222,7 +224,7 @@ void Terminal::clear() {
 void Terminal::print(std::string_view text) {
   if (text.empty()) return flush();
   clear();
-  std::string whole = filter_ ? filter_(text) : std::string(text);
+  std::string whole = reports::screened(filter_ ? filter_(text) : text);
   if (whole.back() != '\n') whole += '\n';
   write(whole);
 }

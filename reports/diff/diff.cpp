@@ -360,25 +360,25 @@ nlohmann::ordered_json to_json(const Diff& diff) {
 std::string to_text(const Diff& diff, bool color, bool has_gate) {
   const Paint paint(color);
   std::string text;
-  for (const auto& line : diff.context) text += fmt::format("context: {}\n", printable(line));
+  for (const auto& line : diff.context) text += fmt::format("context: {}\n", printable_line(line));
   std::map<Change, std::size_t> counts;
   for (const auto& change : diff.changes) {
     ++counts[change.change];
     if (change.change == Change::unchanged && change.measurements.empty()) continue;
     const auto hue = is_regression(change) ? Hue::red : change.change == Change::fixed ? Hue::green : Hue::yellow;
     const auto name = change.change == Change::unchanged ? std::string_view("measured") : to_string(change.change);
-    text += fmt::format("{} {}", paint(hue, fmt::format("{:<14}", name)), printable(change.id));
+    text += fmt::format("{} {}", paint(hue, fmt::format("{:<14}", name)), printable_line(change.id));
     const auto was = word(change.before, change.waived_before);
     const auto is = word(change.after, change.waived_after);
     if (was != is) text += fmt::format("  {} -> {}", was, is);
     text += '\n';
-    for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable(line));
+    for (const auto& line : change.measurements) text += fmt::format("{:15}{}\n", "", printable_line(line));
   }
   for (const auto& change : diff.clauses) {
     if (change.before == change.after) continue;
     const auto hue = change.is_weaker() ? Hue::red : change.is_stronger() ? Hue::green : Hue::yellow;
     text += fmt::format("{} {}  {} -> {}\n", paint(hue, fmt::format("{:<14}", class_of(change))),
-                        printable(name_of(change)), words_of(change.before), words_of(change.after));
+                        printable_line(name_of(change)), words_of(change.before), words_of(change.after));
   }
   text += fmt::format("{} case{}:", diff.changes.size(), diff.changes.size() == 1 ? "" : "s");
   const char* separator = " ";

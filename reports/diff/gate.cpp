@@ -121,12 +121,15 @@ nlohmann::ordered_json to_json(const GateResult& result) {
 std::string to_text(const GateResult& result, const Diff& diff, bool color) {
   const Paint paint(color);
   std::string text;
-  for (const std::string& sentence : diff.not_compared) text += fmt::format("not compared: {}\n", printable(sentence));
+  for (const std::string& sentence : diff.not_compared)
+    text += fmt::format("not compared: {}
+", printable_line(sentence));
   for (const std::string& pattern : result.unmatched)
-    text += fmt::format("--allow '{}' matches no case and no clause of these reports\n", printable(pattern));
+    text += fmt::format("--allow '{}' matches no case and no clause of these reports
+", printable_line(pattern));
   for (const auto& [change, names] : result.found)
     text += fmt::format("forbidden: {} {}: {}\n", names.size(), change,
-                        printable(reports::few_of(std::vector<std::string_view>(names.begin(), names.end()))));
+                        printable_line(reports::few_of(std::vector<std::string_view>(names.begin(), names.end()))));
   return text + (result.is_passed() ? fmt::format("gate: {}, none of {}\n", paint(Hue::green, "passed"),
                                                   fmt::join(result.classes, ", "))
                                     : fmt::format("gate: {}\n", paint(Hue::red, "failed")));

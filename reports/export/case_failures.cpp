@@ -46,8 +46,8 @@ std::string clauses_text(const std::vector<std::string>& clauses, const TextStyl
     const auto known = style.clauses.find(clause);
     const bool is_new = seen_clauses.insert(clause).second;
     text += known == style.clauses.end() || !is_new
-                ? fmt::format("  {}\n", printable(clause))
-                : fmt::format("  {}  {}\n", printable(clause), printable(known->second));
+                ? fmt::format("  {}\n", printable_line(clause))
+                : fmt::format("  {}  {}\n", printable_line(clause), printable_line(known->second));
   }
   return text;
 }

@@ -89,7 +89,7 @@ std::vector<ExportedCase> exported_cases(const Report& report) {
 
 std::string exported_name(const CaseResult& result) {
   const bool is_attempt = result.attempt > 0 || result.superseded;
-  return visible_text(result.info.id + (is_attempt ? "" : repetition_text(result)));
+  return one_line(result.info.id + (is_attempt ? "" : repetition_text(result)));
 }
 
 std::string cause_line(const CaseResult& result, const Report& report) {
@@ -116,7 +116,7 @@ std::string excuse_line(const CaseResult& result, const Report& report) {
 std::vector<RunFailure> run_failures(const Report& report) {
   std::vector<RunFailure> failures;
   const auto add = [&](std::string name, std::vector<std::string> sentences) {
-    for (std::string& sentence : sentences) sentence = visible_text(sentence);
+    for (std::string& sentence : sentences) sentence = one_line(sentence);
     if (!sentences.empty()) failures.push_back({std::move(name), std::move(sentences)});
   };
   add("demands on the run", findings(report));

@@ -144,7 +144,7 @@ std::string stacks_text(const CaseResult& result, const Report& report, const Te
   const auto hung = std::ranges::find(result.ranks, Outcome::hung, &RankOutcome::outcome);
   if (!style.stacks || hung == result.ranks.end()) return {};
   const std::string line = style.stacks(number_of(result, report), static_cast<int>(hung - result.ranks.begin()));
-  return line.empty() ? std::string() : fmt::format("  {}\n", printable(line));
+  return line.empty() ? std::string() : fmt::format("  {}\n", printable_line(line));
 }
 
 /// Shows the first frames of the ranks that died first.
@@ -214,7 +214,7 @@ std::string others_text(const CaseResult& shown, const std::vector<const CaseRes
     std::string line = fmt::format("{} {} of {}: {}", suite.ids.size(), suite.ids.size() == 1 ? "case" : "cases", name,
                                    fmt::join(few, ", "));
     if (few.size() < suite.names.size()) line += fmt::format(" and {} more", suite.names.size() - few.size());
-    add_line(printable(line));
+    add_line(printable_line(line));
   }
   return text;
 }
@@ -238,7 +238,9 @@ std::string also_broken_text(const CaseResult& shown, const std::vector<const Ca
   std::vector<std::string> texts;
   for (const auto& [clause, count] : cases)
     texts.push_back(fmt::format("{} ({} {})", clause, count, count == 1 ? "case" : "cases"));
-  return texts.empty() ? std::string() : printable(fmt::format("  they also break {}", fmt::join(texts, ", "))) + "\n";
+  return texts.empty()
+             ? std::string()
+             : fmt::format("  they also break {}\n", printable_line(fmt::format("{}", fmt::join(texts, ", "))));
 }
 
 /// The text of a bad case, and of other cases with the same cause.
@@ -246,12 +248,12 @@ std::string failure_text(const CaseResult& result, const Report& report, const T
                          const std::vector<const CaseResult*>& others, std::set<std::string>& seen_clauses) {
   std::string text = failure_line(result, style);
   if (result.waiver >= 0)
-    text +=
-        fmt::format("  {}\n", printable(waiver_text(report.head.waivers.at(static_cast<std::size_t>(result.waiver)))));
+    text += fmt::format("  {}\n",
+                        printable_line(waiver_text(report.head.waivers.at(static_cast<std::size_t>(result.waiver)))));
   text += cause_text(result, report, style, &seen_clauses);
   if (is_end_of_process(result.verdict) &&
       !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
-    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable(style.run_directory),
+    text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable_line(style.run_directory),
                                         number_of(result, report))
                           : "  evidence: deleted with the run; --out DIRECTORY keeps it\n";
   if (style.is_kept) text += stacks_text(result, report, style);
@@ -272,7 +274,7 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
 std::string failure_line(const CaseResult& result, const TextStyle& style) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
-  std::string text = fmt::format("{} {}{}", paint(hue_of(result), headline(result)), printable(result.info.id),
+  std::string text = fmt::format("{} {}{}", paint(hue_of(result), headline(result)), printable_line(result.info.id),
                                  repetition_text(result));
   if (total > 0) {
     text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank,

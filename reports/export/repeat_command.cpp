@@ -35,7 +35,7 @@ std::string play_again(const std::vector<std::string>& argv) {
     else if (!is_option || (word != "--overwrite" && !word.starts_with("--out=")))
       command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(word));
   }
-  return printable(command);
+  return printable_line(command);
 }
 
 /// Adds the given words of `options`, `flags` and the device's options to `command`, as the user wrote them.
@@ -45,7 +45,7 @@ std::string with_options(std::string command, const std::vector<std::string>& ar
   options.insert(options.end(), std::begin(gpu_options), std::end(gpu_options));
   flags.push_back(share_gpus_flag);
   for (const std::string& word : words_given(argv, options, flags)) command += fmt::format(" {}", shell_word(word));
-  return printable(command);
+  return printable_line(command);
 }
 
 std::string program(const std::vector<std::string>& argv) {

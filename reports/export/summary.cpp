@@ -47,7 +47,7 @@ std::string gpu_troubles_text(const WorldResult& world, const std::vector<GpuInf
   }
   for (const auto& [reasons, ranks] : slowed)
     text += fmt::format("; when the run began, {} had a GPU slowed by {}", base::rank_list(ranks), reasons);
-  return printable(text);
+  return printable_line(text);
 }
 
 /// The number of cases by verdict. A waived case does not count for its verdict: a reader of "failed" looks for unknown
@@ -86,11 +86,11 @@ std::string world_text(const Report& report) {
   for (std::size_t i = 0; i < report.worlds.size(); ++i) {
     const auto& world = report.worlds[i];
     text += fmt::format("world {}: {} {} of {} on {}, {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
-                        printable(world.fabric), printable(world.device), text_of(tallies[i], Paint(false)));
+                        printable_line(world.fabric), printable_line(world.device), text_of(tallies[i], Paint(false)));
     text += gpu_troubles_text(world, report.head.gpus);
-    if (world.times != protocol::event_times) text += fmt::format("; times from {}", printable(world.times));
+    if (world.times != protocol::event_times) text += fmt::format("; times from {}", printable_line(world.times));
     if (!world.unfit_for_timing.empty())
-      text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
+      text += fmt::format("; unfit for timing: {}", printable_line(world.unfit_for_timing));
     text += '\n';
   }
   return text;
@@ -105,7 +105,7 @@ std::string skips_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& [reason, ids] : by_reason) {
     text += fmt::format("{} {} {}: {}\n", paint(Hue::yellow, "SKIP"), ids.size(), ids.size() == 1 ? "case" : "cases",
-                        printable(reason));
+                        printable_line(reason));
     text += fmt::format("  {}\n", few_of(ids));
   }
   return text;
@@ -144,9 +144,10 @@ std::string waivers_text(const Report& report, const Paint& paint) {
     for (const auto& [verdict, count] : verdicts)
       how += fmt::format("{}{} {}", how.empty() ? "" : ", ", count, to_string(verdict));
     const auto& [why, link, owner, expires] = reason;
-    text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how, printable(fmt::format("{} ({})", why, link)));
+    text += fmt::format("{} {}: {}\n", paint(Hue::yellow, "WAIVED"), how,
+                        printable_line(fmt::format("{} ({})", why, link)));
     text += fmt::format("  {}\n", few_of(ids));
-    text += fmt::format("  by {} until {}; to see it: {}\n", printable(owner), expires,
+    text += fmt::format("  by {} until {}; to see it: {}\n", printable_line(owner), expires,
                         waived_failure_command(*shown, report));
   }
   return text;
@@ -155,7 +156,7 @@ std::string waivers_text(const Report& report, const Paint& paint) {
 std::string findings_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& finding : findings(report))
-    text += fmt::format("{} {}\n", paint(Hue::red, "FINDING"), printable(finding));
+    text += fmt::format("{} {}\n", paint(Hue::red, "FINDING"), printable_line(finding));
   return text;
 }
 
@@ -163,9 +164,9 @@ std::string all_cases_text(const Report& report, const Paint& paint) {
   std::string text;
   for (const auto& result : report.cases) {
     text += fmt::format("{} {}{}  {}\n", paint(hue_of(result), fmt::format("{:<8}", headline(result))),
-                        printable(result.info.id), repetition_text(result), duration_text(result.duration_ns));
+                        printable_line(result.info.id), repetition_text(result), duration_text(result.duration_ns));
     for (const auto& [name, measurement] : result.measurements)
-      text += printable(fmt::format("{:9}{} = {}", "", name, to_text(measurement))) + "\n";
+      text += fmt::format("{:9}{}\n", "", printable_line(fmt::format("{} = {}", name, to_text(measurement))));
   }
   return text;
 }
@@ -173,7 +174,7 @@ std::string all_cases_text(const Report& report, const Paint& paint) {
 std::string slowest_text(const Report& report, std::size_t most) {
   std::string text;
   for (const CaseResult* const result : slowest_cases(report, most))
-    text += fmt::format("  {:>9}  {}{}\n", duration_text(result->duration_ns), printable(result->info.id),
+    text += fmt::format("  {:>9}  {}{}\n", duration_text(result->duration_ns), printable_line(result->info.id),
                         repetition_text(*result));
   return text.empty() ? text : "slowest:\n" + text;
 }
@@ -191,7 +192,7 @@ std::string defects_text(const Report& report, const TextStyle& style, const Pai
   for (const WorldResult& world : report.worlds) {
     const auto& defects = world.defects;
     const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k) add(world.number, printable(defects[k]));
+    for (std::size_t k = 0; k < few; ++k) add(world.number, printable_line(defects[k]));
     if (few < defects.size()) add(world.number, fmt::format("{} more", defects.size() - few));
   }
   std::string text;
@@ -212,7 +213,7 @@ std::string interruptions_text(const Report& report, const Paint& paint) {
         world.endings, [](const protocol::Ending& ending) { return ending.how == protocol::Ending::How::interrupted; });
     if (was_interrupted && !world.explanation.empty())
       text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "INTERRUPTED"), world.number,
-                          printable(world.explanation));
+                          printable_line(world.explanation));
   }
   return text;
 }
@@ -229,7 +230,7 @@ std::string nccl_text(const Report& report, const TextStyle& style, const Paint&
       text += fmt::format("{} world {}: {} more (`shardproof explain` has them)\n", paint(Hue::yellow, "NCCL"),
                           world.number, from);
     for (std::size_t k = from; k < world.nccl.size(); ++k)
-      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "NCCL"), world.number, printable(world.nccl[k]));
+      text += fmt::format("{} world {}: {}\n", paint(Hue::yellow, "NCCL"), world.number, printable_line(world.nccl[k]));
   }
   return text;
 }
@@ -249,7 +250,7 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
   std::string text = fmt::format("{} {} {}", paint(Hue::red, "NOT RUN"), count, count == 1 ? "case" : "cases");
   const auto few = style.verbose ? ids.size() : std::min(ids.size(), shown);
   for (std::size_t i = 0; i < few; ++i) {
-    text += fmt::format("{} {}{}", i == 0 ? ":" : ",", printable(ids[i]),
+    text += fmt::format("{} {}{}", i == 0 ? ":" : ",", printable_line(ids[i]),
                         times[ids[i]] == 1 ? "" : fmt::format(" ({} times)", times[ids[i]]));
   }
   return text + (ids.size() > few ? fmt::format(" and {} more\n", ids.size() - few) : "\n");
@@ -295,7 +296,8 @@ std::string summary(const Report& report, const TextStyle& style) {
                      findings_text(report, paint);
   if (!style.quiet) {
     rest += waivers_text(report, paint) + skips_text(report, paint);
-    for (const auto& id : report.flaky()) rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable(id));
+    for (const auto& id : report.flaky())
+      rest += fmt::format("{} {}\n", paint(Hue::yellow, "FLAKY"), printable_line(id));
   }
   rest += slowest_text(report, style.slowest.value_or(style.verbose && !style.quiet ? slowest_shown : 0));
   if (!style.quiet) rest += world_text(report);

@@ -3,27 +3,44 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "reports/export/foreign_text.hpp"
 
 namespace shardproof::reports {
 
+namespace {
+
+/// By hue. The last one ends a colour.
+constexpr std::string_view colour_codes[] = {"\x1b[31;1m", "\x1b[32m", "\x1b[33m", "\x1b[2m", "\x1b[0m"};
+
+}  // namespace
+
 std::string Paint::operator()(Hue hue, std::string_view text) const {
   if (!color_ || hue == Hue::none) return std::string(text);
-  const auto* code = hue == Hue::red ? "31;1" : hue == Hue::green ? "32" : hue == Hue::yellow ? "33" : "2";
-  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  const auto number = static_cast<std::size_t>(hue) - 1;  // the first hue is no colour
+  return fmt::format("{}{}{}", colour_codes[number], text, std::end(colour_codes)[-1]);
 }
 
-std::string printable(std::string_view text) {
-  std::string clean;
-  clean.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) {
-      clean += fmt::format("\\x{:02x}", byte);
-    } else {
-      clean += c;
-    }
+std::string printable(std::string_view text) { return visible_text(text); }
+
+std::string printable_line(std::string_view text) { return one_line(text); }
+
+std::string screened(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t code = text.find('\x1b');
+    result += visible_text(text.substr(0, code));
+    if (code == std::string_view::npos) break;
+    text.remove_prefix(code);
+    const auto* const own =
+        std::ranges::find_if(colour_codes, [text](std::string_view colour) { return text.starts_with(colour); });
+    const std::size_t taken = own == std::end(colour_codes) ? 1 : own->size();
+    result += own == std::end(colour_codes) ? visible_text(text.substr(0, 1)) : std::string(*own);
+    text.remove_prefix(taken);
   }
-  return clean;
+  return result;
 }
 
 std::string indented(std::string_view text, std::string_view margin) {
@@ -41,7 +58,7 @@ std::string indented(std::string_view text, std::string_view margin) {
 std::string few_of(const std::vector<std::string_view>& names) {
   constexpr std::size_t shown = 3;
   const auto few = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), shown));
-  std::string text = printable(fmt::format("{}", fmt::join(names.begin(), few, ", ")));
+  std::string text = printable_line(fmt::format("{}", fmt::join(names.begin(), few, ", ")));
   if (few != names.end()) text += fmt::format(" and {} more", names.end() - few);
   return text;
 }

@@ -21,8 +21,15 @@ class Paint {
   bool color_;
 };
 
-/// Replaces control characters by text like `\x1b`, except newline and tab.
+/// The foreign text for a terminal: visible_text (foreign_text.hpp). It keeps newlines, so the caller indents the
+/// lines.
 std::string printable(std::string_view text);
+
+/// The same for a place in a line: newlines and tabs become blanks.
+std::string printable_line(std::string_view text);
+
+/// The last step before a text for people is printed: escapes what is not visible, and keeps the colours of Paint.
+std::string screened(std::string_view text);
 
 /// Puts `margin` before every line.
 std::string indented(std::string_view text, std::string_view margin);

@@ -50,11 +50,11 @@ std::string beginning(std::string_view whole) {
 }
 
 std::string difference_text(const PlayComparison& comparison, const PlayDifference& difference) {
-  std::string text = fmt::format("differ: {}\n", printable(place_text(difference)));
+  std::string text = fmt::format("differ: {}\n", printable_line(place_text(difference)));
   for (std::size_t side = 0; side < comparison.subjects.size(); ++side) {
     const std::string value = printable(difference.values[side]);
     const std::size_t end = std::min(value.find('\n'), value.size());
-    text += fmt::format("{}{}: {}\n", value_margin, printable(comparison.subjects[side]), value.substr(0, end));
+    text += fmt::format("{}{}: {}\n", value_margin, printable_line(comparison.subjects[side]), value.substr(0, end));
     if (end < value.size())
       text += indented(beginning(value.substr(end + 1) + "\n"), fmt::format("{}  ", value_margin));
   }

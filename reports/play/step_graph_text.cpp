@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/export/foreign_text.hpp"
+
 namespace shardproof::reports {
 
 namespace {
@@ -164,7 +166,7 @@ std::string remark(const StepGraph& graph, std::size_t index, const Reductions& 
 /// In a dot string that is in quotes.
 std::string escaped(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : visible_text(text)) {
     if (c == '"' || c == '\\') escaped += '\\';
     if (c == '\n') escaped += "\\n";
     else escaped += c;
