@@ -39,6 +39,11 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
   return best;
 }
 
+std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked) {
+  const std::string near = closest(candidates, asked);
+  return near.empty() ? std::string() : fmt::format("closest is '{}'; ", near);
+}
+
 std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked) {
   constexpr std::size_t most = 12;
   if (candidates.empty()) return "there is none";

@@ -1,5 +1,6 @@
-// Reads files that a user names or leaves, which may be of any kind. A pipe without a writer must not block its reader
-// forever.
+// Reads files that a user names, and files that ranks leave in a run directory. Both may be of any kind. A pipe without
+// a writer must not block its reader forever. A rank may have replaced each file of its run by a link or a pipe. So a
+// file of a run is read only if it is a regular file in its own place.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +8,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+
+#include "harness/base/file_descriptor.hpp"
 
 namespace shardproof::base {
 
@@ -27,5 +30,17 @@ std::unique_ptr<std::istream> open_input(const std::filesystem::path& file);
 
 /// Reads the whole file. Throws UnreadableFile.
 std::string read_input(const std::filesystem::path& file);
+
+/// Opens a file of a run directory. Neither the file nor one of the `folders` folders above it may be a symbolic link:
+/// for `worlds/0/ranks/rank-0.jsonl` and one folder, that is `ranks`. Never waits. Throws UnreadableFile, which says
+/// what is there in place of a regular file.
+FileDescriptor open_evidence_file(const std::filesystem::path& file, int folders = 0);
+/// The same, as a stream at its beginning.
+std::unique_ptr<std::istream> open_evidence(const std::filesystem::path& file, int folders = 0);
+/// Reads the whole file.
+std::string read_evidence(const std::filesystem::path& file, int folders = 0);
+
+/// Whether the name exists, also as a symbolic link that leads nowhere.
+bool is_there(const std::filesystem::path& file);
 
 }  // namespace shardproof::base

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "harness/base/closest.hpp"
+
 namespace shardproof::base {
 
 using nlohmann::ordered_json;
@@ -56,8 +58,10 @@ void Fields::expect_only(std::initializer_list<std::string_view> known) const {
     if (std::ranges::find(known, item.key()) != known.end()) continue;
     std::string names;
     for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
+    const std::string near = closest({known.begin(), known.end()}, item.key());
+    const std::string hint = near.empty() ? near : fmt::format("closest is \"{}\"; ", near);
     throw std::invalid_argument(
-        fmt::format("{}: unknown field {}; its fields: {}", what_, shown(ordered_json(item.key())), names));
+        fmt::format("{}: unknown field {}; {}its fields: {}", what_, shown(ordered_json(item.key())), hint, names));
   }
 }
 

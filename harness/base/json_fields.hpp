@@ -29,18 +29,18 @@ std::string shown(const nlohmann::ordered_json& value);
 [[noreturn]] void refuse_integer(std::string_view where, std::int64_t least, std::uint64_t most,
                                  const nlohmann::ordered_json& found);
 
-/// Reads an integer that fits T. It refuses a number with a fraction or an exponent.
+/// Reads an integer from `least` that fits T. It refuses a number with a fraction or an exponent.
 template <std::integral T>
-T read_integer(const nlohmann::ordered_json& value, std::string_view where) {
-  using Limits = std::numeric_limits<T>;
+T read_integer(const nlohmann::ordered_json& value, std::string_view where, T least = std::numeric_limits<T>::min()) {
+  const auto fits = [least](auto number) { return std::in_range<T>(number) && static_cast<T>(number) >= least; };
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
-    if (std::in_range<T>(number)) return static_cast<T>(number);
+    if (fits(number)) return static_cast<T>(number);
   } else if (value.is_number_integer()) {
     const auto number = value.get<std::int64_t>();
-    if (std::in_range<T>(number)) return static_cast<T>(number);
+    if (fits(number)) return static_cast<T>(number);
   }
-  refuse_integer(where, Limits::min(), Limits::max(), value);
+  refuse_integer(where, static_cast<std::int64_t>(least), std::numeric_limits<T>::max(), value);
 }
 
 const std::string& read_text(const nlohmann::ordered_json& value, std::string_view where);
@@ -62,8 +62,8 @@ class Fields {
   const nlohmann::ordered_json& at(const char* name, std::string_view expected) const;
 
   template <std::integral T>
-  T integer(const char* name) const {
-    return read_integer<T>(at(name, "an integer"), where(name));
+  T integer(const char* name, T least = std::numeric_limits<T>::min()) const {
+    return read_integer<T>(at(name, "an integer"), where(name), least);
   }
 
   const std::string& text(const char* name) const;

@@ -1,24 +1,35 @@
 // Parsing of JSON that came from outside. A reader that walks a document recurses, and the stack ends long before a
-// text of brackets does. So depth has a limit, far beyond every document of the project. The parser is compiled here
-// once: it is slow to compile.
+// text of brackets does. So depth has a limit, far beyond every document of the project. An object that has a key twice
+// is refused: a parser that keeps one of the two values would hide the other. The parser is compiled here once: it is
+// slow to compile.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string_view>
 
 namespace shardproof::base {
 
 inline constexpr int deepest_json = 100;
 
-/// Each parser throws nlohmann's exceptions, and std::invalid_argument for a document that nests deeper than
-/// `deepest_json`.
+/// An object has a key twice. The text names the key and its place: `cases[3].ranks[0]: the key "outcome" is twice …`.
+class RepeatedKey : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// Each parser throws nlohmann's exceptions, RepeatedKey, and std::invalid_argument for a document that nests deeper
+/// than `deepest_json`.
 nlohmann::ordered_json parse_json(std::string_view text);
 nlohmann::ordered_json parse_json(std::istream& in);
 
-/// The callback sees each value when it is complete, and false drops the value: a long stream never has to fit into
-/// memory. The time of such a parse grows with the square of an array's length, unless the callback drops the elements.
-nlohmann::ordered_json parse_json(std::string_view text, const nlohmann::ordered_json::parser_callback_t& take);
-nlohmann::ordered_json parse_json(std::istream& in, const nlohmann::ordered_json::parser_callback_t& take);
+/// Called with the document so far, and with an element that the document then does not keep.
+using TakeElement = std::function<void(const nlohmann::ordered_json& document, const nlohmann::ordered_json& element)>;
+
+/// Gives each element of the top-level array `list` to `take`, and drops it: a long document never has to fit into
+/// memory. The returned document has an empty array there.
+nlohmann::ordered_json parse_json(std::istream& in, std::string_view list, const TakeElement& take);
 
 }  // namespace shardproof::base

@@ -94,8 +94,8 @@ ordered_json json_of(const event::RankEnded& e) {
 }
 
 event::RankStarted rank_started(const Fields& fields) {
-  return {.rank = fields.integer<int>("rank"),
-          .world_size = fields.integer<int>("world_size"),
+  return {.rank = fields.integer<int>("rank", 0),
+          .world_size = fields.integer<int>("world_size", 1),
           .pid = fields.integer<std::int64_t>("pid"),
           .host = fields.text("host"),
           .nonce = fields.text("nonce"),
@@ -107,18 +107,18 @@ event::RankStarted rank_started(const Fields& fields) {
 event::CaseStarted case_started(const Fields& fields) {
   return {.id = fields.text("id"),
           .position = fields.integer<std::uint64_t>("position"),
-          .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns")};
+          .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns", 0)};
 }
 
 event::AssertionFailed assertion_failed(const Fields& fields) {
   return {.file = fields.text("file"),
-          .line = fields.integer<int>("line"),
+          .line = fields.integer<int>("line", 0),
           .macro = fields.text("macro"),
           .expression = fields.text("expression"),
           .expansion = fields.text("expansion"),
           .messages = fields.texts("messages"),
           .clauses = fields.texts("clauses"),
-          .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns")};
+          .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns", 0)};
 }
 
 event::Measured measured(const Fields& fields) {
@@ -135,14 +135,14 @@ event::CaseEnded case_ended(const Fields& fields) {
           .outcome = *outcome,
           .assertions = fields.integer<std::uint64_t>("assertions"),
           .reason = fields.text("reason"),
-          .culprit = fields.integer<int>("culprit"),
-          .duration_ns = fields.integer<std::int64_t>("duration_ns"),
+          .culprit = fields.integer<int>("culprit", -1),
+          .duration_ns = fields.integer<std::int64_t>("duration_ns", 0),
           .unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed"),
           .combined = fields.has("combined") ? fields.texts("combined") : std::vector<std::string>()};
 }
 
 event::RankEnded rank_ended(const Fields& fields) {
-  return {.rank = fields.integer<int>("rank"),
+  return {.rank = fields.integer<int>("rank", 0),
           .cut_short = fields.has("cut_short") ? fields.text("cut_short") : std::string(),
           .is_by_case = fields.has("by_case") && fields.boolean("by_case")};
 }
@@ -168,7 +168,7 @@ class WrittenForm {
   std::optional<RankEvent> case_started() {
     event::CaseStarted e;
     const bool read = literal(R"("id":)") && text(e.id) && literal(R"(,"position":)") && integer(e.position) &&
-                      literal(R"(,"monotonic_ns":)") && integer(e.monotonic_ns) && end();
+                      literal(R"(,"monotonic_ns":)") && integer(e.monotonic_ns) && e.monotonic_ns >= 0 && end();
     return read ? std::optional<RankEvent>(std::move(e)) : std::nullopt;
   }
 
@@ -179,7 +179,7 @@ class WrittenForm {
                       literal(R"(,"outcome":)") && text(word) && literal(R"(,"assertions":)") &&
                       integer(e.assertions) && literal(R"(,"reason":)") && text(e.reason) &&
                       literal(R"(,"culprit":)") && integer(e.culprit) && literal(R"(,"duration_ns":)") &&
-                      integer(e.duration_ns) && end();
+                      integer(e.duration_ns) && e.culprit >= -1 && e.duration_ns >= 0 && end();
     const auto outcome = outcome_from_string(word);
     if (!read || !outcome || !is_own_word(*outcome)) return std::nullopt;
     e.outcome = *outcome;

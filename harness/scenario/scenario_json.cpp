@@ -76,12 +76,13 @@ void from_json(const Json& json, Scenario& scenario) { scenario = read_whole(jso
 
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
-    const Json json = base::parse_json(text);
-    if (const auto repeated = scenario::find_repeated_key(text))
-      throw scenario::DocumentError(
-          "", fmt::format("the key {} is twice in one object: remove one of the two", Json(repeated->key).dump()))
-          .in(scenario::position_at(text, repeated->byte));
-    return read_whole(json, world_size);
+    return read_whole(base::parse_json(text), world_size);
+  } catch (const base::RepeatedKey& error) {
+    const auto repeated = scenario::find_repeated_key(text);
+    if (!repeated) throw scenario::DocumentError("", error.what());
+    throw scenario::DocumentError(
+        "", fmt::format("the key {} is twice in one object: remove one of the two", Json(repeated->key).dump()))
+        .in(scenario::position_at(text, repeated->byte));
   } catch (const scenario::DocumentError& error) {
     if (error.position()) throw;
     throw error.in(scenario::position_at(text, scenario::find_place(text, error.place())));

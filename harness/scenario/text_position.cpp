@@ -143,8 +143,8 @@ std::optional<std::size_t> enter(Reader& reader, const Step& step) {
   return found;
 }
 
-std::optional<RepeatedKey> repeated_in(Reader& reader) {
-  std::optional<RepeatedKey> found;
+std::optional<KeyTwice> repeated_in(Reader& reader) {
+  std::optional<KeyTwice> found;
   const auto look = [&] {
     if (found) return reader.skip_value();
     found = repeated_in(reader);
@@ -152,7 +152,7 @@ std::optional<RepeatedKey> repeated_in(Reader& reader) {
   if (reader.is_at('{')) {
     std::set<std::string> keys;
     reader.members([&](std::size_t byte, const std::string& key) {
-      if (!found && !keys.insert(key).second) found = RepeatedKey{key, byte};
+      if (!found && !keys.insert(key).second) found = KeyTwice{key, byte};
       look();
     });
   } else if (reader.is_at('[')) {
@@ -186,7 +186,7 @@ std::size_t find_place(std::string_view text, std::string_view place) {
   return at;
 }
 
-std::optional<RepeatedKey> find_repeated_key(std::string_view text) {
+std::optional<KeyTwice> find_repeated_key(std::string_view text) {
   Reader reader(text);
   return repeated_in(reader);
 }

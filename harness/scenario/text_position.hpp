@@ -22,11 +22,11 @@ TextPosition position_at(std::string_view text, std::size_t byte);
 /// have the place, the result is the deepest part of the place that it has. `text` is valid JSON.
 std::size_t find_place(std::string_view text, std::string_view place);
 
-struct RepeatedKey {
+struct KeyTwice {
   std::string key;
   std::size_t byte = 0;  ///< of the second one
 };
 /// The first key that one object has twice. `text` is valid JSON.
-std::optional<RepeatedKey> find_repeated_key(std::string_view text);
+std::optional<KeyTwice> find_repeated_key(std::string_view text);
 
 }  // namespace shardproof::scenario

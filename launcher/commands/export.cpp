@@ -43,7 +43,7 @@ void use_run_directory(Terminal& terminal, const protocol::RunDirectory& run) {
   if (!std::filesystem::exists(run.run())) return;
   terminal.show_files_of(run);
   try {
-    terminal.explain(parse_listing(base::read_input(listing_file(run))).clauses);
+    terminal.explain(parse_listing(base::read_evidence(listing_file(run))).clauses);
   } catch (const std::exception&) {
     // Without the worker's listing, failures name their clauses without texts.
   }

@@ -50,14 +50,26 @@ constexpr HelpText merge_help{
         "    6  A demand is not met, as in `run`.\n"
         "    0  Each case passed, was skipped or was waived."};
 
+/// A sentence about a file of the run that cannot be used.
+std::string unusable(const std::filesystem::path& file, const std::exception& error) {
+  return fmt::format("{}: {}", file.string(), error.what());
+}
+
 /// The listing that the run recorded, else the worker's listing now. Without both, the case ids are the only source.
-std::optional<protocol::Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker) {
+/// Adds a defect for an unreadable record.
+std::optional<protocol::Listing> known_listing(const RunDirectory& run, const std::filesystem::path& worker,
+                                               std::vector<std::string>& defects) {
   if (!worker.empty()) {
     SignalWatch signals;
     return ask_worker(worker, signals).listing;
   }
-  if (!std::filesystem::exists(listing_file(run))) return std::nullopt;
-  return parse_listing(base::read_input(listing_file(run)));
+  if (!base::is_there(listing_file(run))) return std::nullopt;
+  try {
+    return parse_listing(base::read_evidence(listing_file(run)));
+  } catch (const std::exception& error) {
+    defects.push_back(unusable(listing_file(run), error));
+    return std::nullopt;
+  }
 }
 
 /// A world that began, as its files record it, with the plan that it had.
@@ -81,8 +93,14 @@ std::string start_of(const std::map<int, RecordedWorld>& worlds) {
 }
 
 /// Another launcher writes no head. The merge may run on another machine than the ranks, so the machine stays unknown.
-reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, RecordedWorld>& worlds) {
-  if (std::filesystem::exists(run.run())) return base::parse_json(base::read_input(run.run())).get<reports::RunHead>();
+/// Adds a defect for an unreadable head.
+reports::RunHead head_of(const RunDirectory& run, const WorldPlan& plan, const std::map<int, RecordedWorld>& worlds,
+                         std::vector<std::string>& defects) {
+  try {
+    if (base::is_there(run.run())) return base::parse_json(base::read_evidence(run.run())).get<reports::RunHead>();
+  } catch (const std::exception& error) {
+    defects.push_back(unusable(run.run(), error) + "; so its demands and waivers are unknown");
+  }
   reports::RunHead head;
   head.run_id = std::filesystem::canonical(run.root).filename().string();
   head.started = start_of(worlds);
@@ -101,16 +119,24 @@ struct Merged {
 
 class Merge {
  public:
-  Merge(const RunDirectory& run, const DemandOptions& demands)
-      : run_(run), demands_(demands), planned_(read_planned_worlds(run)) {
-    for (const auto& [number, directory] : find_worlds(run)) {
+  Merge(const RunDirectory& run, const DemandOptions& demands) : run_(run), demands_(demands) {
+    try {
+      planned_ = read_planned_worlds(run);
+    } catch (const std::runtime_error& error) {
+      lose_plan(error.what());
+    }
+    const auto found = find_worlds(run);
+    for (const auto& [number, directory] : found) {
       try {
-        if (std::filesystem::exists(directory.plan())) keep(number, directory);
+        if (base::is_there(directory.plan())) keep(number, directory);
+        else if (has_begun(directory))
+          lose_plan(fmt::format("{} is missing: the results of this world are lost", directory.plan().string()));
       } catch (const std::runtime_error& error) {
-        merged_.misses_plans = true;
-        merged_.defects.push_back(error.what());
+        lose_plan(error.what());
       }
     }
+    find_links(found);
+    if (is_own_run()) find_lost_files(found);
     assign_cases();
   }
 
@@ -122,7 +148,7 @@ class Merge {
     std::optional<reports::Merger> merger;
     const auto open = [&](const WorldPlan& plan) -> reports::Merger& {
       if (merger) return *merger;
-      reports::RunHead head = head_of(run_, plan, worlds_);
+      reports::RunHead head = head_of(run_, plan, worlds_, merged_.defects);
       apply_demands(head, demands_, listing ? &*listing : nullptr);
       return merger.emplace(std::move(head));
     };
@@ -152,9 +178,48 @@ class Merge {
   }
 
  private:
-  static WorldEvidence evidence_of(const RecordedWorld& world) {
+  /// Whether this launcher's `run` wrote the directory. Another launcher writes neither file.
+  bool is_own_run() const { return base::is_there(run_.run()) || base::is_there(run_.plan()); }
+
+  void lose_plan(std::string defect) {
+    merged_.misses_plans = true;
+    merged_.defects.push_back(std::move(defect));
+  }
+
+  /// A world, or the folder of all worlds, that is a link is not read.
+  void find_links(const std::map<int, protocol::WorldDirectory>& found) {
+    std::vector<std::filesystem::path> folders{run_.worlds()};
+    const int last = found.empty() ? -1 : found.rbegin()->first;
+    for (int number = 0; number <= last || std::cmp_less(number, planned_.size()); ++number)
+      folders.push_back(run_.world(number).root);
+    for (const std::filesystem::path& folder : folders) {
+      std::error_code unknown;
+      if (!std::filesystem::is_symlink(folder, unknown)) continue;
+      lose_plan(
+          fmt::format("{} is a symbolic link, and shardproof follows no link in a run directory", folder.string()));
+    }
+  }
+
+  /// `run` writes the head and the plan before its first world, and numbers its worlds without a gap.
+  void find_lost_files(const std::map<int, protocol::WorldDirectory>& found) {
+    if (!base::is_there(run_.run()) && !found.empty())
+      merged_.defects.push_back(
+          fmt::format("{} is missing: the demands and waivers of this run are unknown", run_.run().string()));
+    if (!base::is_there(run_.plan()) && !found.empty())
+      lose_plan(fmt::format("{} is missing: worlds that never began are unknown", run_.plan().string()));
+    for (int number = 0; !found.empty() && number < found.rbegin()->first; ++number) {
+      if (!found.contains(number))
+        lose_plan(fmt::format("{} is missing, and later worlds are not", run_.world(number).root.string()));
+    }
+  }
+
+  WorldEvidence evidence_of(const RecordedWorld& world) const {
     try {
-      return read_evidence(world.directory, world.plan.size);
+      WorldEvidence evidence = read_evidence(world.directory, world.plan.size);
+      if (is_own_run() && !base::is_there(world.directory.endings()))
+        evidence.defects.push_back(fmt::format("{} is missing: its launcher did not record how its ranks ended",
+                                               world.directory.endings().string()));
+      return evidence;
     } catch (const std::runtime_error& error) {
       return without_endings(world.plan.size, error.what());
     }
@@ -237,7 +302,10 @@ class MergeCommand final : public Subcommand {
       Merge merge(run, demands_);
       if (merge.is_empty())
         throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
-      merged = merge.merge(known_listing(run, worker_));
+      std::vector<std::string> defects;
+      const auto listing = known_listing(run, worker_, defects);
+      merged = merge.merge(listing);
+      merged.defects.insert(merged.defects.begin(), defects.begin(), defects.end());
     } catch (const CommandError&) {
       throw;
     } catch (const std::exception& error) {
@@ -249,7 +317,7 @@ class MergeCommand final : public Subcommand {
     Terminal terminal(stdout, terminal_);
     terminal.show_files_of(run);
     terminal.print(reports::summary(merged.report, terminal.style()));
-    write_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
+    write_own_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
     terminal.note(fmt::format("report: {}", run.report().string()));
     require_printed(terminal.finish());
     const int code = reports::exit_code(merged.report);

@@ -16,14 +16,14 @@ namespace shardproof::launcher {
 /// The report's file. `named` is a report or a run directory.
 std::filesystem::path report_path(const std::filesystem::path& named);
 
-/// Throws CommandError (usage) naming the file if it cannot be read.
-std::unique_ptr<std::istream> open_report(const std::filesystem::path& file);
+/// Opens the report that `named` is or has. Throws CommandError (usage) naming the file if it cannot be read.
+std::unique_ptr<std::istream> open_report(const std::filesystem::path& named);
 
 /// Returns the result of `read`. Turns each exception of `read` into a CommandError (usage) that names the file.
 template <class Read>
 auto read_report_file(const std::filesystem::path& named, const Read& read) {
   const std::filesystem::path file = report_path(named);
-  const std::unique_ptr<std::istream> in = open_report(file);
+  const std::unique_ptr<std::istream> in = open_report(named);
   try {
     return read(*in);
   } catch (const std::exception& error) {

@@ -1,7 +1,6 @@
 // `shardproof stable`: prints the part of a report that does not depend on the time, the place or the speed of the run.
 #include <nlohmann/json.hpp>
 
-#include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/option_declarations.hpp"
@@ -35,7 +34,7 @@ class StableCommand final : public Subcommand {
   void convert(const Arguments& arguments) override { require_arguments(arguments, {{"REPORT", report_}}); }
 
   int run(const std::vector<std::string>& /*argv*/) override {
-    const auto report = read_report_file(report_, [](std::istream& in) { return base::parse_json(in); });
+    const auto report = read_report_file(report_, reports::read_report_document);
     print_output(base::dump_document(reports::stable_part(report), 1) + "\n");
     return all_passed;
   }

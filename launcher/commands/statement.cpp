@@ -44,9 +44,9 @@ std::optional<protocol::Listing> listing_of(const std::filesystem::path& report,
     return ask_worker(worker, signals).listing;
   }
   const std::filesystem::path file = listing_file({report_path(report).parent_path()});
-  if (!std::filesystem::is_regular_file(file)) return std::nullopt;
+  if (!base::is_there(file)) return std::nullopt;
   try {
-    return parse_listing(base::read_input(file));
+    return parse_listing(base::read_evidence(file));
   } catch (const std::exception& error) {
     throw CommandError(usage, fmt::format("{}: {} (--worker gives the clauses, too)", file.string(), error.what()));
   }

@@ -95,13 +95,12 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
     const reports::CaseResult& failed = *group.shown;
     const int world = report.worlds.at(static_cast<std::size_t>(failed.world)).number;
     const std::filesystem::path left = run.world(world).scenario(failed.info.id, 1);
-    std::error_code unknown;
-    if (!std::filesystem::exists(left, unknown)) continue;  // the ranks died before they could leave it
+    if (!base::is_there(left)) continue;  // the ranks died before they could leave it
     if (failures.found.size() == most_causes) {
       ++failures.left_out;
       continue;
     }
-    const MadeScenario drawn{.seed = 0, .ranks = failed.info.world_size, .document = base::read_input(left)};
+    const MadeScenario drawn{.seed = 0, .ranks = failed.info.world_size, .document = base::read_evidence(left, 1)};
     const CasePlayer player(worker, settings, failed, report, signals);
     SmallestFailure& smallest = failures.found.emplace_back();
     smallest.id = failed.info.id;

@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 /// Whether `run.json` is the head of a report. Runs of the first versions have no marker.
 bool has_run_head(const fs::path& directory) {
   try {
-    base::parse_json(base::read_input(protocol::RunDirectory{directory}.run())).get<reports::RunHead>();
+    base::parse_json(base::read_evidence(protocol::RunDirectory{directory}.run())).get<reports::RunHead>();
     return true;
   } catch (const std::exception&) {
     return false;

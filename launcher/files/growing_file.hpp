@@ -1,4 +1,4 @@
-// Reads a file that another process appends to: each call returns what is new.
+// Reads a log that a rank appends to: each call returns what is new.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class GrowingFile {
   explicit GrowingFile(std::filesystem::path file) : file_(std::move(file)) {}
 
   /// Returns the bytes that earlier calls did not return, up to about `most`. Empty: no new bytes, no such file, or not
-  /// a regular file.
+  /// a regular file. Neither it nor its folder may be a symbolic link.
   std::string read_new(std::size_t most = std::string::npos);
 
  private:

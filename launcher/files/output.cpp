@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "launcher/files/standard_streams.hpp"
 
@@ -34,6 +36,22 @@ std::FILE* open_pipe(const std::filesystem::path& file) {
 void write_pipe(const std::filesystem::path& file, std::string_view text) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(open_pipe(file), std::fclose);
   if (const std::error_code error = write_through(pipe.get(), text)) throw unusable_output(file, "write", error);
+}
+
+/// Writes a new file and gives it the name of `target`. `named` is the name for errors.
+void replace_file(const std::filesystem::path& target, const std::filesystem::path& named,
+                  const std::function<void(std::ostream&)>& write) {
+  const std::string fresh = target.string() + ".new";
+  ::unlink(fresh.c_str());  // a link there would be written through
+  errno = 0;
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  if (!out) throw unusable_output(named, "open", last_error());
+  write(out);
+  out.close();
+  if (!out.fail() && ::rename(fresh.c_str(), target.c_str()) == 0) return;
+  const std::error_code why = last_error();
+  ::unlink(fresh.c_str());
+  throw unusable_output(named, "write", why);
 }
 
 }  // namespace
@@ -69,18 +87,35 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
              is_plain = std::filesystem::is_regular_file(file, unknown);
   const bool replaces = !exists || is_plain;
   // a link to a file stays a link
-  const std::filesystem::path target = is_plain ? std::filesystem::canonical(file, unknown) : file;
-  const std::filesystem::path fresh = replaces ? target.string() + ".new" : target.string();
+  if (replaces) return replace_file(is_plain ? std::filesystem::canonical(file, unknown) : file, file, write);
   errno = 0;
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
   if (!out) throw unusable_output(file, "open", last_error());
   write(out);
   out.close();
-  const bool done = !out.fail() && (!replaces || ::rename(fresh.c_str(), target.c_str()) == 0);
-  if (done) return;
-  const std::error_code why = last_error();
-  if (replaces) ::unlink(fresh.c_str());
-  throw unusable_output(file, "write", why);
+  if (out.fail()) throw unusable_output(file, "write", last_error());
+}
+
+void write_own_file(const std::filesystem::path& file, std::string_view text) {
+  write_own_file(file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); });
+}
+
+void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
+  replace_file(file, file, write);
+}
+
+base::FileDescriptor append_to_own_file(const std::filesystem::path& file) {
+  base::FileDescriptor opened(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  struct stat status{};
+  const bool is_file = opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode);
+  return is_file ? std::move(opened) : base::FileDescriptor();
+}
+
+void refuse_link(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (std::filesystem::is_symlink(file, unknown))
+    throw unusable_output(file, "it is a symbolic link, and shardproof writes no run through a link: remove it");
 }
 
 void append_file(const std::filesystem::path& file, std::string_view text) {
@@ -90,7 +125,8 @@ void append_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 base::FileDescriptor open_log(const std::filesystem::path& file) {
-  base::FileDescriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  base::FileDescriptor log(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!log) throw unusable_output(file, "open", last_error());
   return log;
 }
@@ -114,7 +150,7 @@ void require_new_file(const std::filesystem::path& file) {
 
 void require_writable(const std::filesystem::path& directory) {
   const std::filesystem::path probe = directory / ".probe";
-  write_file(probe, std::string(4096, ' '));
+  write_own_file(probe, std::string(4096, ' '));
   ::unlink(probe.c_str());
 }
 

@@ -27,11 +27,23 @@ void write_file(const std::filesystem::path& file, std::string_view text);
 /// The same for long output, which `write` writes in pieces.
 void write_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
 
+/// The same for a file of a run directory. A rank may have put a link or a pipe in its place: that is replaced, and
+/// never written through.
+void write_own_file(const std::filesystem::path& file, std::string_view text);
+void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write);
+
+/// Opens a file of a run directory to add text at its end. Makes it if necessary. Not valid if something else than a
+/// regular file is there.
+base::FileDescriptor append_to_own_file(const std::filesystem::path& file);
+
+/// Throws CommandError (usage) if a symbolic link is there.
+void refuse_link(const std::filesystem::path& file);
+
 /// Adds `text` at the end of a file that other programs write, too. Makes the file if necessary. An empty text only
 /// checks whether this is possible. Throws CommandError (usage).
 void append_file(const std::filesystem::path& file, std::string_view text);
 
-/// Opens an empty log. Processes append to it in turn. Throws CommandError (usage).
+/// Opens an empty log. Processes append to it in turn. Refuses a symbolic link. Throws CommandError (usage).
 base::FileDescriptor open_log(const std::filesystem::path& file);
 
 /// Throws CommandError (usage) if the file exists, or its folder does not. A device or a pipe may exist: it is there

@@ -1,19 +1,18 @@
 #include "launcher/run/evidence.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "harness/base/file_descriptor.hpp"
+#include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 
 namespace shardproof::launcher {
@@ -59,7 +58,12 @@ std::optional<std::filesystem::path> find_in(const char* path, const char* progr
 }  // namespace
 
 void add_evidence(const std::filesystem::path& file, std::string_view text) {
-  std::ofstream(file, std::ios::app) << text;
+  const base::FileDescriptor out = append_to_own_file(file);
+  while (out && !text.empty()) {
+    const ssize_t written = ::write(out.get(), text.data(), text.size());
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 std::optional<StackTool> find_stack_tool(const char* path) {
@@ -119,8 +123,7 @@ void EvidenceCollector::start_some(Deadline now) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
-    const base::FileDescriptor out(
-        ::open(directory_.stacks(suspect.rank).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const base::FileDescriptor out = append_to_own_file(directory_.stacks(suspect.rank));
     if (!out) continue;
     try {
       Process process = Process::spawn({.program = tool_->program,

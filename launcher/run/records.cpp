@@ -21,7 +21,6 @@
 namespace shardproof::launcher {
 
 using base::parse_json;
-using base::read_input;
 using protocol::CaseInfo;
 using protocol::Ending;
 using protocol::WorldDirectory;
@@ -80,9 +79,15 @@ std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const
 
 std::filesystem::path listing_file(const protocol::RunDirectory& run) { return run.root / "listing.json"; }
 
+bool has_begun(const WorldDirectory& directory) {
+  std::error_code unknown;
+  return base::is_there(directory.endings()) || (std::filesystem::is_directory(directory.ranks(), unknown) &&
+                                                 !std::filesystem::is_empty(directory.ranks(), unknown));
+}
+
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
-    WorldPlan plan = parse_json(read_input(directory.plan())).get<WorldPlan>();
+    WorldPlan plan = parse_json(base::read_evidence(directory.plan())).get<WorldPlan>();
     if (plan.size > control::ControlPlane::max_world_size)
       throw std::runtime_error(
           fmt::format("{} ranks, the limit is {}", plan.size, control::ControlPlane::max_world_size));
@@ -94,9 +99,9 @@ WorldPlan read_plan(const WorldDirectory& directory) {
 }
 
 std::vector<WorldPlan> read_planned_worlds(const protocol::RunDirectory& run) {
-  if (!std::filesystem::exists(run.plan())) return {};
+  if (!base::is_there(run.plan())) return {};
   try {
-    return parse_json(read_input(run.plan())).get<std::vector<WorldPlan>>();
+    return parse_json(base::read_evidence(run.plan())).get<std::vector<WorldPlan>>();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
   }
@@ -118,22 +123,46 @@ WorldEvidence without_endings(int world_size, std::string defect) {
   return evidence;
 }
 
+namespace {
+
+/// Takes the recorded endings. Each rank has to have one.
+void take_endings(WorldEvidence& evidence, std::vector<Ending> recorded, const std::filesystem::path& file) {
+  std::vector<bool> seen(evidence.endings.size());
+  const auto defect = [&](int rank, std::string_view what) {
+    evidence.defects.push_back(
+        fmt::format("{} has {} of rank {} in a world of {}", file.string(), what, rank, evidence.endings.size()));
+  };
+  for (Ending& ending : recorded) {
+    const auto rank = static_cast<std::size_t>(ending.rank);
+    if (ending.rank < 0 || rank >= seen.size()) {
+      defect(ending.rank, "an ending");
+    } else if (seen[rank]) {
+      defect(ending.rank, "a second ending");
+    } else {
+      seen[rank] = true;
+      evidence.endings[rank] = std::move(ending);
+    }
+  }
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    if (!seen[rank]) defect(static_cast<int>(rank), "no ending");
+  }
+}
+
+}  // namespace
+
 WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
   WorldEvidence evidence = with_unknown_endings(world_size);
   try {
-    if (std::filesystem::exists(directory.endings())) {
-      for (Ending& ending : parse_json(read_input(directory.endings())).get<std::vector<Ending>>()) {
-        if (ending.rank >= 0 && ending.rank < world_size)
-          evidence.endings[static_cast<std::size_t>(ending.rank)] = std::move(ending);
-      }
-    }
+    if (base::is_there(directory.endings()))
+      take_endings(evidence, parse_json(base::read_evidence(directory.endings())).get<std::vector<Ending>>(),
+                   directory.endings());
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("what is left of {}, {}: {}", directory.root.string(),
                                          directory.endings().filename().string(), error.what()));
   }
   try {
-    if (std::filesystem::exists(directory.flight()))
-      evidence.flight = parse_json(read_input(directory.flight())).get<protocol::FlightSnapshot>();
+    if (base::is_there(directory.flight()))
+      evidence.flight = parse_json(base::read_evidence(directory.flight(), 1)).get<protocol::FlightSnapshot>();
   } catch (const std::exception& error) {
     // The record only explains why ranks ended. Their endings are known without it.
     evidence.defects.push_back(
@@ -151,11 +180,17 @@ std::optional<NcclRecords> read_nccl_records(const WorldDirectory& directory) {
     files.push_back(entry.path());
   std::ranges::sort(files);
   for (const std::filesystem::path& file : files) {
-    try {
-      found.records.push_back(protocol::read_tap(file));
-    } catch (const protocol::RecordError& error) {
+    const auto damage = [&](const std::exception& error) {
       found.defects.emplace_back(error.what());
       found.damaged.push_back(file);
+    };
+    try {
+      base::open_evidence_file(file, 1);
+      found.records.push_back(protocol::read_tap(file));
+    } catch (const base::UnreadableFile& error) {
+      damage(error);
+    } catch (const protocol::RecordError& error) {
+      damage(error);
     }
   }
   std::ranges::stable_sort(found.records, {}, [](const protocol::TapRecord& record) { return record.process.rank; });
@@ -175,8 +210,8 @@ std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const W
 }
 
 void write_evidence(const WorldDirectory& directory, const WorldEvidence& evidence) {
-  write_file(directory.endings(), base::dump_line(evidence.endings) + "\n");
-  if (evidence.flight) write_file(directory.flight(), base::dump_line(*evidence.flight) + "\n");
+  write_own_file(directory.endings(), base::dump_line(evidence.endings) + "\n");
+  if (evidence.flight) write_own_file(directory.flight(), base::dump_line(*evidence.flight) + "\n");
 }
 
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,
@@ -209,9 +244,9 @@ void add_left_out(reports::Merger& merger, const WorldPlan& plan, const CaseInde
 
 std::map<int, WorldDirectory> find_worlds(const protocol::RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
-  if (!std::filesystem::is_directory(run.worlds())) return worlds;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(run.worlds()))) return worlds;
   for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
-    if (const auto number = whole_number(entry.path().filename().string()))
+    if (const auto number = whole_number(entry.path().filename().string()); number && !entry.is_symlink())
       worlds.emplace(*number, WorldDirectory{entry.path()});
   }
   return worlds;

@@ -38,6 +38,9 @@ protocol::CaseInfo parse_case_id(const std::string& id, int world_size);
 /// The worker's listing when the run was planned. A merge that has no worker reads it.
 std::filesystem::path listing_file(const protocol::RunDirectory& run);
 
+/// Whether a rank of the world left a stream, or its launcher left endings.
+bool has_begun(const protocol::WorldDirectory& directory);
+
 /// Reads the world's plan. Throws std::runtime_error naming the world.
 protocol::WorldPlan read_plan(const protocol::WorldDirectory& directory);
 
@@ -88,7 +91,7 @@ void add_skipped(reports::Merger& merger, const protocol::WorldPlan& plan, const
 /// Adds a world that a run with --fail-fast did not begin.
 void add_left_out(reports::Merger& merger, const protocol::WorldPlan& plan, const CaseIndex& index);
 
-/// The directories `worlds/K` of a run, by K.
+/// The directories `worlds/K` of a run, by K. A symbolic link is none of them.
 std::map<int, protocol::WorldDirectory> find_worlds(const protocol::RunDirectory& run);
 
 }  // namespace shardproof::launcher

@@ -12,6 +12,7 @@
 
 #include "harness/base/input_file.hpp"
 #include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
@@ -36,8 +37,8 @@ std::optional<std::pair<std::string, int>> part_of(const std::string& file_name)
 
 void merge_case(const std::map<int, std::filesystem::path>& parts, const std::filesystem::path& merged) {
   std::vector<Trace> ranks;
-  for (const auto& [rank, file] : parts) ranks.push_back(base::parse_json(base::read_input(file)).get<Trace>());
-  write_file(merged, reports::chrome_trace(ranks).dump() + "\n");
+  for (const auto& [rank, file] : parts) ranks.push_back(base::parse_json(base::read_evidence(file, 1)).get<Trace>());
+  write_own_file(merged, base::dump_line(reports::chrome_trace(ranks)) + "\n");
   for (const auto& [rank, file] : parts) std::filesystem::remove(file);
 }
 

@@ -247,7 +247,8 @@ class SupervisedWorld final : public RunningWorld {
   void carry_out(action::StopEvidence) { evidence_.reset(); }
 
   void carry_out(action::KeepOutput keep) {
-    supervisor_.output_kept(keep.rank, last_words(directory_.standard_error(keep.rank)));
+    supervisor_.output_kept(keep.rank,
+                            last_words(directory_.standard_error(processes_.is_one_process() ? 0 : keep.rank), 1));
   }
 
   void carry_out(const action::DoomWorld& doom) {
@@ -325,12 +326,13 @@ MeetingPlace find_meeting_place(protocol::WorldPlan& plan, const protocol::World
 
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views) {
+  for (const auto& part : {directory.root.parent_path(), directory.root}) refuse_link(part);
   for (const auto& part : {directory.ranks(), directory.logs(), directory.evidence()}) make_directory(part);
   if (plan.trace) make_directory(directory.traces());
   plan.nonce = random_token();
   plan.directory = directory.root;
   MeetingPlace place = find_meeting_place(plan, directory, launch);
-  write_file(directory.plan(), base::dump_line(plan) + "\n");
+  write_own_file(directory.plan(), base::dump_line(plan) + "\n");
 
   return std::make_unique<SupervisedWorld>(std::move(place), plan, directory, launch, std::move(views));
 }

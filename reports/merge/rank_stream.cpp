@@ -149,18 +149,23 @@ RankStream read_rank_stream(std::istream& in, const StreamLimits& limits) {
     if (buffer.size() - filled < chunk / 2) buffer.resize(buffer.size() * 2);
   }
   stream.truncated = filled > 0;
+  if (stream.truncated && stream.complete)
+    stream.defect = fmt::format("line {}, byte {}: bytes after rank_ended", line_number + 1, offset);
   stream.absent = line_number == 0 && filled == 0;
   return stream;
 }
 
 RankStream read_rank_stream(const std::filesystem::path& file, const StreamLimits& limits) {
   try {
-    const std::unique_ptr<std::istream> in = base::open_input(file);
+    const std::unique_ptr<std::istream> in = base::open_evidence(file, 1);
     return read_rank_stream(*in, limits);
   } catch (const base::UnreadableFile& error) {
     RankStream stream;
     std::error_code unknown;
-    stream.absent = !std::filesystem::exists(file, unknown) && !unknown;
+    const auto folder = std::filesystem::symlink_status(file.parent_path(), unknown);
+    // Something else in the place of the folder hides the streams in it.
+    stream.absent =
+        !std::filesystem::exists(folder) || (std::filesystem::is_directory(folder) && !base::is_there(file));
     stream.defect = fmt::format("cannot open {}: {}", file.filename().string(), error.why());
     return stream;
   }

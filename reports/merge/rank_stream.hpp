@@ -74,7 +74,8 @@ class StreamAssembly {
 /// Never throws because of the content. A stream is `rank_started`, then cases (started, failures and measurements,
 /// ended), then `rank_ended`. Reading ends at the first line that is not an event, or is not allowed at its place.
 RankStream read_rank_stream(std::istream& in, const StreamLimits& limits = {});
-/// The same for a file. A file that cannot be opened gives a stream with that defect.
+/// The same for a file `ranks/rank-N.jsonl`. Follows no link. A file that cannot be opened gives a stream with that
+/// defect.
 RankStream read_rank_stream(const std::filesystem::path& file, const StreamLimits& limits = {});
 
 }  // namespace shardproof::reports

@@ -38,15 +38,15 @@ void read_rank(const ordered_json& json, CaseResult& result) {
 
 Failure read_failure(const ordered_json& json) {
   const Fields fields(json, "failure");
-  return {.rank = fields.integer<int>("rank"),
+  return {.rank = fields.integer<int>("rank", 0),
           .assertion = {.file = fields.text("file"),
-                        .line = fields.integer<int>("line"),
+                        .line = fields.integer<int>("line", 0),
                         .macro = fields.text("macro"),
                         .expression = fields.text("expression"),
                         .expansion = fields.text("expansion"),
                         .messages = fields.texts("messages"),
                         .clauses = fields.texts("clauses"),
-                        .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns")}};
+                        .monotonic_ns = fields.integer<std::int64_t>("monotonic_ns", 0)}};
 }
 
 }  // namespace
@@ -113,11 +113,11 @@ CaseResult read_case(const ordered_json& json) {
   for (const auto& rank : ranks) read_rank(rank, result);
   result.notes = fields.texts("notes");
   for (const auto& failure : fields.array("failures")) result.failures.push_back(read_failure(failure));
-  if (fields.has("attempt")) result.attempt = fields.integer<int>("attempt");
+  if (fields.has("attempt")) result.attempt = fields.integer<int>("attempt", 0);
   if (fields.has("superseded")) result.superseded = fields.boolean("superseded");
   if (fields.has("left_out")) result.left_out = fields.boolean("left_out");
   result.failures_left_out = fields.integer<std::uint64_t>("failures_left_out");
-  result.duration_ns = fields.integer<std::int64_t>("duration_ns");
+  result.duration_ns = fields.integer<std::int64_t>("duration_ns", 0);
   result.skipped_by = read_index_if_given(fields, "skipped_by");
   result.unclaimed = fields.has("unclaimed") && fields.boolean("unclaimed");
   if (fields.has("combined")) result.combined = fields.texts("combined");

@@ -156,15 +156,18 @@ std::string skip_reason(const CaseResult& result);
 nlohmann::ordered_json summary_json(const Report& report);
 
 /// Also writes derived fields for readers of the file: summary, skips, requirements, waiver states and flags.
-/// `from_json` ignores these fields.
+/// `from_json` refuses a summary that is not the sum of the cases, and lists of another length.
 nlohmann::ordered_json to_json(const Report& report);
-/// Reads this schema version. Throws std::invalid_argument naming the place.
+/// Reads this schema version. Throws std::invalid_argument naming the place, also for a report that contradicts itself
+/// (consistency.hpp).
 Report from_json(const nlohmann::ordered_json& json);
 
 /// Writes the text of `to_json(report)`, case by case, one case per line.
 void write_report(std::ostream& out, const Report& report);
 /// Reads a report, case by case. Any program may have written it. Throws std::invalid_argument naming the place.
 Report read_report(std::istream& in);
+/// Reads the whole document, and refuses what `read_report` refuses.
+nlohmann::ordered_json read_report_document(std::istream& in);
 
 /// All fields that may differ between two runs of one seed, as places in the report. `*` means every element.
 std::span<const std::string_view> volatile_fields();

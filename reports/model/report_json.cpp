@@ -9,6 +9,7 @@
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "reports/model/case_json.hpp"
+#include "reports/model/consistency.hpp"
 #include "reports/model/findings.hpp"
 #include "reports/model/report.hpp"
 #include "reports/model/waivers.hpp"
@@ -50,7 +51,7 @@ WorldResult read_world(const ordered_json& json, int place) {
   world.number = number < 0 ? place : number;
   world.fabric = fields.text("fabric");
   world.device = fields.text("device");
-  world.size = fields.integer<int>("ranks");
+  world.size = fields.integer<int>("ranks", 0);
   if (fields.has("environment")) {
     for (const auto& variables : fields.array("environment"))
       world.environment.push_back(base::read_text_map(variables, fields.where("environment")));
@@ -146,23 +147,36 @@ Report read_frame(const ordered_json& json) {
   return report;
 }
 
-/// Checks that a case's indices and waiver are valid.
-void check_indices(const Report& report) {
-  const auto check = [](std::size_t i, const char* name, int index, std::size_t count, const char* what) {
-    if (index >= 0 && std::cmp_less(index, count)) return;
+/// Returns the result of `parse`, and gives its errors the texts of this reader.
+template <class Parse>
+ordered_json parsed(const Parse& parse) {
+  try {
+    return parse();
+  } catch (const ordered_json::parse_error& error) {
+    throw std::invalid_argument(fmt::format("report: no JSON at byte {}", error.byte));
+  } catch (const ordered_json::exception&) {
+    throw std::invalid_argument("report: a number is out of range");
+  }
+}
+
+/// Refuses derived fields that do not follow from the cases. The first reports of this version lack some of them.
+void require_derived(const Report& report, const ordered_json& json) {
+  const ordered_json derived = frame_of(report, report.flaky().size());
+  const Fields summary(Fields(json, "report").object("summary"), "report: summary");
+  for (const auto& [name, count] : derived.at("summary").items()) {
+    const auto found = summary.integer<std::uint64_t>(name.c_str());
+    if (found == count.get<std::uint64_t>()) continue;
+    throw std::invalid_argument(fmt::format("{}: expected {}, which the cases add up to, found {}",
+                                            summary.where(name.c_str()), count.get<std::uint64_t>(), found));
+  }
+  for (const char* name : {"skips", "requirements", "waivers"}) {
+    if (!json.contains(name)) continue;
+    const std::size_t found = Fields(json, "report").array(name).size(), expected = derived.at(name).size();
+    if (found == expected) continue;
     throw std::invalid_argument(
-        fmt::format("cases[{}]: \"{}\": expected an index into {} {}, found {}", i, name, count, what, index));
-  };
-  for (std::size_t i = 0; i < report.cases.size(); ++i) {
-    const auto& result = report.cases[i];
-    check(i, "world", result.world, report.worlds.size(), "worlds");
-    if (result.skipped_by >= 0) check(i, "skipped_by", result.skipped_by, result.ranks.size(), "ranks");
-    if (result.waiver < 0) continue;
-    check(i, "waiver", result.waiver, report.head.waivers.size(), "waivers");
-    const Verdict excused = report.head.waivers[static_cast<std::size_t>(result.waiver)].verdict;
-    if (excused == result.verdict) continue;
-    throw std::invalid_argument(fmt::format("cases[{}]: \"waiver\": expected a waiver of {}, found one of {}", i,
-                                            to_string(result.verdict), to_string(excused)));
+        fmt::format("report: \"{}\": expected {} of them, which the cases and the run give, "
+                    "found {}",
+                    name, expected, found));
   }
 }
 
@@ -211,37 +225,30 @@ Report from_json(const ordered_json& json) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     within(fmt::format("cases[{}]", i), [&] { report.cases.push_back(read_case(cases[i])); });
   }
-  check_indices(report);
+  require_consistent(report);
+  require_derived(report, json);
   return report;
+}
+
+ordered_json read_report_document(std::istream& in) {
+  ordered_json json = parsed([&in] { return base::parse_json(in); });
+  from_json(json);
+  return json;
 }
 
 Report read_report(std::istream& in) {
   // Each case is read and dropped as soon as it is complete: most of the report of many ranks is cases.
-  constexpr int top = 1;
-  constexpr int element = 2;
   std::vector<CaseResult> cases;
-  std::string key;
-  const ordered_json::parser_callback_t take = [&](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
-    using Event = ordered_json::parse_event_t;
-    if (depth == top && event == Event::key) key = parsed.get_ref<const std::string&>();
-    if (depth == top && event == Event::value && key == "schema_version") check_version(parsed);
-    if (depth != element || event != Event::object_end || key != "cases") return true;
-    within(fmt::format("cases[{}]", cases.size()), [&] { cases.push_back(read_case(parsed)); });
-    return false;
+  const auto take = [&cases](const ordered_json& document, const ordered_json& element) {
+    if (const auto version = document.find("schema_version"); version != document.end()) check_version(*version);
+    within(fmt::format("cases[{}]", cases.size()), [&] { cases.push_back(read_case(element)); });
   };
-  ordered_json json;
-  try {
-    json = base::parse_json(in, take);
-  } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(fmt::format("report: no JSON at byte {}", error.byte));
-  } catch (const ordered_json::exception&) {
-    throw std::invalid_argument("report: a number is out of range");
-  }
+  const ordered_json json = parsed([&] { return base::parse_json(in, "cases", take); });
   auto report = read_frame(json);
-  const auto& rest = Fields(json, "report").array("cases");
-  if (!rest.empty()) throw std::invalid_argument("report: \"cases\": expected an array of objects");
+  Fields(json, "report").array("cases");
   report.cases = std::move(cases);
-  check_indices(report);
+  require_consistent(report);
+  require_derived(report, json);
   return report;
 }
 

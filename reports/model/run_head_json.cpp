@@ -89,7 +89,7 @@ void from_json(const ordered_json& json, RunHead& head) {
   head.started = run.text("started");
   head.argv = run.texts("argv");
   head.seed = run.integer<std::uint64_t>("seed");
-  head.repeat = run.integer<int>("repeat");
+  head.repeat = run.integer<int>("repeat", 1);
   head.partial = run.boolean("partial");
   // The first reports of this version had no demands and no waivers.
   if (run.has("outside_profile")) head.outside_profile = run.integer<std::size_t>("outside_profile");

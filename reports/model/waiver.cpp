@@ -10,7 +10,6 @@
 
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
-#include "harness/base/unique_keys.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof::reports {
@@ -77,7 +76,7 @@ ordered_json json_of(const Waiver::When& when) {
 
 ordered_json parse(std::string_view text) {
   try {
-    return base::parse_json(text, base::UniqueKeys());
+    return base::parse_json(text);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("no JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {

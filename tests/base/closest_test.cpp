@@ -7,6 +7,8 @@ using namespace shardproof;
 TEST_CASE("a misspelt name is answered with the closest one, or with those that exist") {
   CHECK(base::closest({"fully_shard", "flat_shard"}, "fully_shrad") == "fully_shard");
   CHECK(base::closest({"layer", "head"}, "zebra crossing").empty());
+  CHECK(base::closest_hint({"layer", "head"}, "lair") == "closest is 'layer'; ");
+  CHECK(base::closest_hint({"layer", "head"}, "x").empty());
   CHECK(base::closest_or_all({"fully_shard", "flat_shard"}, "fully_shrad") == "closest is \"fully_shard\"");
   CHECK(base::closest_or_all({"layer", "head"}, "x") == "there are \"head\", \"layer\"");
   CHECK(base::closest_or_all({"layer"}, "x") == "there is \"layer\"");

@@ -72,22 +72,25 @@ TEST_CASE("a waiver is read as written, and written so that it reads the same") 
 
 TEST_CASE("a mistake is named by waiver and field") {
   CHECK(refusal(std::string(R"({"waivers": [{"case": "a", "when": {"fault": "f"}, "owner": "f", "case": "b"}]})")) ==
-        "the key \"case\" is twice in one object: remove one of the two");
+        "waivers[0]: the key \"case\" is twice in one object: remove one of the two");
   CHECK(refusal(with("expires", "soon")) ==
         "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
   CHECK(refusal(with("verdict", "disagreed")) ==
         "waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"disagreed\"");
   CHECK(refusal(with("owner", "")) == "waivers[1]: \"owner\": expected a text that is not empty");
   CHECK(refusal(with("expire", "2030-12-31")) ==
-        "waivers[1]: unknown field \"expire\"; its fields: \"pattern\", \"verdict\", \"when\", \"reason\", "
+        "waivers[1]: unknown field \"expire\"; closest is \"expires\"; its fields: \"pattern\", \"verdict\", \"when\", "
+        "\"reason\", "
         "\"link\", \"owner\", \"expires\", \"shown_by\"");
   CHECK(refusal(with("when", {{"divice", "sim"}})) ==
-        "waivers[1]: when: unknown field \"divice\"; its fields: \"fabric\", \"device\", \"subject\", \"fault\", "
+        "waivers[1]: when: unknown field \"divice\"; closest is \"device\"; its fields: \"fabric\", \"device\", "
+        "\"subject\", \"fault\", "
         "\"world_size\"");
   CHECK(refusal(with("when", {{"world_size", 0}})) == "waivers[1]: when: \"world_size\": expected at least 1, found 0");
   CHECK(refusal(with("when", {{"fault", ""}})) == "waivers[1]: when: \"fault\": expected a text that is not empty");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"rank", 1}})) ==
-        "waivers[1]: shown_by: unknown field \"rank\"; its fields: \"scenario\", \"ranks\", \"beside\"");
+        "waivers[1]: shown_by: unknown field \"rank\"; closest is \"ranks\"; its fields: \"scenario\", \"ranks\", "
+        "\"beside\"");
   CHECK(refusal(with("shown_by", {{"ranks", 1}})) == "waivers[1]: shown_by: \"scenario\" is missing, expected a text");
   CHECK(refusal(with("shown_by", {{"scenario", ""}})) ==
         "waivers[1]: shown_by: \"scenario\": expected a text that is not empty");
@@ -102,7 +105,7 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers: \"version\": expected 1, the version that this shardproof reads, found 2");
   CHECK(refusal(std::string("[]")) == "waivers: expected an object, found an array of 0");
   CHECK(refusal(std::string("{\"waivers\": [], \"waiver\": 1}")) ==
-        "waivers: unknown field \"waiver\"; its fields: \"$schema\", \"version\", \"waivers\"");
+        "waivers: unknown field \"waiver\"; closest is \"waivers\"; its fields: \"$schema\", \"version\", \"waivers\"");
 }
 
 TEST_CASE("no field may be missing but its condition and what shows it, and none may be of another type") {

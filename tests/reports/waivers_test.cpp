@@ -46,6 +46,10 @@ Report report_of(const std::vector<std::pair<std::string, Verdict>>& cases, std:
     result.info = case_info(name, 2);
     result.verdict = verdict;
     result.ranks.resize(2);
+    for (RankOutcome& rank : result.ranks) {
+      if (verdict == Verdict::passed) rank = {protocol::Outcome::passed, 1};
+      if (verdict == Verdict::skipped) rank.outcome = protocol::Outcome::skipped;
+    }
     if (report.cases.size() > 1 && report.cases[report.cases.size() - 2].info.id == result.info.id)
       result.repetition = report.cases[report.cases.size() - 2].repetition + 1;
   }
@@ -206,6 +210,8 @@ TEST_CASE("a waiver without a case is reported only for a run of all cases") {
   auto report = report_of({{"a/one", Verdict::passed}}, {waiver("b/*")});
   CHECK(exit_code(report) == over_budget);
   CHECK(findings(report) == Names{"waivers[0] b/* (failed, ada): unused: it covers no case"});
+  auto near = report_of({{"a/one", Verdict::passed}}, {waiver("a/on")});
+  CHECK(findings(near) == Names{"waivers[0] a/on (failed, ada): unused: it covers no case; closest is 'a/one'"});
   report.head.partial = true;
   CHECK(exit_code(report) == all_passed);
   report.head.partial = false;
