@@ -1,16 +1,19 @@
-// `shardproof explain`: why worlds of a run ended early, from the files of the run.
+// `shardproof explain`: why worlds of a run ended early, and why cases failed, from the files of the run.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <regex>
-#include <span>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "harness/base/input_file.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/rank_list.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/option_declarations.hpp"
 #include "launcher/commands/subcommand.hpp"
@@ -19,9 +22,12 @@
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/records.hpp"
+#include "launcher/terminal/run_files.hpp"
+#include "launcher/worker_client/worker.hpp"
 #include "reports/explain/crash_text.hpp"
 #include "reports/explain/explanation.hpp"
 #include "reports/explain/printed_text.hpp"
+#include "reports/export/failure_text.hpp"
 #include "reports/export/terminal.hpp"
 #include "reports/merge/rank_stream.hpp"
 
@@ -33,13 +39,15 @@ namespace {
 
 constexpr HelpText explain_help{
     .name = "explain",
-    .summary = "Say why worlds of a run ended early: which rank died or hung, where, and which ranks waited.",
+    .summary = "Say why worlds of a run ended early, and why cases failed: which rank, where, and what others did.",
     .examples =
         "    shardproof explain shardproof-out/latest     the latest run\n"
         "    shardproof explain my_run/worlds/2           one of its worlds\n",
     .arguments = "DIRECTORY",
     .footer =
-        "After a run with --nccl-tap, the command also lists the NCCL calls of the ranks.\n"
+        "For a failed case, the command prints the text of `run`, what each rank did, and the last lines of the "
+        "output\n"
+        "of the first rank that failed. After a run with --nccl-tap, it also lists the NCCL calls of the ranks.\n"
         "\n"
         "Exit codes:\n"
         "    0  The command explained the worlds.\n"
@@ -54,7 +62,7 @@ std::vector<WorldDirectory> worlds_of(const std::filesystem::path& requested) {
   for (const WorldDirectory& world : {WorldDirectory{directory}, WorldDirectory{directory.parent_path()}}) {
     const bool is_meant =
         world.root == directory ? std::filesystem::is_directory(world.ranks()) : world.evidence() == directory;
-    if (is_meant && std::filesystem::exists(world.plan())) return {world};
+    if (is_meant && base::is_there(world.plan())) return {world};
   }
   std::vector<WorldDirectory> worlds;
   for (const auto& [number, world] : find_worlds({directory})) worlds.push_back(world);
@@ -72,46 +80,68 @@ struct RunExplanation {
   std::vector<std::string> damage;  ///< a sentence for each unreadable file
 };
 
+/// The run that the world belongs to.
+protocol::RunDirectory run_of(const WorldDirectory& world) { return {world.root.parent_path().parent_path()}; }
+
+/// The head of the run. Another launcher writes none. `merge` reports a damaged one.
+reports::RunHead head_of(const WorldDirectory& world, const protocol::WorldPlan& plan) {
+  try {
+    return base::parse_json(base::read_evidence(run_of(world).run())).get<reports::RunHead>();
+  } catch (const std::exception&) {
+    reports::RunHead head;
+    head.seed = plan.seed;
+    head.subject = plan.subject;
+    head.fault = plan.fault;
+    return head;
+  }
+}
+
+CaseIndex cases_of(const WorldDirectory& world) {
+  try {
+    return CaseIndex(parse_listing(base::read_evidence(listing_file(run_of(world)))).cases);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+/// `ranks 0, 2 passed (3 assertions each), rank 1 failed (2 assertions)`
+std::string outcomes_text(const reports::CaseResult& result) {
+  std::map<std::pair<protocol::Outcome, std::uint64_t>, std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank)
+    ranks[{result.ranks[rank].outcome, result.ranks[rank].assertions}].push_back(static_cast<int>(rank));
+  std::vector<std::string> texts;
+  for (const auto& [outcome, who] : ranks)
+    texts.push_back(fmt::format("{} {} ({} assertion{})", base::rank_list(who), protocol::to_string(outcome.first),
+                                outcome.second, outcome.second == 1 ? "" : "s"));
+  return fmt::format("  outcomes: {}\n", fmt::join(texts, ", "));
+}
+
+/// The failed cases of the world. The sentence of a world has its crash or its hang.
+std::string failures_text(const WorldDirectory& world, const protocol::WorldPlan& plan, const WorldEvidence& evidence) {
+  reports::Merger merger(head_of(world, plan));
+  add_world(merger, plan, cases_of(world), evidence, world);
+  reports::Report report = merger.finish();
+  std::erase_if(report.cases, [](const reports::CaseResult& result) {
+    return result.verdict == reports::Verdict::crashed || result.verdict == reports::Verdict::hung;
+  });
+  reports::TextStyle style;
+  show_files_of(style, run_of(world));
+  std::string text;
+  for (const reports::CauseGroup& group : reports::failure_groups(report, style)) {
+    text += fmt::format("world {}: {}{}", world.root.filename().string(), reports::failure_text(group, report, style),
+                        outcomes_text(*group.shown));
+  }
+  return text;
+}
+
 /// Adds the NCCL calls of the world's ranks, if they ran under the tap.
 void add_nccl_calls(RunExplanation& explained, const WorldDirectory& world, int world_size) {
   const std::optional<NcclRecords> records = read_nccl_records(world);
   if (!records) return;
   for (const std::string& sentence : describe_nccl_calls(*records, world, world_size))
-    explained.text += fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable(sentence));
-  explained.is_known = explained.is_known && records->defects.empty();
-}
-
-/// Adds what ranks printed in cases that went wrong.
-void add_output(RunExplanation& explained, const WorldDirectory& world, const protocol::WorldPlan& plan) {
-  constexpr std::size_t most_files = 16;
-  static const std::regex form(R"((.*)\.rank-(\d{1,4})\.(out|err))");
-  std::vector<std::string> names;
-  std::error_code ignored;  // a world without evidence
-  for (const auto& file : std::filesystem::directory_iterator(world.evidence(), ignored)) {
-    if (std::string name = file.path().filename().string(); std::regex_match(name, form))
-      names.push_back(std::move(name));
-  }
-  if (names.empty()) return;
-  std::ranges::sort(names);
-  std::map<std::string, std::string> ids;  // by file name
-  for (const std::string& id : plan.cases) ids.emplace(protocol::case_file_name(id), id);
-  std::string shown;
-  for (const std::string& name : std::span(names).first(std::min(names.size(), most_files))) {
-    std::smatch parts;
-    std::regex_match(name, parts, form);
-    const auto id = ids.find(parts[1]);
-    if (id == ids.end()) continue;
-    const int rank = std::stoi(parts[2]);
-    const auto log = parts[3] == "out" ? world.standard_output(rank) : world.standard_error(rank);
-    if (id->second != shown)
-      explained.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(id->second));
-    shown = id->second;
     explained.text +=
-        reports::printed_text(rank, last_words(world.evidence() / name), relative_to_current(log).string());
-  }
-  if (names.size() > most_files)
-    explained.text += fmt::format("  … and {} more outputs of ranks in {}\n", names.size() - most_files,
-                                  relative_to_current(world.evidence()).string());
+        fmt::format("world {}, NCCL: {}\n", world.root.filename().string(), reports::printable_line(sentence));
+  explained.is_known = explained.is_known && records->defects.empty();
 }
 
 void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
@@ -131,7 +161,14 @@ void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
   }
   explained.ended_early = explained.ended_early || !explanation.empty();
   if (!explanation.empty())
-    explained.text += fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable(explanation));
+    explained.text +=
+        fmt::format("world {}: {}\n", world.root.filename().string(), reports::printable_line(explanation));
+  for (int rank = 0; rank < plan.size; ++rank) {
+    const reports::RankStream stream = reports::read_rank_stream(world.rank_stream(rank));
+    if (!stream.absent && !stream.defect.empty())
+      explained.damage.push_back(fmt::format("{}: {}", world.rank_stream(rank).string(), stream.defect));
+  }
+  explained.text += failures_text(world, plan, evidence);
   add_nccl_calls(explained, world, plan.size);
   for (const protocol::Ending& ending : evidence.endings) {
     if (ending.is_cause)
@@ -141,7 +178,6 @@ void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
       explained.text += reports::printed_text(ending.rank, ending.last_words,
                                               relative_to_current(world.standard_error(ending.rank)).string());
   }
-  add_output(explained, world, plan);
 }
 
 class ExplainCommand final : public Subcommand {
@@ -158,7 +194,7 @@ class ExplainCommand final : public Subcommand {
   int run(const std::vector<std::string>& /*argv*/) override {
     RunExplanation explained;
     for (const WorldDirectory& world : worlds_of(directory_)) {
-      if (!std::filesystem::exists(world.plan())) continue;  // planned, and never begun
+      if (!base::is_there(world.plan()) && !has_begun(world)) continue;  // planned, and never begun
       try {
         add_world_text(explained, world);
       } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
+#include "launcher/terminal/run_files.hpp"
 #include "reports/export/columns.hpp"
 #include "reports/export/terminal.hpp"
 
@@ -143,38 +144,7 @@ void Terminal::explain(const std::vector<protocol::ClauseInfo>& clauses) {
   for (const protocol::ClauseInfo& clause : clauses) style_.clauses[clause.id] = clause.text;
 }
 
-void Terminal::show_files_of(const protocol::RunDirectory& run) {
-  style_.run_directory = (relative_to_current(run.root) / "").string();
-  style_.scenarios = [run](const reports::CaseResult& result, int world) {
-    std::vector<std::string> files;
-    for (int play = 1;; ++play) {
-      const auto file = run.world(world).scenario(result.info.id, play);
-      std::error_code ignored;  // an error means that it does not exist
-      if (!std::filesystem::exists(file, ignored)) return files;
-      files.push_back(relative_to_current(file).string());
-    }
-  };
-  style_.stacks = [run](int world, int rank) {
-    const auto file = run.world(world).stacks(rank);
-    std::error_code ignored;  // an error means that it does not exist
-    if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return std::string();
-    const std::string line = first_line(file);
-    if (line.starts_with("no stacks: ")) return line;
-    return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
-  };
-  style_.printed = [run](const reports::CaseResult& result, int number, int rank) {
-    const protocol::WorldDirectory world = run.world(number);
-    std::vector<reports::PrintedText> printed;
-    const auto add = [&](const std::filesystem::path& kept, const std::filesystem::path& log) {
-      if (std::string text = last_words(kept); !text.empty())
-        printed.push_back({.text = std::move(text), .log = relative_to_current(log).string()});
-    };
-    add(world.case_output(result.info.id, rank), world.standard_output(rank));
-    add(world.case_errors(result.info.id, rank), world.standard_error(rank));
-    return printed;
-  };
-  style_.crash = [run](int world, int rank) { return whole_text(run.world(world).crash(rank)); };
-}
+void Terminal::show_files_of(const protocol::RunDirectory& run) { launcher::show_files_of(style_, run); }
 
 std::chrono::milliseconds Terminal::interval() const {
   // No user watches a log grow. A line every half minute shows that the run is alive, and where it is.

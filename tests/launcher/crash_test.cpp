@@ -31,7 +31,8 @@ TEST_CASE("a failed case shows what its rank printed while it ran, and nothing o
   const Said explained = call({"explain", run.string()});
   CHECK(explained.end == code(0));
   CHECK_THAT(explained.out, ContainsSubstring("no world ended early\nworld 0: ") &&
-                                ContainsSubstring("world 0: fails/prints[W=2]\n  rank 1 printed last (") &&
+                                ContainsSubstring("world 0: FAIL fails/prints[W=2]") &&
+                                ContainsSubstring("\n  rank 1 printed last (") &&
                                 ContainsSubstring("    line 20 of rank 1\n"));
 }
 

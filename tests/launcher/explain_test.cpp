@@ -35,8 +35,10 @@ TEST_CASE("explain prints no explanation of worlds that ended in order, and refu
   const auto run = directory / "run";
   call({"run", "bad/check", "--worker", trouble_program().string(), "--out", run.string()});
   CHECK_FALSE(std::filesystem::exists(run / "worlds/0/evidence/flight.json"));
-  CHECK(call({"explain", run.string()}).out == "no world ended early\n");
-  Said said = call({"explain", (directory / "nowhere").string()});
+  Said said = call({"explain", run.string()});
+  CHECK(said.end == code(0));
+  CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0: FAIL bad/check[W=2]"));
+  said = call({"explain", (directory / "nowhere").string()});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("nowhere is not a directory"));
   said = call({"explain", (run / "worlds/0/logs").string()});
@@ -46,6 +48,30 @@ TEST_CASE("explain prints no explanation of worlds that ended in order, and refu
   said = call({"explain", run.string()});
   CHECK(said.end == code(5));
   CHECK_THAT(said.err, ContainsSubstring("worlds/0") && ContainsSubstring("taken_ns"));
+}
+
+TEST_CASE("explain says of a failed case which rank failed and where, what the others did, and how to repeat it") {
+  TemporaryDirectory directory;
+  const auto run = directory / "run";
+  run_trouble(run, {"bad/check", "fails/throws", "good/stays", "--seed", "7"});
+  write_text(run / "worlds/0/evidence/bad.check[W=2].rank-1.err", "first\n2\n3\n4\n5\n\x1b[2Jlast\n");
+  const std::string worker = trouble_program().string();
+  for (const auto& kept : {run, run / "worlds/0"}) {
+    const Said said = call({"explain", kept.string()});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(0));
+    CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0: FAIL bad/check[W=2]      rank 1, "));
+    CHECK_THAT(said.out, ContainsSubstring("CHECK( rank.index() == 0 )\n") && ContainsSubstring("1 == 0") &&
+                             ContainsSubstring("tests/launcher/trouble/fails.cpp:"));
+    CHECK_THAT(said.out,
+               ContainsSubstring("again: ") && ContainsSubstring("run 'bad/check[W=2]' --seed 7 --worker " + worker));
+    CHECK_THAT(said.out, ContainsSubstring("\n  outcomes: rank 0 passed (1 assertion), rank 1 failed (1 assertion)\n"));
+    CHECK_THAT(said.out,
+               ContainsSubstring("\n  rank 1 printed last (") &&
+                   ContainsSubstring("logs/rank-1.err):\n    first\n    2\n    3\n    4\n    5\n    \\x1b[2Jlast\n"));
+    CHECK_THAT(said.out, ContainsSubstring("world 0: ERROR fails/throws[W=2]") && ContainsSubstring("out of paper"));
+    CHECK(said.out.find("good/stays") == std::string::npos);
+  }
 }
 
 TEST_CASE("explain reports the worlds that it can read, and then names the files that it cannot") {
