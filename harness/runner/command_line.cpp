@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "harness/base/closest.hpp"
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/subject_name.hpp"
 
@@ -158,7 +159,10 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments) {
       else line.subject = *subject;
       has_subject = true;
     } else if (argument.starts_with("-")) {
-      throw UsageError(fmt::format("unknown option {}", argument));
+      const std::string near = base::closest(
+          {"--help", "--list-json", "--warm", "--check-scenario", "--list-gpus", "--run-dir", "--seed", "--subject"},
+          argument.substr(0, argument.find('=')));
+      throw UsageError(fmt::format("unknown option {}{}", argument, near.empty() ? "" : ", closest is " + near));
     } else {
       line.filters.emplace_back(argument);
       only_foreign = argument;

@@ -9,11 +9,15 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
+#include <string>
 
+#include "harness/base/closest.hpp"
 #include "harness/base/digest.hpp"
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
+#include "harness/runner/command_line.hpp"
 #include "harness/runner/thread_runs.hpp"
 
 namespace shardproof::runner {
@@ -98,6 +102,21 @@ std::vector<ProfileInfo> parse_profiles(std::string_view text) {
   return profiles;
 }
 
+/// A fault that breaks a clause without a case would look as if no case noticed it.
+void require_known_clauses(const protocol::Listing& listing) {
+  std::set<std::string> known;
+  for (const ClauseInfo& clause : listing.clauses) known.insert(clause.id);
+  for (const protocol::CaseInfo& info : listing.cases) known.insert(info.clauses.begin(), info.clauses.end());
+  for (const protocol::FaultInfo& fault : listing.faults) {
+    for (const std::string& clause : fault.clauses) {
+      if (known.contains(clause)) continue;
+      throw UsageError(
+          fmt::format("FAULT({}): breaks(\"{}\") names a clause that no case and no table of clauses has; {}",
+                      fault.name, clause, base::closest_or_all(known, clause)));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ClauseInfo> parse_clauses(std::string_view markdown) {
@@ -158,6 +177,7 @@ protocol::Listing make_listing(const Program& program, const ProgramExtension& e
       listing.clauses.push_back(std::move(clause));
     }
   }
+  require_known_clauses(listing);
   listing.seeds = cases::seeds_of(cases);
   listing.profiles = parse_profiles(program.profiles);
   listing.why_no_threads = ThreadRuns::why_none();

@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "harness/base/closest.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/help_formatter.hpp"
 #include "launcher/commands/option_declarations.hpp"
@@ -56,6 +60,16 @@ std::vector<std::string> names_of_commands(const CLI::App& app) {
   return names;
 }
 
+/// `, closest is --seed`. Empty: no option of the command is close.
+std::string near_option(const CLI::App& command, std::string_view given) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    names.insert(option->get_lnames().begin(), option->get_lnames().end());
+  given.remove_prefix(std::min(given.find_first_not_of('-'), given.size()));
+  const std::string near = base::closest(names, given.substr(0, given.find('=')));
+  return near.empty() ? std::string() : fmt::format(", closest is --{}", near);
+}
+
 /// The words of a command that are neither options nor their values. CLI11 keeps `--` among them.
 Arguments arguments_of(const CLI::App& command) {
   std::vector<std::string> words = command.remaining();
@@ -70,7 +84,9 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
   const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
   if (argc > 1 && *argv[1] != '-' && !is_named)
-    throw CommandError(usage, fmt::format("unknown command '{}'; known: {}", argv[1], fmt::join(known, ", ")));
+    throw CommandError(usage,
+                       fmt::format("unknown command '{}'; {}known: {}", argv[1],
+                                   base::closest_hint({known.begin(), known.end()}, argv[1]), fmt::join(known, ", ")));
   CLI::App& command = is_named ? *app.get_subcommand(argv[1]) : app;
   const std::string help = fmt::format("`shardproof {}--help`", is_named ? command.get_name() + " " : "");
   try {
@@ -89,7 +105,9 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   }
   for (const std::string& left : command.remaining()) {
     if (left == reports::end_of_options) break;
-    if (left.starts_with('-')) throw CommandError(usage, fmt::format("unknown option {} ({} lists them)", left, help));
+    if (left.starts_with('-'))
+      throw CommandError(usage,
+                         fmt::format("unknown option {}{} ({} lists them)", left, near_option(command, left), help));
   }
   if (!is_named)
     throw CommandError(

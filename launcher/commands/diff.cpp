@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/closest.hpp"
 #include "harness/base/json_text.hpp"
 #include "launcher/commands/commands.hpp"
 #include "launcher/commands/option_declarations.hpp"
@@ -59,7 +60,8 @@ std::set<std::string> known_classes() {
 void require_class(const std::string& name) {
   const std::set<std::string> known = known_classes();
   if (!known.contains(name))
-    throw CommandError(usage, fmt::format("--fail-on: unknown class '{}'; known: {}", name, fmt::join(known, ", ")));
+    throw CommandError(usage, fmt::format("--fail-on: unknown class '{}'; {}known: {}", name,
+                                          base::closest_hint(known, name), fmt::join(known, ", ")));
 }
 
 class DiffCommand final : public Subcommand {

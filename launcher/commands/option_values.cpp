@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/base/closest.hpp"
 #include "harness/control/control_plane.hpp"
 #include "launcher/launcher.hpp"
 
@@ -62,7 +63,10 @@ template <class Value, std::size_t count>
 Value choice(std::string_view option, std::string_view text, const Choices<Value, count>& known) {
   for (const auto& [name, value] : known)
     if (name == text) return value;
-  throw wrong(option, text, fmt::format("known: {}", fmt::join(words(known), ", ")));
+  const std::vector<std::string> names = words(known);
+  throw wrong(
+      option, text,
+      fmt::format("{}known: {}", base::closest_hint({names.begin(), names.end()}, text), fmt::join(names, ", ")));
 }
 
 }  // namespace

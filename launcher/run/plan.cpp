@@ -47,7 +47,8 @@ std::string join(const Range& range) {
 
 void require_known(const char* what, const std::string& requested, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), requested) != known.end()) return;
-  throw CommandError(usage, fmt::format("unknown {} '{}'; known: {}", what, requested, join(known)));
+  throw CommandError(usage, fmt::format("unknown {} '{}'; {}known: {}", what, requested,
+                                        base::closest_hint({known.begin(), known.end()}, requested), join(known)));
 }
 
 void require_fault(const std::vector<protocol::FaultInfo>& faults, const std::string& requested) {

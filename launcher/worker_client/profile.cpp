@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "harness/base/closest.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "launcher/launcher.hpp"
 
@@ -25,7 +26,9 @@ const ProfileInfo& find_profile(const protocol::Listing& listing, const std::str
     throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", requested));
   std::vector<std::string> known;
   std::ranges::transform(listing.profiles, std::back_inserter(known), &ProfileInfo::name);
-  throw CommandError(usage, fmt::format("unknown profile '{}'; known: {}", requested, fmt::join(known, ", ")));
+  throw CommandError(usage,
+                     fmt::format("unknown profile '{}'; {}known: {}", requested,
+                                 base::closest_hint({known.begin(), known.end()}, requested), fmt::join(known, ", ")));
 }
 
 bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) {

@@ -56,7 +56,20 @@ std::optional<std::string> finding_of(const Requirement& requirement) {
              : fmt::format("required clause {}: none of its {} cases passed", requirement.clause, requirement.cases);
 }
 
-std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use, const RunHead& head) {
+/// `; closest is 'mine/one[W=2]'`, if a case, its name or its suite has nearly the name of the pattern.
+std::string hint_for(const std::string& pattern, const Report& report) {
+  std::set<std::string> names;
+  for (const CaseResult& result : report.cases) {
+    const std::string& id = result.info.id;
+    names.insert({id, id.substr(0, id.find('[')), result.info.suite});
+  }
+  const std::string near = base::closest(names, pattern);
+  return near.empty() ? near : fmt::format("; closest is '{}'", near);
+}
+
+/// `hint`: a name that the pattern of an unused waiver may mean.
+std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use, const RunHead& head,
+                                      const std::string& hint) {
   switch (use.state) {
     case WaiverState::expired:
       if (head.started.empty())
@@ -64,7 +77,7 @@ std::optional<std::string> finding_of(const Waiver& waiver, const WaiverUse& use
       return fmt::format("expired on {}: it excuses nothing until {} renews it", waiver.expires, waiver.owner);
     case WaiverState::unexpected_pass:
       return fmt::format("unexpected pass of {}: remove the waiver, or make its pattern narrower", few_of(use.passed));
-    case WaiverState::unused: return "unused: it covers no case";
+    case WaiverState::unused: return "unused: it covers no case" + hint;
     case WaiverState::used:
     case WaiverState::idle: break;
   }
@@ -105,7 +118,8 @@ std::vector<std::string> findings(const Report& report) {
   const auto uses = waiver_uses(report);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Waiver& waiver = report.head.waivers[i];
-    if (const auto finding = finding_of(waiver, uses[i], report.head))
+    if (const auto finding = finding_of(waiver, uses[i], report.head,
+                                        uses[i].state == WaiverState::unused ? hint_for(waiver.pattern, report) : ""))
       all.push_back(fmt::format("waivers[{}] {} ({}, {}): {}", i, waiver.pattern, to_string(waiver.verdict),
                                 waiver.owner, *finding));
   }

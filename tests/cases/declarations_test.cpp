@@ -316,6 +316,29 @@ TEST_CASE("A clause has one definition") {
   CHECK_THROWS_AS(runner::make_listing(program, {}, {}, {}), std::invalid_argument);
 }
 
+TEST_CASE("A fault breaks only clauses that a case or a table of clauses has") {
+  struct Faulty : ProgramExtension {
+    std::string clause;
+    void add_to(protocol::Listing& listing, const std::filesystem::path&) const override {
+      listing.faults.push_back({"late", {clause}, "it comes too late"});
+    }
+  };
+  Program program;
+  program.clause_tables = {"| OVL-1 | required | one |"};
+  cases::BoundCase bound;
+  bound.info.clauses = {"MINE-7"};
+  Faulty extension;
+  for (const char* known : {"OVL-1", "MINE-7"}) {
+    extension.clause = known;
+    CHECK(runner::make_listing(program, extension, {}, {&bound, 1}).faults.size() == 1);
+  }
+  extension.clause = "OLV-1";
+  CHECK_THROWS_WITH(
+      runner::make_listing(program, extension, {}, {&bound, 1}),
+      "FAULT(late): breaks(\"OLV-1\") names a clause that no case and no table of clauses has; closest is "
+      "\"OVL-1\"");
+}
+
 TEST_CASE("Profiles are an array whose elements have unique names and only known fields") {
   const auto listed = [](std::string_view profiles) {
     Program program;
@@ -331,6 +354,6 @@ TEST_CASE("Profiles are an array whose elements have unique names and only known
   CHECK(listed(array(std::string(core)))[0].without_tags == std::vector<std::string>{"x"});
   CHECK_THROWS_WITH(listed(array(fmt::format("{0}, {0}", core))), ContainsSubstring("profile core is defined twice"));
   CHECK_THROWS_WITH(listed(core), ContainsSubstring("profiles: expected an array of profiles"));
-  CHECK_THROWS_WITH(listed("[{\"nam\": 1}]"), ContainsSubstring("profile: unknown field \"nam\""));
+  CHECK_THROWS_WITH(listed("[{\"nam\": 1}]"), ContainsSubstring("profile: unknown field \"nam\"; closest is \"name\""));
   CHECK_THROWS_AS(listed("[{]"), std::invalid_argument);
 }

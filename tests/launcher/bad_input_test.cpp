@@ -45,6 +45,8 @@ TEST_CASE("unknown names are answered with those that exist") {
   CHECK_THAT(refused({"--subject", "nobody"}), ContainsSubstring("unknown subject 'nobody'"));
   CHECK_THAT(refused({"--device", "abacus"}), ContainsSubstring("unknown device 'abacus'; known: sim"));
   CHECK_THAT(refused({"--fabric", "wool"}), ContainsSubstring("unknown fabric 'wool'; known: shm"));
+  CHECK_THAT(refused({"--device", "sin"}), ContainsSubstring("unknown device 'sin'; closest is 'sim'; known: sim"));
+  CHECK_THAT(refused({"--order", "randm"}), ContainsSubstring("closest is 'random'; known: "));
   CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
 }
 

@@ -8,6 +8,7 @@
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -32,13 +33,17 @@ std::string help(const std::vector<std::string>& arguments) {
 
 TEST_CASE("a command that does not exist is answered with those that do") {
   CHECK(complaint({"rum"}) ==
-        "unknown command 'rum'; known: run, list, faults, merge, diff, export, statement, doctor, explain, play, "
+        "unknown command 'rum'; closest is 'run'; known: run, list, faults, merge, diff, export, statement, doctor, "
+        "explain, play, "
         "explore, "
         "stable\n");
   CHECK(complaint({}) ==
         "which command? There are run, list, faults, merge, diff, export, statement, doctor, explain, play, explore, "
         "stable "
         "(`shardproof --help` explains them)\n");
+  CHECK_THAT(complaint({"quite different"}), StartsWith("unknown command 'quite different'; known: run, list"));
+  CHECK(complaint({"--versoin"}) ==
+        "unknown option --versoin, closest is --version (`shardproof --help` lists them)\n");
   CHECK(complaint({"--rum"}) == "unknown option --rum (`shardproof --help` lists them)\n");
 }
 
@@ -48,6 +53,8 @@ TEST_CASE("an error for missing or extra arguments shows the command's own usage
   CHECK(complaint({"diff", "a", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
   CHECK(complaint({"merge"}) == "merge needs its argument: shardproof merge DIRECTORY\n");
   CHECK(complaint({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
+  CHECK(complaint({"run", "--sed=3"}) ==
+        "unknown option --sed=3, closest is --seed (`shardproof run --help` lists them)\n");
   CHECK(complaint({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
   CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
 }

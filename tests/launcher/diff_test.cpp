@@ -45,4 +45,6 @@ TEST_CASE("diff refuses a class that it does not know, and names the classes") {
   const Said said = call({"diff", "a", "b", "--fail-on", "weaker"});
   CHECK(said.end == code(2));
   CHECK_THAT(said.err, ContainsSubstring("--fail-on: unknown class 'weaker'; known: clause_weaker, fixed, "));
+  CHECK_THAT(call({"diff", "a", "b", "--fail-on", "new_failures"}).err,
+             ContainsSubstring("unknown class 'new_failures'; closest is 'new_failure'; known: "));
 }

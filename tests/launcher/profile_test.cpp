@@ -72,7 +72,8 @@ TEST_CASE("a worker without profiles has all of its cases") {
 }
 
 TEST_CASE("an error names a profile or case that does not exist") {
-  CHECK(refusal(profiled_listing(), "wild") == "unknown profile 'wild'; known: wide, alone, huge");
+  CHECK(refusal(profiled_listing(), "wild") == "unknown profile 'wild'; closest is 'wide'; known: wide, alone, huge");
+  CHECK(refusal(profiled_listing(), "tiny") == "unknown profile 'tiny'; known: wide, alone, huge");
   CHECK(refusal(profiled_listing(), "huge") ==
         "profile 'huge' has no case of this worker (`shardproof list --profiles`)");
   CHECK(refusal(profiled_listing(), "wide", {"a", "b"}) ==

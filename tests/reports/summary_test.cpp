@@ -1,5 +1,7 @@
 #include "reports/export/failure_text.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
@@ -164,6 +166,26 @@ TEST_CASE("what an exception says is said once, and those whom it released are n
         "    after suites/a/cases.cpp:42, the last assertion before it or the start of the case\n"
         "  rank 0 released: rank 1 left the case because of this failure\n"
         "  again: shardproof run 'a/one[W=2]' --seed 0\n");
+}
+
+TEST_CASE("what an exception says on all ranks is said once, also if each rank says its own number") {
+  for (const bool is_numbered : {false, true}) {
+    WorldOnPaper world(4, {"a/one"});
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string text = is_numbered ? fmt::format("no paper in tray {}", rank) : "no paper in any tray";
+      world.begin(rank);
+      world.start(rank, 0);
+      protocol::event::AssertionFailed thrown;
+      thrown.expansion = "unexpected exception: " + text;
+      world.of(rank).add(thrown);
+      world.end(rank, 0, protocol::Outcome::error, text);
+      world.finish(rank);
+    }
+    const std::string text = summary(world.merged(), {});
+    INFO(text);
+    CHECK(text.find("no paper") == text.rfind("no paper"));
+    CHECK_THAT(text, ContainsSubstring(is_numbered ? "and 3 more like it, on ranks 1…3" : "  ranks 0…3\n"));
+  }
 }
 
 TEST_CASE("a long or broken exception text is shown once, and a reason that is only a part of it is shown") {

@@ -102,6 +102,8 @@ TEST_CASE("A program's help says what it is and how to run it") {
 TEST_CASE("Arguments that mean nothing are refused") {
   CHECK(run_one(ranked_program, {"--frobnicate"}).exit_code == 2);
   CHECK_THAT(run_one(ranked_program, {"--frobnicate"}).errors, ContainsSubstring("unknown option --frobnicate"));
+  CHECK_THAT(run_one(ranked_program, {"--sed=3"}).errors,
+             ContainsSubstring("unknown option --sed=3, closest is --seed"));
   CHECK_THAT(run_one(ranked_program, {"--list-json", "--seed", "3"}).errors, ContainsSubstring("--list-json takes"));
   CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors,
              ContainsSubstring("the environment names no rank and size"));
