@@ -165,7 +165,9 @@ std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel
 
 Run PlayService::play_on(Platform& platform, const Scenario& scenario) {
   const std::vector<pid_t> before = keeps_threads_ ? world::thread_ids() : std::vector<pid_t>();
-  Run run = player::play(scenario, *subject_, platform, world_->rank());
+  const bool is_for_user = !world_->plan().scenarios.empty();  // no case of a suite
+  Run run = player::play(scenario, *subject_, platform, world_->rank(),
+                         is_for_user ? ClipNotes::before_clipping : ClipNotes::none);
   if (keeps_threads_) std::ranges::set_difference(world::thread_ids(), before, std::back_inserter(threads_of_runtime_));
   live_bytes_ += run.left_alive();
   if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <memory>
@@ -28,6 +29,13 @@ struct Snapshot {
   int iteration = 0;
 };
 
+// The gradients before a clip_grad_norm, copied in the same way.
+struct Unclipped {
+  int iteration = 0;
+  double max_norm = 0, norm_type = 2;
+  std::vector<CapturedParameter> gradients;  ///< only their gradients
+};
+
 // Owns the notebook of a play, and closes it however the play ends. An engine that still holds a hook or a group then
 // has a closed notebook.
 class OpenNotebook {
@@ -44,10 +52,22 @@ class OpenNotebook {
   std::shared_ptr<Notebook> notebook_;
 };
 
+/// The sum of |g| to the power of `type`, or the largest |g| for an infinite type. In host memory.
+double power_of(const Tensor& gradient, double type) {
+  double power = 0;
+  for (const double value : gradient.to_doubles()) {
+    const double size = std::abs(value);
+    if (std::isinf(type)) power = std::isnan(size) ? size : std::max(power, size);
+    else power += std::pow(size, type);
+  }
+  return power;
+}
+
 class ScenarioPlayer {
  public:
-  ScenarioPlayer(const Scenario& scenario, Subject& subject, Platform& platform, int rank)
+  ScenarioPlayer(const Scenario& scenario, Subject& subject, Platform& platform, int rank, ClipNotes clip_notes)
       : scenario_(scenario),
+        notes_gradients_(clip_notes == ClipNotes::before_clipping && scenario.costs.host_call == 0),
         platform_(platform),
         device_(platform.device()),
         notebook_(device_, scenario.script),
@@ -62,16 +82,20 @@ class ScenarioPlayer {
   }
 
   Run take() {
-    for (const Script::Segment& segment : scenario_.script.segments) {
+    const std::vector<Script::Segment>& segments = scenario_.script.segments;
+    for (place_.segment = 0; place_.segment < segments.size(); ++place_.segment) {
+      const Script::Segment& segment = segments[place_.segment];
       for (int i = 0; i < segment.iterations; ++i, ++iteration_) {
         occurrences_.clear();
-        for (const Action& action : segment.body) {
+        for (place_.call = 0; place_.call < segment.body.size(); ++place_.call) {
+          const Action& action = segment.body[place_.call];
           if (is_for(action, rank_)) act(action);
         }
       }
     }
     device_.synchronize(Device::compute);
     notes_.captures = bring_home_captured();
+    notes_.clipped = bring_home_clipped();
     batch_ = {};
     trainer_.reset();
     // Not earlier: otherwise memory that the engine frees too early would look as if the engine had waited.
@@ -87,6 +111,7 @@ class ScenarioPlayer {
     if (runs) batch_ = batch(action.micro_batch);
     const std::string call = fmt::format("{}{}", action.fails_in ? "failing " : "", to_string(action.kind));
     const int occurrence = ++occurrences_[call];
+    if (action.kind == ActionKind::clip_grad_norm && notes_gradients_) note_gradients(action);
     notebook_->turn_to(iteration_, call);
     device_.mark(mark(iteration_, call, false, occurrence));
     if (action.kind == ActionKind::capture) {
@@ -232,6 +257,36 @@ class ScenarioPlayer {
     snapshots_.push_back(std::move(taken));
   }
 
+  // Only gradients that the call clips: those of groups.
+  void note_gradients(const Action& action) {
+    std::vector<ParameterView> views;
+    check(trainer_->parameters(views), "parameters");
+    Unclipped taken{
+        .iteration = iteration_, .max_norm = action.max_norm, .norm_type = action.norm_type, .gradients = {}};
+    for (const ParameterView& view : views) {
+      if (view.gradient.defined() && scenario_.plan.engine.get()->reduces(view.name))
+        taken.gradients.push_back({view.name, view.shape, view.dim, view.start, {}, {}, copy(view.gradient)});
+    }
+    unclipped_.push_back(std::move(taken));
+  }
+
+  // The caller has synchronized the compute stream.
+  std::vector<ClippedGradients> bring_home_clipped() {
+    std::vector<ClippedGradients> all;
+    for (Unclipped& taken : std::exchange(unclipped_, {})) {
+      std::vector<Tensor*> tensors;
+      for (CapturedParameter& parameter : taken.gradients) tensors.push_back(&parameter.gradient);
+      bring_home(device_, tensors);
+      ClippedGradients& clipped = all.emplace_back();
+      clipped.iteration = taken.iteration;
+      clipped.max_norm = taken.max_norm;
+      clipped.norm_type = taken.norm_type;
+      for (const CapturedParameter& parameter : taken.gradients)
+        clipped.parts.push_back({parameter.name, parameter.start, power_of(parameter.gradient, taken.norm_type)});
+    }
+    return all;
+  }
+
   void require_values(const ParameterView& view) const {
     if (!view.shard.defined()) {
       const bool may_be_meta = scenario_.plan.initialisation == Initialisation::meta;
@@ -264,8 +319,10 @@ class ScenarioPlayer {
   }
 
   [[noreturn]] void refuse(std::string_view call, std::string_view why, CallStatus status = CallStatus::failed) const {
-    throw SubjectError(std::string(call), trainer_ ? std::optional(iteration_) : std::nullopt, rank_, std::string(why),
+    SubjectError error(std::string(call), trainer_ ? std::optional(iteration_) : std::nullopt, rank_, std::string(why),
                        status);
+    if (trainer_) error.set_place(place_);
+    throw error;
   }
 
   void check(const Reply& reply, std::string_view call) {
@@ -281,6 +338,7 @@ class ScenarioPlayer {
   }
 
   const Scenario& scenario_;
+  bool notes_gradients_;
   Platform& platform_;
   Device& device_;
   OpenNotebook notebook_;
@@ -289,9 +347,11 @@ class ScenarioPlayer {
   GradientHooks hooks_;
   int rank_;
   int iteration_ = 0;
+  ScriptPlace place_;  // of the call that runs
   Run::Notes notes_;
   std::set<std::string> pairs_;  // parameters of two tensors
   std::vector<Snapshot> snapshots_;
+  std::vector<Unclipped> unclipped_;
   Batch batch_;
   std::map<std::string, int> occurrences_;  // of each call in this iteration
   std::unique_ptr<Trainer> trainer_;  // Last member: it must be destroyed before the objects that it uses.
@@ -316,10 +376,10 @@ std::string SubjectError::on_any_rank() const {
   return fmt::format("{}: {}", failed_call(call_, iteration_, status_), reason_);
 }
 
-Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank) {
+Run play(const Scenario& scenario, Subject& subject, Platform& platform, int rank, ClipNotes clip_notes) {
   validate(scenario);
   scenario::validate_script_in_world(scenario, platform.world().size());
-  return ScenarioPlayer(scenario, subject, platform, rank).take();
+  return ScenarioPlayer(scenario, subject, platform, rank, clip_notes).take();
 }
 
 }  // namespace shardproof::player

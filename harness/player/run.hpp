@@ -54,6 +54,19 @@ struct Capture {
   int iteration = 0;
 };
 
+/// The sharded gradients of one rank just before a `clip_grad_norm`.
+struct ClippedGradients {
+  int iteration = 0;
+  double max_norm = 0, norm_type = 2;
+  struct Part {
+    std::string name;
+    std::int64_t start = 0;
+    /// The sum of |g| to the power of `norm_type` over its elements. With an infinite type, the largest |g|.
+    double power = 0;
+  };
+  std::vector<Part> parts;
+};
+
 /// The passes that an engine had compiled and played, from the end of the previous backward to the end of this one.
 struct CompiledStep {
   int iteration = 0;
@@ -72,6 +85,7 @@ class Run {
     std::vector<Warning> warnings;
     std::vector<Warning> refusals;
     std::vector<CompiledStep> compiled_steps;
+    std::vector<ClippedGradients> clipped;
   };
 
   Run(Scenario scenario, Recording recording, Notes notes, std::size_t left_alive);
@@ -99,6 +113,9 @@ class Run {
 
   /// One for each backward of an engine that compiles its step. Empty for other engines.
   const std::vector<CompiledStep>& compiled_steps() const { return notes_.compiled_steps; }
+
+  /// One for each `clip_grad_norm` of this rank. Empty if the play did not note them.
+  const std::vector<ClippedGradients>& clipped() const { return notes_.clipped; }
 
   /// Tells which collectives of the run run one at a time.
   trace::Resource resource() const;

@@ -63,6 +63,7 @@ Json write(const PhaseTimes& times) {
   if (times.forward) json["forward"] = *times.forward;
   if (times.forward_backward) json["forward_backward"] = *times.forward_backward;
   if (times.exposed) json["exposed"] = *times.exposed;
+  for (const PhaseTimes& micro_batch : times.micro_batches) json["micro_batches"].push_back(write(micro_batch));
   return json;
 }
 
@@ -71,7 +72,10 @@ PhaseTimes read_phases(const Json& json) {
   const auto time = [&](const char* name) {
     return fields.has(name) ? std::optional(fields.integer<Nanoseconds>(name)) : std::nullopt;
   };
-  return {time("forward"), time("forward_backward"), time("exposed")};
+  PhaseTimes read{time("forward"), time("forward_backward"), time("exposed"), {}};
+  if (!fields.has("micro_batches")) return read;
+  for (const Json& micro_batch : fields.array("micro_batches")) read.micro_batches.push_back(read_phases(micro_batch));
+  return read;
 }
 
 Json write(const PlayTimes& times) {
@@ -110,6 +114,39 @@ PlayedHookCall read_hook_call(const Json& json) {
   return read;
 }
 
+// A double as a text: JSON has no infinity and no NaN.
+double read_double(const Fields& fields, const char* name) {
+  const std::string& text = fields.text(name);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size())
+    base::refuse(fields.where(name), "a number as a text", fields.at(name, "a text"));
+  return number;
+}
+
+Json write(const PlayedClip& clip) {
+  Json json{{"iteration", clip.iteration},
+            {"max_norm", fmt::format("{}", clip.max_norm)},
+            {"norm_type", fmt::format("{}", clip.norm_type)},
+            {"parts", Json::array()}};
+  for (const PlayedClip::Part& part : clip.parts)
+    json["parts"].push_back({{"name", part.name}, {"start", part.start}, {"power", fmt::format("{}", part.power)}});
+  return json;
+}
+
+PlayedClip read_clip(const Json& json) {
+  const Fields fields(json, "clip");
+  PlayedClip read{.iteration = fields.integer<int>("iteration"),
+                  .max_norm = read_double(fields, "max_norm"),
+                  .norm_type = read_double(fields, "norm_type"),
+                  .parts = {}};
+  for (const Json& element : fields.array("parts")) {
+    const Fields part(element, "part of a clip");
+    read.parts.push_back({part.text("name"), part.integer<std::int64_t>("start"), read_double(part, "power")});
+  }
+  return read;
+}
+
 PlayedStep read_step(const Json& json, std::size_t plans) {
   const Fields fields(json, "compiled step");
   PlayedStep read{.iteration = fields.integer<int>("iteration"),
@@ -136,6 +173,7 @@ void to_json(Json& json, const PlayResult& result) {
                                                          {"parameters", write(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = write(iteration.seconds);
   }
+  for (const PlayedClip& clip : result.clips) json["clips"].push_back(write(clip));
   if (result.compiled_steps.empty()) return;
   json["plans"] = result.plans;
   json["compiled_steps"] = Json::array();
@@ -158,6 +196,9 @@ void from_json(const Json& json, PlayResult& result) {
   read.warnings = fields.texts("warnings");
   for (const Json& call : fields.array("hook_calls")) read.hook_calls.push_back(read_hook_call(call));
   read.refusals = fields.texts("refusals");
+  if (fields.has("clips")) {
+    for (const Json& clip : fields.array("clips")) read.clips.push_back(read_clip(clip));
+  }
   if (fields.has("compiled_steps")) {
     for (const Json& plan : fields.array("plans")) read.plans.push_back(plan.get<std::vector<StepGraph>>());
     for (const Json& step : fields.array("compiled_steps"))

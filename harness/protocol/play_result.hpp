@@ -35,9 +35,12 @@ struct PlayedIteration {
   std::vector<PlayedTensor> seconds;
 };
 
-/// Times of one iteration on the compute stream. None for a phase that the script does not have.
+/// Times of one iteration, or of one of its micro-batches, on the compute stream. None for a phase that the script does
+/// not have.
 struct PhaseTimes {
   std::optional<Nanoseconds> forward, forward_backward, exposed;
+  /// An iteration with several micro-batches has their times, in their order. A micro-batch has none.
+  std::vector<PhaseTimes> micro_batches;
 };
 
 /// The phases and the trace of a play, by one clock.
@@ -60,6 +63,20 @@ struct PlayedHookCall {
   std::optional<std::size_t> collective;
 };
 
+/// One rank's sharded gradients just before a `clip_grad_norm`.
+struct PlayedClip {
+  int iteration = 0;
+  double max_norm = 0, norm_type = 2;
+  /// A part of a parameter. Ranks with copies of one part have the same name and start.
+  struct Part {
+    std::string name;
+    std::int64_t start = 0;
+    double power = 0;  ///< the sum of |g| to the power of `norm_type`; with an infinite type, the largest |g|
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::vector<Part> parts;
+};
+
 /// The plan that an engine played at one backward.
 struct PlayedStep {
   int iteration = 0;  ///< number in the script
@@ -76,6 +93,7 @@ struct PlayResult {
   std::vector<std::string> warnings;  ///< Warnings of the subject.
   std::vector<PlayedHookCall> hook_calls;  ///< In the order of the host.
   std::vector<std::string> refusals;  ///< Refused registrations, as the script planned.
+  std::vector<PlayedClip> clips;
   std::vector<PlayedStep> compiled_steps;  ///< Only from an engine that compiles its step.
   std::vector<std::vector<StepGraph>> plans;  ///< The compiled plans, each once.
 };

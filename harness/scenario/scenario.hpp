@@ -217,8 +217,8 @@ struct Action {
   /// `forward`, `evaluate`: the child that a choice runs, by the path of the choice.
   std::map<std::string, std::string> paths;
   std::vector<int> ranks;  ///< The ranks that make the call, ascending. Empty: all.
-  /// The number of its micro-batch in the iteration, from 0. `forward`, `evaluate`: selects the input. Other calls: only
-  /// says to which micro-batch the call belongs.
+  /// The number of its micro-batch in the iteration, from 0. It selects the input of a `forward` or an `evaluate`. For
+  /// other calls, it only says to which micro-batch the call belongs.
   int micro_batch = 0;
   friend bool operator==(const Action&, const Action&) = default;
 };
@@ -252,6 +252,12 @@ struct Script {
   /// cannot be mixed up silently.
   bool enforce_tags = false;
   friend bool operator==(const Script&, const Script&) = default;
+};
+
+/// A call of a script: its number in the body of a segment, and the number of the segment.
+struct ScriptPlace {
+  std::size_t segment = 0, call = 0;
+  friend bool operator==(const ScriptPlace&, const ScriptPlace&) = default;
 };
 
 /// The distance of the seeds of two micro-batches that follow each other.

@@ -29,7 +29,7 @@ Scenario read_parts(const Json& json, scenario::CallPlaces& places) {
                 .plan = is_old ? scenario::read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
                 .script = read_script(node.at("script"), places)};
   if (const auto size = node.find("world_size"))
-    read.world_size = static_cast<int>(size->integer(1, scenario::most_ranks));
+    read.world_size = static_cast<int>(size->integer(1, scenario::largest_world));
   if (const auto costs = node.find("costs")) read_costs(*costs, read.costs, read.device);
   return read;
 }
@@ -100,6 +100,17 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
     throw scenario::DocumentError("", fmt::format("no JSON: {}", why))
         .in(scenario::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
   }
+}
+
+scenario::TextPosition scenario::position_of_call(std::string_view text, const std::optional<ScriptPlace>& call) {
+  std::string place = "plan";
+  if (call) {
+    CallPlaces places;
+    const Json json = base::parse_json(text);
+    read_script(Node(json, "").at("script"), places);
+    place = places.at(call->segment).at(call->call);
+  }
+  return position_at(text, find_place(text, place));
 }
 
 }  // namespace shardproof

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "harness/scenario/scenario.hpp"
+#include "harness/scenario/text_position.hpp"
 
 namespace shardproof {
 
@@ -17,10 +18,18 @@ void to_json(nlohmann::ordered_json& json, const Scenario& scenario);
 /// of `validate`.
 void from_json(const nlohmann::ordered_json& json, Scenario& scenario);
 
-/// The same from a text, which may be invalid JSON, or name a key twice. The error is a scenario::DocumentError with its
-/// position in the text. With `world_size`, it also refuses a document that a world of this size cannot play. It first
-/// refuses another size, and then a call for a rank that the world does not have: other ranks may lack a call only
-/// because of it.
+/// The same from a text, which may be invalid JSON, or name a key twice. The error is a scenario::DocumentError with
+/// its position in the text. With `world_size`, it also refuses a document that a world of this size cannot play. It
+/// first refuses another size, and then a call for a rank that the world does not have: other ranks may lack a call
+/// only because of it.
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size = std::nullopt);
+
+namespace scenario {
+
+/// Where a text that parse_scenario can read has a call: the one with this number in the body of this segment, as the
+/// scenario has them. Without a call: where it has the plan.
+TextPosition position_of_call(std::string_view text, const std::optional<ScriptPlace>& call);
+
+}  // namespace scenario
 
 }  // namespace shardproof

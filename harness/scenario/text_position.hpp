@@ -18,7 +18,7 @@ struct TextPosition {
 TextPosition position_at(std::string_view text, std::size_t byte);
 
 /// The byte at which the text has the value of a place like `script.segments[0].body[1] (forward)`. For a member of an
-/// object, it is the byte of the key. What comes after a blank in the place does not count. If the document does not
+/// object, it is the byte of the key. Text after a blank in the place does not count. If the document does not
 /// have the place, the result is the deepest part of the place that it has. `text` is valid JSON.
 std::size_t find_place(std::string_view text, std::string_view place);
 

@@ -8,8 +8,8 @@ namespace shardproof::scenario {
 /// Checks the script of a scenario whose model and plan are right. Throws std::invalid_argument that names the call.
 void validate_script(const Scenario& scenario);
 
-/// Checks that a world of this size can play the scenario: it is the size that the document names, the mesh has all of
-/// its ranks, and it has all ranks that calls name. Throws DocumentError.
+/// Checks that a world of this size can play the scenario. The document names this size or none, the mesh has all ranks
+/// of the world, and the world has all ranks that calls name. Throws DocumentError.
 void require_world_size(const Scenario& scenario, int size);
 
 /// Checks that a world of this size has all ranks that the calls of a script name. Throws std::invalid_argument that

@@ -20,8 +20,9 @@ std::string decimal(Nanoseconds time, Nanoseconds unit, std::string_view name) {
 
 std::string in_time(Nanoseconds time) {
   if (time < 0) return fmt::format("-{}", in_time(-time));
+  if (time >= 1'000'000'000) return decimal(time, 1'000'000'000, "s");
   if (time >= 1'000'000 || time == 0) return decimal(time, 1'000'000, "ms");
-  if (time >= 1'000) return decimal(time, 1'000, "us");
+  if (time >= 1'000) return decimal(time, 1'000, "µs");
   return decimal(time, 1, "ns");
 }
 

@@ -10,7 +10,7 @@
 
 namespace shardproof::trace {
 
-/// `10 ms`, `2.5 us`, `7 ns`: exact, in the largest unit that gives at least one.
+/// `2 s`, `10 ms`, `2.5 µs`, `7 ns`: exact, in the largest unit that gives at least one.
 std::string in_time(Nanoseconds time);
 
 class Words {

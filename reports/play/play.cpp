@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -18,6 +20,8 @@
 #include "harness/trace/timeline.hpp"
 #include "harness/trace/words.hpp"
 #include "reports/export/terminal.hpp"
+#include "reports/play/play_calls.hpp"
+#include "reports/play/play_norms.hpp"
 
 namespace shardproof::reports {
 
@@ -47,15 +51,55 @@ WorldTimes measured_times(std::span<const PlayResult> ranks) {
   return times;
 }
 
-/// The slowest rank's time of a phase. Empty: no rank has a time.
-std::optional<Nanoseconds> slowest(const WorldTimes& ranks, std::size_t iteration,
-                                   std::optional<Nanoseconds> PhaseTimes::* phase) {
-  std::optional<Nanoseconds> most;
+/// The phases of one iteration, or of one micro-batch, on all ranks that have it.
+using WorldPhases = std::vector<const PhaseTimes*>;
+
+WorldPhases phases_of(const WorldTimes& ranks, std::size_t iteration) {
+  WorldPhases phases;
   for (const protocol::PlayTimes* rank : ranks) {
-    if (iteration >= rank->phases.size()) continue;
-    if (const auto& time = rank->phases[iteration].*phase; time && (!most || *time > *most)) most = time;
+    if (iteration < rank->phases.size()) phases.push_back(&rank->phases[iteration]);
+  }
+  return phases;
+}
+
+WorldPhases micro_batch_of(const WorldPhases& iteration, std::size_t number) {
+  WorldPhases phases;
+  for (const PhaseTimes* rank : iteration) {
+    if (number < rank->micro_batches.size()) phases.push_back(&rank->micro_batches[number]);
+  }
+  return phases;
+}
+
+std::size_t micro_batches(const WorldPhases& iteration) {
+  std::size_t most = 0;
+  for (const PhaseTimes* rank : iteration) most = std::max(most, rank->micro_batches.size());
+  return most;
+}
+
+/// The slowest rank's time of a phase. Empty: no rank has a time.
+std::optional<Nanoseconds> slowest(const WorldPhases& ranks, std::optional<Nanoseconds> PhaseTimes::* phase) {
+  std::optional<Nanoseconds> most;
+  for (const PhaseTimes* rank : ranks) {
+    if (const auto& time = rank->*phase; time && (!most || *time > *most)) most = time;
   }
   return most;
+}
+
+/// The slowest rank's time of each evaluate of an iteration.
+std::vector<Nanoseconds> slowest_evaluates(const std::vector<std::vector<CallTimes>>& ranks, std::size_t iteration) {
+  std::vector<Nanoseconds> most;
+  for (const std::vector<CallTimes>& calls : ranks) {
+    const std::vector<Nanoseconds> times = times_of(calls, static_cast<int>(iteration), "evaluate");
+    most.resize(std::max(most.size(), times.size()));
+    for (std::size_t i = 0; i < times.size(); ++i) most[i] = std::max(most[i], times[i]);
+  }
+  return most;
+}
+
+std::vector<std::vector<CallTimes>> calls_of(const WorldTimes& ranks) {
+  std::vector<std::vector<CallTimes>> calls;
+  for (const protocol::PlayTimes* rank : ranks) calls.push_back(call_times(rank->trace));
+  return calls;
 }
 
 Nanoseconds total(const WorldTimes& ranks) {
@@ -78,14 +122,26 @@ std::vector<fact::Collective> collectives(const Trace& trace) {
 
 // -- JSON -------------------------------------------------------------------------------------------------------------
 
-Json times(const WorldTimes& ranks, std::size_t iteration) {
+Json times(const WorldPhases& ranks) {
   Json json = Json::object();
   const auto put = [&](const char* name, std::optional<Nanoseconds> PhaseTimes::* phase) {
-    if (const auto time = slowest(ranks, iteration, phase)) json[name] = *time;
+    if (const auto time = slowest(ranks, phase)) json[name] = *time;
   };
   put("forward", &PhaseTimes::forward);
   put("forward_backward", &PhaseTimes::forward_backward);
   put("exposed", &PhaseTimes::exposed);
+  return json;
+}
+
+/// A text for a number that JSON does not have: `inf`, `nan`.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
+
+Json iteration_times(const WorldTimes& ranks, const std::vector<std::vector<CallTimes>>& calls, std::size_t iteration) {
+  const WorldPhases phases = phases_of(ranks, iteration);
+  Json json = times(phases);
+  if (const auto evaluates = slowest_evaluates(calls, iteration); !evaluates.empty()) json["evaluate"] = evaluates;
+  for (std::size_t i = 0; i < micro_batches(phases); ++i)
+    json["micro_batches"].push_back(times(micro_batch_of(phases, i)));
   return json;
 }
 
@@ -128,6 +184,17 @@ Json write(const PlayResult& rank) {
                                                     {"collective", nullptr}});
     if (call.collective) written["collective"] = *call.collective;
   }
+  const std::vector<CallTimes> calls = call_times(rank.times.trace);
+  json["compute_end"] = compute_end(calls);
+  json["calls"] = Json::array();
+  for (const CallTimes& call : calls) {
+    json["calls"].push_back({{"iteration", call.iteration},
+                             {"call", call.call},
+                             {"number", call.number},
+                             {"start", call.start},
+                             {"end", call.end},
+                             {"collectives", {call.first_collective, call.end_collective}}});
+  }
   for (const trace::Span& span : trace::spans(rank.times.trace)) {
     json["spans"].push_back({{"stream", names.at(span.stream).name},
                              {"kind", span.kind},
@@ -146,7 +213,8 @@ Json write(const PlayResult& rank) {
                                    {"end", collective.end}});
   }
   for (const protocol::PlayedIteration& iteration : rank.iterations) {
-    Json& written = json["iterations"].emplace_back(Json{{"loss", protocol::bits_of(iteration.loss)},
+    Json& written = json["iterations"].emplace_back(Json{{"iteration", iteration.iteration},
+                                                         {"loss", protocol::bits_of(iteration.loss)},
                                                          {"gradients", values(iteration.gradients)},
                                                          {"parameters", values(iteration.parameters)}});
     if (!iteration.seconds.empty()) written["seconds"] = values(iteration.seconds);
@@ -175,6 +243,19 @@ constexpr Letter letters[] = {{"forward", 'F'},    {"backward", 'B'},       {"op
 char letter_of(std::string_view kind) {
   const auto found = std::ranges::find(letters, kind, &Letter::kind);
   return found == std::end(letters) ? '#' : found->letter;
+}
+
+// Four digits, in the largest unit that gives at least one.
+std::string about(double nanoseconds) {
+  struct Unit {
+    double ns;
+    std::string_view name;
+  };
+  constexpr Unit units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}};
+  for (const Unit& unit : units) {
+    if (nanoseconds >= unit.ns) return fmt::format("{:.4g} {}", nanoseconds / unit.ns, unit.name);
+  }
+  return fmt::format("{:.4g} ns", nanoseconds);
 }
 
 // A line for each stream with work that took time. A column shows the work that fills most of it.
@@ -212,7 +293,7 @@ std::string timeline(const Trace& trace, int width) {
   }
   std::string legend;
   for (const auto& [kind, letter] : used) legend += fmt::format("{}{} {}", legend.empty() ? "" : ", ", letter, kind);
-  return fmt::format("{}  a column is {:.4g} ms; {}\n", text, column / 1e6, legend);
+  return fmt::format("{}  a column is {}; {}\n", text, about(column), legend);
 }
 
 std::string order(const PlayResult& rank) {
@@ -241,25 +322,47 @@ std::string hook_calls(const PlayResult& rank) {
   return text.empty() ? "  none\n" : text;
 }
 
-std::string row(std::string_view name, const WorldTimes& ranks, std::size_t iteration) {
+// A name that is too long for its column takes room of the next.
+std::string row(std::string_view name, std::string_view forward, std::string_view both, std::string_view exposed) {
+  constexpr std::size_t first = 14, second = 12;
+  const std::size_t more = std::min(name.size() - std::min(name.size(), first), second);
+  return fmt::format("{:{}} {:>{}} {:>18} {:>12}\n", name, first, forward, second - more, both, exposed);
+}
+
+std::string row(std::string_view name, const WorldPhases& ranks) {
   const auto cell = [&](std::optional<Nanoseconds> PhaseTimes::* phase) {
-    const auto time = slowest(ranks, iteration, phase);
+    const auto time = slowest(ranks, phase);
     return time ? in_time(*time) : std::string("-");
   };
-  return fmt::format("{:14} {:>12} {:>18} {:>12}\n", name, cell(&PhaseTimes::forward),
-                     cell(&PhaseTimes::forward_backward), cell(&PhaseTimes::exposed));
+  return row(name, cell(&PhaseTimes::forward), cell(&PhaseTimes::forward_backward), cell(&PhaseTimes::exposed));
+}
+
+constexpr std::size_t most_rows = 8;  // of iterations, and of micro-batches in each
+
+std::string micro_batch_rows(const WorldPhases& iteration) {
+  const std::size_t count = micro_batches(iteration);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, most_rows); ++i)
+    text += row(fmt::format("  micro-batch {}", i), micro_batch_of(iteration, i));
+  if (count > most_rows) text += fmt::format("  … and {} more micro-batches\n", count - most_rows);
+  return text;
 }
 
 std::string table(std::span<const PlayResult> ranks, const WorldResult& world) {
-  constexpr std::size_t most_rows = 8;
   const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
-  std::string text = fmt::format("{:14} {:>12} {:>18} {:>12}\n", "", "forward", "forward+backward", "exposed");
+  const std::vector<std::vector<CallTimes>> calls = calls_of(exact);
+  std::string text = row("", "forward", "forward+backward", "exposed");
   for (std::size_t i = 0; i < std::min(iterations(ranks), most_rows); ++i) {
-    text += row(fmt::format("iteration {}", i), exact, i);
-    if (!measured.empty()) text += row("    measured", measured, i);
+    text += row(fmt::format("iteration {}", i), phases_of(exact, i));
+    if (!measured.empty()) text += row("    measured", phases_of(measured, i));
+    text += micro_batch_rows(phases_of(exact, i));
+    for (const Nanoseconds time : slowest_evaluates(calls, i)) text += row("  evaluate", in_time(time), "-", "-");
   }
   if (iterations(ranks) > most_rows) text += fmt::format("… and {} more iterations\n", iterations(ranks) - most_rows);
   text += fmt::format("total {}", in_time(total(exact)));
+  for (const GradientNorm& norm : gradient_norms(ranks) | std::views::take(most_rows))
+    text += fmt::format("\niteration {}: gradients have the norm {:.6g} before they are clipped to {:.6g}",
+                        norm.iteration, norm.norm, norm.max_norm);
   if (measured.empty()) return text + "\n";
   text += fmt::format(", measured {}\nmeasured times come from {}", in_time(total(measured)), printable(world.times));
   if (!world.unfit_for_timing.empty()) text += fmt::format("; unfit for timing: {}", printable(world.unfit_for_timing));
@@ -293,16 +396,24 @@ std::string sections(std::span<const PlayResult> ranks, std::string_view heading
 
 Json to_json(std::span<const PlayResult> ranks, const WorldResult& world) {
   const WorldTimes exact = virtual_times(ranks), measured = measured_times(ranks);
-  Json json{{"totals_ns", times(exact, 0)}};
+  const std::vector<std::vector<CallTimes>> calls = calls_of(exact);
+  Json json{{"totals_ns", times(phases_of(exact, 0))}};
   json["totals_ns"]["total"] = total(exact);
   if (!measured.empty()) {
-    json["measured_ns"] = times(measured, 0);
+    json["measured_ns"] = times(phases_of(measured, 0));
     json["measured_ns"]["total"] = total(measured);
     json["times"] = world.times;
     if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
   }
   json["iterations_ns"] = Json::array();
-  for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(times(exact, i));
+  for (std::size_t i = 0; i < iterations(ranks); ++i) json["iterations_ns"].push_back(iteration_times(exact, calls, i));
+  Nanoseconds end = 0;
+  for (const std::vector<CallTimes>& rank : calls) end = std::max(end, compute_end(rank));
+  json["compute_end_ns"] = end;
+  json["gradient_norms"] = Json::array();
+  for (const GradientNorm& norm : gradient_norms(ranks))
+    json["gradient_norms"].push_back(
+        {{"iteration", norm.iteration}, {"norm", number(norm.norm)}, {"max_norm", number(norm.max_norm)}});
   json["ranks"] = Json::array();
   for (const PlayResult& rank : ranks) json["ranks"].push_back(write(rank));
   return json;

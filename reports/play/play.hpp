@@ -10,9 +10,12 @@
 
 namespace shardproof::reports {
 
-/// Writes `{totals_ns: {forward, forward_backward, exposed, total}, iterations_ns: […], ranks: [{rank, spans,
-/// collectives, iterations, warnings, hooks, refusals, compiled_steps?, plans?}]}`. An engine that compiles its step
-/// also has `compiled` in each iteration.
+/// Writes `{totals_ns: {forward, forward_backward, exposed, total}, iterations_ns: […], compute_end_ns, gradient_norms:
+/// […], ranks: [{rank, spans, collectives, iterations, warnings, hooks, refusals, compute_end, calls, compiled_steps?,
+/// plans?}]}`. An engine that compiles its step also has `compiled` in each iteration.
+///
+/// Each element of `iterations_ns` also has `evaluate`, the times of its evaluates, and `micro_batches`, the phases of
+/// each, if the iteration has any. `calls` are in the order of the host.
 ///
 /// Totals are times of the first iteration, except `total`, which is the time of the whole. Each total is the slowest
 /// rank's. Tensor values are bits in hexadecimal digits, as in the golden files. The bits of a loss are those of an

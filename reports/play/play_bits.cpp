@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/play/play_norms.hpp"
+
 namespace shardproof::reports {
 
 using protocol::PlayedIteration;
@@ -133,6 +135,17 @@ class Values {
     }
   }
 
+  void norms(const std::vector<GradientNorm>& first, const std::vector<GradientNorm>& second) {
+    at_.iteration.reset();
+    at_.rank.reset();
+    for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      const std::string one = protocol::bits_of(static_cast<float>(first[i].norm)),
+                        other = protocol::bits_of(static_cast<float>(second[i].norm));
+      elements(fmt::format("gradient norm of iteration {}", first[i].iteration), std::nullopt, {DType::f32, one},
+               {DType::f32, other});
+    }
+  }
+
   std::size_t compared() const { return compared_; }
 
   std::optional<PlayDifference> found() const {
@@ -230,6 +243,7 @@ BitsComparison compare_bits(const std::vector<PlayResult>& first, const std::vec
                             std::uint64_t ulps) {
   Values values(ulps);
   values.iterations(first, second);
+  values.norms(gradient_norms(first), gradient_norms(second));
   return {.compared = values.compared(), .first = values.found()};
 }
 

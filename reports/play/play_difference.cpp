@@ -11,6 +11,7 @@
 #include "harness/trace/words.hpp"
 #include "reports/play/compiled_steps.hpp"
 #include "reports/play/play_bits.hpp"
+#include "reports/play/play_calls.hpp"
 #include "reports/play/play_counts.hpp"
 #include "reports/play/play_order.hpp"
 
@@ -55,6 +56,54 @@ std::optional<Nanoseconds> time_of(const protocol::PlayResult& rank, std::size_t
   return iteration < rank.times.phases.size() ? rank.times.phases[iteration].*phase.time : std::nullopt;
 }
 
+PlayDifference total_difference(std::string what, std::size_t rank, std::optional<std::size_t> iteration,
+                                std::optional<Nanoseconds> one, std::optional<Nanoseconds> other) {
+  PlayDifference difference{.aspect = Aspect::totals,
+                            .what = std::move(what),
+                            .rank = static_cast<int>(rank),
+                            .values = {time_text(one), time_text(other)}};
+  if (iteration) difference.iteration = static_cast<int>(*iteration);
+  return difference;
+}
+
+std::optional<Nanoseconds> micro_batch_time(const protocol::PlayResult& rank, std::size_t iteration, std::size_t number,
+                                            const Phase& phase) {
+  const auto& micro_batches = rank.times.phases.at(iteration).micro_batches;
+  return number < micro_batches.size() ? micro_batches[number].*phase.time : std::nullopt;
+}
+
+/// The first micro-batch with different times. Both ranks have the iteration.
+std::optional<PlayDifference> compare_micro_batches(const protocol::PlayResult& first,
+                                                    const protocol::PlayResult& second, std::size_t rank,
+                                                    std::size_t iteration) {
+  const std::size_t count =
+      std::max(first.times.phases[iteration].micro_batches.size(), second.times.phases[iteration].micro_batches.size());
+  for (std::size_t number = 0; number < count; ++number) {
+    for (const Phase& phase : compared_phases) {
+      const auto one = micro_batch_time(first, iteration, number, phase),
+                 other = micro_batch_time(second, iteration, number, phase);
+      if (one != other)
+        return total_difference(fmt::format("{} of micro-batch {}", phase.name, number), rank, iteration, one, other);
+    }
+  }
+  return std::nullopt;
+}
+
+/// The first evaluate with different times, and then the end of the compute stream.
+std::optional<PlayDifference> compare_calls(const protocol::PlayResult& first, const protocol::PlayResult& second,
+                                            std::size_t rank) {
+  const std::vector<CallTimes> one = call_times(first.times.trace), other = call_times(second.times.trace);
+  for (std::size_t iteration = 0; iteration < first.times.phases.size(); ++iteration) {
+    const auto mine = times_of(one, static_cast<int>(iteration), "evaluate"),
+               theirs = times_of(other, static_cast<int>(iteration), "evaluate");
+    for (std::size_t i = 0; i < std::min(mine.size(), theirs.size()); ++i) {
+      if (mine[i] != theirs[i]) return total_difference("evaluate", rank, iteration, mine[i], theirs[i]);
+    }
+  }
+  if (compute_end(one) == compute_end(other)) return std::nullopt;
+  return total_difference("compute_end", rank, std::nullopt, compute_end(one), compute_end(other));
+}
+
 std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const PlayedRanks& second) {
   std::size_t iterations = 0;
   for (const PlayedRanks* ranks : {&first, &second}) {
@@ -65,20 +114,20 @@ std::optional<PlayDifference> compare_totals(const PlayedRanks& first, const Pla
       for (std::size_t rank = 0; rank < first.size(); ++rank) {
         const auto one = time_of(first[rank], iteration, phase), other = time_of(second[rank], iteration, phase);
         if (one == other) continue;
-        return PlayDifference{.aspect = Aspect::totals,
-                              .what = phase.name,
-                              .rank = static_cast<int>(rank),
-                              .iteration = static_cast<int>(iteration),
-                              .values = {time_text(one), time_text(other)}};
+        return total_difference(phase.name, rank, iteration, one, other);
       }
     }
   }
   for (std::size_t rank = 0; rank < first.size(); ++rank) {
     if (first[rank].times.total == second[rank].times.total) continue;
-    return PlayDifference{.aspect = Aspect::totals,
-                          .what = "total",
-                          .rank = static_cast<int>(rank),
-                          .values = {time_text(first[rank].times.total), time_text(second[rank].times.total)}};
+    return total_difference("total", rank, std::nullopt, first[rank].times.total, second[rank].times.total);
+  }
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    const std::size_t both = std::min(first[rank].times.phases.size(), second[rank].times.phases.size());
+    for (std::size_t iteration = 0; iteration < both; ++iteration) {
+      if (auto found = compare_micro_batches(first[rank], second[rank], rank, iteration)) return found;
+    }
+    if (auto found = compare_calls(first[rank], second[rank], rank)) return found;
   }
   return std::nullopt;
 }

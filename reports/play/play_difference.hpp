@@ -32,7 +32,9 @@ struct SubjectPlay {
 
 enum class Aspect : std::uint8_t {
   verdict,  ///< One subject played it and the other refused it, or only one has a race.
-  totals,  ///< Virtual times of an iteration's phases, and of the whole.
+  /// Virtual times: of an iteration's phases, of the whole, of micro-batches and evaluates, and the end of the compute
+  /// stream.
+  totals,
   order,  ///< The order in which a host issued collectives and modules' computation, then what had to wait for what.
   counts,  ///< Collectives: how many of each kind, for which group, of which size.
   /// Communication of compiled steps, as the engines report it. Compared if at least one subject has compiled steps.

@@ -49,7 +49,7 @@ TEST_CASE("ranks that did the same are shown once, with times, a timeline and th
         "ranks 0, 1: timeline\n"
         "  compute  .....FFFFFFFFFFFFFFF\n"
         "  gathers  AAAAA...............\n"
-        "  a column is 0.2 ms; A all_gather, F forward\n"
+        "  a column is 200 µs; A all_gather, F forward\n"
         "\n"
         "ranks 0, 1: collectives, in the order in which they were issued\n"
         "    0       0 ms .. 1 ms       all_gather \"a\", 2 -> 4 f32, ranks 0 1\n");

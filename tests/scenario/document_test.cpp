@@ -960,7 +960,7 @@ TEST_CASE("a document names its world size, and other sizes are refused with the
   json["world_size"] = 2;
   CHECK(refusal(json) == "scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2");
   json["world_size"] = 0;
-  CHECK(refusal(json) == "scenario: world_size: expected an integer from 1 to 1048576, found 0");
+  CHECK(refusal(json) == "scenario: world_size: expected an integer from 1 to 1024, found 0");
 }
 
 TEST_CASE("micro-batches are written out as calls with the numbers of their inputs") {

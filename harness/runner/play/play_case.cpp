@@ -4,20 +4,26 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/internal/catch_assertion_handler.hpp>
+#include <catch2/internal/catch_source_line_info.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
 #include <variant>
 #include <vector>
 
+#include "harness/base/input_file.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
@@ -86,6 +92,13 @@ protocol::PlayedIteration played(const Capture& capture) {
   return result;
 }
 
+protocol::PlayedClip played(const ClippedGradients& clipped) {
+  protocol::PlayedClip result{
+      .iteration = clipped.iteration, .max_norm = clipped.max_norm, .norm_type = clipped.norm_type, .parts = {}};
+  for (const ClippedGradients::Part& part : clipped.parts) result.parts.push_back({part.name, part.start, part.power});
+  return result;
+}
+
 std::vector<protocol::PlayedHookCall> hook_calls(const Run& run) {
   std::vector<protocol::PlayedHookCall> calls;
   for (const Callback& callback : run.callbacks()) {
@@ -121,7 +134,44 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
   return {.rank = trace.rank, .facts = {at(from), at(to + 1)}};
 }
 
-// Counts only calls that this rank makes.
+// The marks of one call.
+struct CallMarks {
+  const Action* action;
+  std::string start, end;
+};
+
+// The calls of one iteration that this rank makes. A forward that fails as planned is none of them.
+std::vector<CallMarks> calls_of(const Script::Segment& segment, int iteration, int rank) {
+  std::vector<CallMarks> calls;
+  std::map<ActionKind, int> occurrences;
+  for (const Action& action : segment.body) {
+    if (!is_for(action, rank) || action.fails_in) continue;
+    const int occurrence = ++occurrences[action.kind];
+    calls.push_back(
+        {&action, mark(iteration, action.kind, false, occurrence), mark(iteration, action.kind, true, occurrence)});
+  }
+  return calls;
+}
+
+// The phases of these calls. Only one forward, and at most one backward after it, have phases.
+protocol::PhaseTimes phases(std::span<const CallMarks> calls, const Trace& trace,
+                            const std::unordered_map<std::string_view, std::size_t>& marks) {
+  const auto only = [&](ActionKind kind) -> const CallMarks* {
+    const auto is_it = [kind](const CallMarks& call) { return call.action->kind == kind; };
+    return std::ranges::count_if(calls, is_it) == 1 ? &*std::ranges::find_if(calls, is_it) : nullptr;
+  };
+  const CallMarks *const forward = only(ActionKind::forward), *const backward = only(ActionKind::backward);
+  if (forward == nullptr) return {};
+  const std::string& end = (backward != nullptr ? backward : forward)->end;
+  if (marks.at(end) < marks.at(forward->start)) return {};  // this backward belongs to the previous iteration
+  const Trace part = slice(trace, marks.at(forward->start), marks.at(end));
+  protocol::PhaseTimes times{.forward = trace::between(part, forward->start, forward->end)};
+  if (backward == nullptr) return times;
+  times.forward_backward = trace::between(part, forward->start, end);
+  times.exposed = trace::exposed(part, forward->start, end);
+  return times;
+}
+
 std::vector<protocol::PhaseTimes> phases(const Script& script, const Trace& trace) {
   std::unordered_map<std::string_view, std::size_t> marks;
   for (std::size_t i = 0; i < trace.facts.size(); ++i) {
@@ -130,25 +180,17 @@ std::vector<protocol::PhaseTimes> phases(const Script& script, const Trace& trac
   std::vector<protocol::PhaseTimes> all;
   int iteration = 0;
   for (const Script::Segment& segment : script.segments) {
-    const auto once = [&](ActionKind kind) {
-      const auto is_meant = [&](const Action& action) {
-        return action.kind == kind && !action.fails_in && is_for(action, trace.rank);
-      };
-      return std::ranges::count_if(segment.body, is_meant) == 1;
-    };
+    const int micro_batches =
+        segment.body.empty() ? 1 : 1 + std::ranges::max(segment.body, {}, &Action::micro_batch).micro_batch;
     for (int i = 0; i < segment.iterations; ++i, ++iteration) {
-      protocol::PhaseTimes& times = all.emplace_back();
-      if (!once(ActionKind::forward)) continue;
-      const std::string start = mark(iteration, ActionKind::forward),
-                        middle = mark(iteration, ActionKind::forward, true);
-      const std::string end =
-          mark(iteration, once(ActionKind::backward) ? ActionKind::backward : ActionKind::forward, true);
-      if (marks.at(end) < marks.at(start)) continue;  // this backward belongs to the previous iteration
-      const Trace part = slice(trace, marks.at(start), marks.at(end));
-      times.forward = trace::between(part, start, middle);
-      if (!once(ActionKind::backward)) continue;
-      times.forward_backward = trace::between(part, start, end);
-      times.exposed = trace::exposed(part, start, end);
+      const std::vector<CallMarks> calls = calls_of(segment, iteration, trace.rank);
+      protocol::PhaseTimes& times = all.emplace_back(phases(calls, trace, marks));
+      for (int number = 0; micro_batches > 1 && number < micro_batches; ++number) {
+        std::vector<CallMarks> own;
+        std::ranges::copy_if(calls, std::back_inserter(own),
+                             [number](const CallMarks& call) { return call.action->micro_batch == number; });
+        times.micro_batches.push_back(phases(own, trace, marks));
+      }
     }
   }
   return all;
@@ -169,19 +211,46 @@ void write_result(const protocol::PlayResult& result, const std::filesystem::pat
   std::filesystem::rename(fresh, file);
 }
 
+// A document, as failures cite it: by its own path and line, not by those of this file.
+class CitedDocument {
+ public:
+  explicit CitedDocument(const std::filesystem::path& file) : file_(file.string()), text_(base::read_input(file)) {}
+
+  /// Adds a failure of the running case at a call of the script, or at the plan without one.
+  void fail(const std::string& text, const std::optional<ScriptPlace>& call, bool ends_case) const {
+    report("FAIL", line_of(call), text,
+           ends_case ? Catch::ResultDisposition::Normal : Catch::ResultDisposition::ContinueOnFailure);
+  }
+
+ private:
+  std::size_t line_of(const std::optional<ScriptPlace>& call) const {
+    return scenario::position_of_call(text_, call).line;
+  }
+
+  void report(const char* macro, std::size_t line, const std::string& text,
+              Catch::ResultDisposition::Flags disposition) const {
+    Catch::AssertionHandler handler(Catch::StringRef(macro), Catch::SourceLineInfo(file_.c_str(), line), {},
+                                    disposition);
+    handler.handleMessage(Catch::ResultWas::ExplicitFailure, std::string(text));
+    handler.complete();
+  }
+
+  std::string file_, text_;
+};
+
 // The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
-Run play_or_fail(Rank& rank, const Scenario& scenario) {
+Run play_or_fail(Rank& rank, const Scenario& scenario, const CitedDocument& document) {
   try {
     return play(rank, scenario);
   } catch (const player::SubjectError& error) {
-    FAIL(error.on_any_rank());
-    throw;  // never: FAIL has thrown
+    document.fail(error.on_any_rank(), error.place(), true);
+    throw;  // never: the failure has thrown
   }
 }
 
-void check_races(const Run& run) {
+void check_races(const Run& run, const CitedDocument& document) {
   const auto races = run.races();
-  for (const std::string& text : trace::describe(races)) FAIL_CHECK(text);
+  for (const std::string& text : trace::describe(races)) document.fail(text, std::nullopt, false);
   if (races.empty()) SUCCEED("no race");
 }
 
@@ -193,20 +262,21 @@ cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& i
   info.world_size = plan.size;
   info.params = {{"W", std::to_string(plan.size)}};
   info.file = document.string();
-  const auto body = [id, scenario = read_scenario(document),
+  const auto body = [id, scenario = read_scenario(document), cited = CitedDocument(document),
                      directory = protocol::WorldDirectory{plan.directory}](Rank& rank) {
-    const Run run = play_or_fail(rank, scenario);
+    const Run run = play_or_fail(rank, scenario, cited);
     const Script& script = run.scenario().script;
     protocol::PlayResult result{.rank = rank.index(), .times = times(script, run.trace()), .warnings = {}};
     for (const Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
     for (const Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
     result.hook_calls = hook_calls(run);
+    for (const ClippedGradients& clipped : run.clipped()) result.clips.push_back(played(clipped));
     add_compiled_steps(result, run);
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
     std::ranges::transform(run.captures(), std::back_inserter(result.iterations),
                            [](const Capture& capture) { return played(capture); });
     write_result(result, directory.play_result(id, rank.index()));
-    check_races(run);
+    check_races(run, cited);
   };
   return {.info = std::move(info), .body = body, .seeds = {}};
 }
