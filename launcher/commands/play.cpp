@@ -5,7 +5,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "harness/base/json_text.hpp"
 #include "harness/protocol/play_result.hpp"
@@ -36,15 +40,16 @@ namespace {
 
 constexpr HelpText play_help{
     .name = "play",
-    .summary = "Play one scenario on real ranks, and show its times, its collectives and a timeline.",
+    .summary = "Play scenarios on real ranks, and show their times, their collectives and a timeline.",
     .examples =
         "    shardproof play scenario.json --ranks 4      on 4 ranks\n"
         "    shardproof play scenario.json --subject reference,pytorch\n"
         "                                                 on two engines, and what differs\n"
+        "    shardproof play a.json b.json                one after the other\n"
         "    shardproof play scenario.json --trace t.json\n"
         "                                                 write a trace for Perfetto\n"
         "    shardproof play scenario.json --show-plan    also print the compiled step\n",
-    .arguments = "SCENARIO",
+    .arguments = "SCENARIO...",
     .footer =
         "Exit codes, the first that applies:\n"
         "    128+N  Signal N interrupted the command.\n"
@@ -53,7 +58,7 @@ constexpr HelpText play_help{
         "    4      A rank crashed or hung.\n"
         "    5      Ranks disagree.\n"
         "    1      The subject failed, or a race was found.\n"
-        "    0      The scenario was played.\n"
+        "    0      The scenarios were played.\n"
         "\n"
         "Exit codes with two subjects, after the first three above:\n"
         "    1      The subjects differ.\n"
@@ -62,34 +67,184 @@ constexpr HelpText play_help{
 
 constexpr int text_width = 100;
 
-void write_trace(const std::filesystem::path& file, const std::vector<protocol::PlayResult>& ranks) {
+constexpr std::string_view trace_to_output = "-";
+
+std::string trace_text(const std::vector<protocol::PlayResult>& ranks) {
   std::vector<Trace> traces;
   std::ranges::transform(ranks, std::back_inserter(traces), [](const protocol::PlayResult& rank) {
     return (rank.measured ? *rank.measured : rank.times).trace;
   });
-  write_file(file, base::dump_line(reports::chrome_trace(traces)) + "\n");
+  return base::dump_line(reports::chrome_trace(traces)) + "\n";
 }
 
 /// The names of asked files that are in the output directory. Throws CommandError (usage) where a file cannot be
 /// written.
 std::vector<std::string> requested_files_in_output(const PlayOptions& options) {
   std::vector<RequestedFile> files;
-  if (!options.trace.empty()) files.push_back({"--trace", options.trace, "trace.json"});
+  if (!options.trace.empty() && options.trace != trace_to_output)
+    files.push_back({"--trace", options.trace, "trace.json"});
   if (!options.plan_dot.empty()) files.push_back({"--plan-dot", options.plan_dot, "plan.dot"});
   return require_requested_files(files, options.out);
 }
 
-std::string heading(const PlayOptions& options, const protocol::WorldPlan& world) {
-  return fmt::format("{}: {} rank{}, subject {}{}", options.scenario.string(), world.size, world.size == 1 ? "" : "s",
-                     world.subject, world.fault.empty() ? "" : " with fault " + world.fault);
+std::string heading(const Document& document, const Contender& player) {
+  return fmt::format("{}: {} rank{}, subject {}{}", document.file.string(), document.ranks,
+                     document.ranks == 1 ? "" : "s", player.subject.name,
+                     player.plan.fault.empty() ? "" : " with fault " + player.plan.fault);
 }
+
+/// Options that are for a single play, or that both write to standard output.
+void require_outputs(const PlayOptions& options) {
+  if (options.show_plan && options.json)
+    throw CommandError(usage,
+                       "--show-plan with --json: leave --show-plan out; the JSON has the plans in `ranks[].plans`");
+  if (options.trace == trace_to_output && options.json)
+    throw CommandError(usage, "--trace - with --json: both write to standard output; give --trace a file");
+  if (options.scenarios.size() == 1) return;
+  for (const auto& [name, file] : {std::pair("--trace", &options.trace), std::pair("--plan-dot", &options.plan_dot)}) {
+    if (!file->empty())
+      throw CommandError(usage,
+                         fmt::format("{} with several scenarios: the file is for one: play that one alone", name));
+  }
+}
+
+/// The command line that plays only this one of several documents.
+std::vector<std::string> argv_for(const std::filesystem::path& document, const PlayOptions& options,
+                                  std::vector<std::string> argv) {
+  std::erase_if(argv, [&](const std::string& word) {
+    return word != document.string() &&
+           std::ranges::find(options.scenarios, std::filesystem::path(word)) != options.scenarios.end();
+  });
+  return argv;
+}
+
+/// Plays documents on one subject, and shows each.
+class OneSubjectPlay {
+ public:
+  OneSubjectPlay(const PlayOptions& options, Contender player)
+      : options_(options),
+        player_(std::move(player)),
+        terminal_(options.json || options.trace == trace_to_output ? stderr : stdout, options.terminal),
+        json_(nlohmann::ordered_json::array()) {}
+
+  /// Returns the exit code.
+  int run(std::span<const AskedDocument> asked, std::span<const std::string> kept_files,
+          const std::vector<std::string>& argv, SignalWatch& signals) {
+    const std::vector<Document> documents = playable(asked);
+    if (documents.empty()) {
+      for (const AskedDocument& each : asked) refuse(each);
+      print_array();
+      return usage;
+    }
+    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
+    const bool keeps_run = !options_.out.directory.empty();
+    ClaimedDirectory claimed(keeps_run ? options_.out : OutputOptions{.directory = scratch.path() / "run"});
+    for (const std::string& name : kept_files) claimed.note_file(name);
+    const protocol::RunDirectory directory = claimed.run();
+    if (keeps_run) terminal_.show_files_of(directory);
+    else terminal_.keep_nothing();
+
+    PlayPlan play = plan_of(player_, documents);
+    warm_up(player_.worker, player_.plan, directory.warm_log(), signals);
+    reports::RunHead head = make_head(player_.worker, play.plan, player_.plan, argv);
+    Terminal silent(stderr, {.quiet = true});
+    // Documents are independent: hangs of some documents say nothing about the others.
+    const RetryOptions retry{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
+    RunResult run = run_plan(player_.worker, std::move(play.plan), directory, std::move(head), signals, silent, retry);
+    auto id = play.ids.begin();
+    for (const AskedDocument& each : asked) {
+      if (!each.refusal.empty()) refuse(each);
+      else show(each, *id++, run, directory, argv);
+    }
+    print_array();
+    for (const std::string& error : {run.output_error, run.infrastructure_error}) {
+      if (!error.empty()) print_error(error);
+    }
+    if (run.interrupted_by != 0) print_error("interrupted before the scenario was played to its end");
+    else require_printed(terminal_.finish());
+    const int code = exit_code(run);
+    if (!is_refused_) return code;
+    return code > 128 ? code : usage;
+  }
+
+ private:
+  /// The JSON of several documents.
+  void print_array() const {
+    if (options_.json && options_.scenarios.size() > 1) print_output(base::dump_document(json_) + "\n");
+  }
+
+  void refuse(const AskedDocument& asked) {
+    is_refused_ = true;
+    terminal_.finish();
+    print_error(asked.refusal);
+    json_.push_back(element_of(asked.document, asked.refusal, nullptr));
+  }
+
+  void show(const AskedDocument& asked, const std::string& id, RunResult& run, const protocol::RunDirectory& directory,
+            const std::vector<std::string>& argv) {
+    const Document& document = asked.document;
+    const auto result = std::ranges::find(run.report.cases, id, [](const auto& one) { return one.info.id; });
+    if (result == run.report.cases.end()) return;  // the run says why it has none
+    if (result->verdict == reports::Verdict::skipped) {
+      return refuse(
+          {document, fmt::format("{} cannot be played: {}", document.file.string(), reports::skip_reason(*result))});
+    }
+    const reports::WorldResult& world = run.report.worlds.at(static_cast<std::size_t>(result->world));
+    const std::vector<protocol::PlayResult> ranks = play_results(directory.world(world.number), id, document.ranks);
+    show_result(document, why_bad(*result, run.report), ranks, world);
+    if (reports::is_bad(result->verdict)) {
+      run.report.head.argv = argv_for(document.file, options_, argv);
+      terminal_.print(reports::fitted(reports::failure_text(*result, run.report, terminal_.style())));
+    }
+    write_files(document, ranks, result->verdict);
+  }
+
+  void show_result(const Document& document, const std::string& why, const std::vector<protocol::PlayResult>& ranks,
+                   const reports::WorldResult& world) {
+    if (options_.json) {
+      const bool is_alone = options_.scenarios.size() == 1;
+      if (!is_alone)
+        json_.push_back(element_of(document, why, ranks.empty() ? nullptr : reports::to_json(ranks, world)));
+      else if (!ranks.empty()) print_output(base::dump_document(reports::to_json(ranks, world)) + "\n");
+      return;
+    }
+    if (ranks.empty()) return;
+    terminal_.print(reports::fitted(fmt::format("{}{}\n{}", std::exchange(is_first_, false) ? "" : "\n",
+                                                reports::printable(heading(document, player_)),
+                                                reports::to_text(ranks, world, text_width))));
+    if (options_.show_plan) terminal_.print("\n" + reports::compiled_steps_text(ranks));
+  }
+
+  void write_files(const Document& document, const std::vector<protocol::PlayResult>& ranks, reports::Verdict verdict) {
+    if (options_.trace == trace_to_output) {
+      if (!ranks.empty()) print_output(trace_text(ranks));
+    } else if (!options_.trace.empty() && !ranks.empty()) {
+      write_file(options_.trace, trace_text(ranks));
+      terminal_.print(fmt::format("trace: {}", options_.trace.string()));
+    }
+    if (options_.plan_dot.empty()) return;
+    if (reports::has_compiled_step(ranks)) {
+      write_file(options_.plan_dot, reports::compiled_steps_dot(ranks.front()));
+      terminal_.print(fmt::format("plan: {}", options_.plan_dot.string()));
+    } else if (!reports::is_bad(verdict)) {
+      refuse({document, fmt::format("{} is not written: {}", options_.plan_dot.string(), reports::no_compiled_step)});
+    }
+  }
+
+  const PlayOptions& options_;
+  Contender player_;
+  Terminal terminal_;
+  nlohmann::ordered_json json_;  // of several documents
+  bool is_first_ = true, is_refused_ = false;
+};
 
 class PlayCommand final : public Subcommand {
  public:
   const HelpText& help() const override { return play_help; }
 
   void declare(OptionDeclarations& options) override {
-    options.argument("scenario", options_.scenario, "The scenario, a JSON document (docs/scenarios.md).");
+    options.argument("scenario", scenario_,
+                     "A scenario, a JSON document (docs/scenarios.md). Several scenarios are played in their order.");
     options.value(
         subject_group, "--subject", options_.plan.subject, "NAME[,NAME]",
         "Play on this engine: reference, pytorch, the path of a shared object, or an engine of the worker. The "
@@ -99,10 +254,14 @@ class PlayCommand final : public Subcommand {
     declare_fault(options, options_.plan.fault);
     options.value(subject_group, "--ulps", ulps_, "N",
                   "With two engines: allow captured values to differ by N units in the last place. The default is 0.");
-    options.value(device_group, "--ranks", world_texts_.ranks, "N", "Play on N ranks. The default is 2.");
+    options.value(device_group, "--ranks", world_texts_.ranks, "N",
+                  "Play on N ranks. The default is the `world_size` of the document, or 2.");
     declare_device(options, options_.plan, world_texts_);
     declare_timeout(options, world_texts_, "the scenario", "");
-    options.value(file_group, "--trace", options_.trace, "FILE", "Write a trace for Perfetto into this file.");
+    options.value(
+        file_group, "--trace", options_.trace, "FILE",
+        "Write a trace for Perfetto into this file. With -, write it to standard output, and all other text to "
+        "standard error.");
     options.flag(
         file_group, "--show-plan", options_.show_plan,
         "Print the compiled step of rank 0: its nodes, all-reduces and waits. Also prints each later step that "
@@ -110,18 +269,21 @@ class PlayCommand final : public Subcommand {
     options.value(file_group, "--plan-dot", options_.plan_dot, "FILE",
                   "Write the compiled step of rank 0 for Graphviz into this file.");
     declare_out(options, options_.out, keep_text);
-    options.flag(terminal_group, "--json", options_.json, "Print JSON, with all values.");
+    options.flag(terminal_group, "--json", options_.json,
+                 "Print JSON, with all values. For several scenarios, an array with an element for each.");
     declare_color(options, color_);
     options.help(terminal_group);
   }
 
   void convert(const Arguments& arguments) override {
-    require_arguments(arguments, {{"SCENARIO", options_.scenario}});
+    require_arguments({arguments.command, {}}, {{"SCENARIO", scenario_}});
+    options_.scenarios = {scenario_};
+    options_.scenarios.insert(options_.scenarios.end(), arguments.words.begin(), arguments.words.end());
     require_placement(convert_world(world_texts_, options_.plan));
     if (options_.plan.ranks.size() > 1)
       throw CommandError(usage,
                          fmt::format("--ranks {}: play takes one world size", fmt::join(world_texts_.ranks, ",")));
-    if (options_.plan.ranks.empty()) options_.plan.ranks = {2};
+    if (!options_.plan.ranks.empty()) options_.ranks = options_.plan.ranks.front();
     if (ulps_) options_.ulps = whole_number("--ulps", *ulps_, 0, std::numeric_limits<std::uint32_t>::max());
     if (ulps_ && !names_two(options_.plan.subject))
       throw CommandError(usage, "--ulps: values of two subjects are compared, which --subject A,B names");
@@ -130,77 +292,58 @@ class PlayCommand final : public Subcommand {
 
   int run(const std::vector<std::string>& argv) override {
     if (names_two(options_.plan.subject)) return play_on_two(options_, argv);
-    if (options_.show_plan && options_.json)
-      throw CommandError(usage,
-                         "--show-plan with --json: leave --show-plan out; the JSON has the plans in `ranks[].plans`");
+    require_outputs(options_);
     const std::vector<std::string> kept_files = requested_files_in_output(options_);
-    require_not_replaced(options_.scenario, options_.out);
+    for (const std::filesystem::path& scenario : options_.scenarios) require_not_replaced(scenario, options_.out);
     SignalWatch signals;
     Contender player =
         find_contender({options_.plan.subject, options_.plan.fault}, options_.plan, options_.worker, signals);
-    check_scenario(player.worker, options_.scenario, options_.plan.ranks.front(), signals);
-
-    const Document document{.file = options_.scenario, .ranks = options_.plan.ranks.front()};
-    PlayPlan play = plan_of(player, {&document, 1});
-    const std::string title = heading(options_, play.plan.worlds.front());
-
-    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
-    const bool keeps_run = !options_.out.directory.empty();
-    ClaimedDirectory claimed(keeps_run ? options_.out : OutputOptions{.directory = scratch.path() / "run"});
-    for (const std::string& name : kept_files) claimed.note_file(name);
-    const protocol::RunDirectory directory = claimed.run();
-    warm_up(player.worker, player.plan, directory.warm_log(), signals);
-    reports::RunHead head = make_head(player.worker, play.plan, player.plan, argv);
-    Terminal silent(stderr, {.quiet = true});
-    const RunResult run = run_plan(player.worker, std::move(play.plan), directory, std::move(head), signals, silent);
-
-    Terminal terminal(options_.json ? stderr : stdout, options_.terminal);
-    if (keeps_run) terminal.show_files_of(directory);
-    else terminal.keep_nothing();
-    const std::vector<protocol::PlayResult> ranks = play_results(directory.world(0), play.ids.front(), document.ranks);
-    if (options_.json && !ranks.empty()) {
-      print_output(base::dump_document(reports::to_json(ranks, run.report.worlds.front())) + "\n");
-    } else if (!ranks.empty()) {
-      terminal.print(reports::fitted(reports::printable(title) + "\n" +
-                                     reports::to_text(ranks, run.report.worlds.front(), text_width)));
-      if (options_.show_plan) terminal.print("\n" + reports::compiled_steps_text(ranks));
-    }
-    for (const reports::CaseResult& result : run.report.cases) {
-      if (result.verdict == reports::Verdict::skipped) {
-        throw CommandError(
-            usage, fmt::format("{} cannot be played: {}", options_.scenario.string(), reports::skip_reason(result)));
-      }
-      if (reports::is_bad(result.verdict))
-        terminal.print(reports::fitted(reports::failure_text(result, run.report, terminal.style())));
-    }
-    if (!options_.trace.empty() && !ranks.empty()) {
-      write_trace(options_.trace, ranks);
-      terminal.print(fmt::format("trace: {}", options_.trace.string()));
-    }
-    if (!options_.plan_dot.empty() && reports::has_compiled_step(ranks)) {
-      write_file(options_.plan_dot, reports::compiled_steps_dot(ranks.front()));
-      terminal.print(fmt::format("plan: {}", options_.plan_dot.string()));
-    }
-    for (const std::string& error : {run.output_error, run.infrastructure_error}) {
-      if (!error.empty()) print_error(error);
-    }
-    if (run.interrupted_by != 0) print_error("interrupted before the scenario was played to its end");
-    else require_printed(terminal.finish());
-    const int code = exit_code(run);
-    if (code == all_passed && !options_.plan_dot.empty() && !reports::has_compiled_step(ranks))
-      throw CommandError(usage,
-                         fmt::format("{} is not written: {}", options_.plan_dot.string(), reports::no_compiled_step));
-    return code;
+    const std::vector<AskedDocument> asked = check_documents(options_, {&player, 1}, signals);
+    return OneSubjectPlay(options_, std::move(player)).run(asked, kept_files, argv, signals);
   }
 
  private:
   WorldTexts world_texts_;
+  std::filesystem::path scenario_;  // the first
   std::optional<std::string> ulps_;
   ColorText color_;
   PlayOptions options_;
 };
 
 }  // namespace
+
+std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
+                                           SignalWatch& signals) {
+  std::vector<AskedDocument> asked;
+  for (const std::filesystem::path& scenario : options.scenarios) {
+    AskedDocument& each = asked.emplace_back(AskedDocument{document_of(scenario, options.ranks), ""});
+    try {
+      for (const Contender& contender : contenders) {
+        check_scenario(contender.worker, scenario, each.document.ranks, signals);
+        plan_of(contender, {&each.document, 1});
+      }
+    } catch (const CommandError& error) {
+      if (error.code() != usage) throw;
+      each.refusal = error.what();
+    }
+  }
+  return asked;
+}
+
+std::vector<Document> playable(std::span<const AskedDocument> asked) {
+  std::vector<Document> documents;
+  for (const AskedDocument& each : asked) {
+    if (each.refusal.empty()) documents.push_back(each.document);
+  }
+  return documents;
+}
+
+nlohmann::ordered_json element_of(const Document& document, const std::string& error, nlohmann::ordered_json played) {
+  nlohmann::ordered_json element{{"scenario", document.file.string()}, {"error", nullptr}, {"played", nullptr}};
+  if (!error.empty()) element["error"] = error;
+  element["played"] = std::move(played);
+  return element;
+}
 
 std::unique_ptr<Subcommand> make_play_command() { return std::make_unique<PlayCommand>(); }
 

@@ -1,11 +1,15 @@
-// The options of `play`, and its part that compares two subjects.
+// The options of `play`, what it shares with its part that compares two subjects, and that part.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "launcher/explore/contenders.hpp"
 #include "launcher/files/claimed_directory.hpp"
 #include "launcher/run/plan.hpp"
 #include "launcher/terminal/terminal.hpp"
@@ -13,11 +17,12 @@
 namespace shardproof::launcher {
 
 struct PlayOptions {
-  std::filesystem::path scenario;
-  PlanOptions plan;  ///< for its one world
+  std::vector<std::filesystem::path> scenarios;  ///< at least one
+  PlanOptions plan;
+  std::optional<int> ranks;  ///< Empty: each document says it, or has 2.
   std::filesystem::path worker;
   OutputOptions out;  ///< Empty: the command keeps no output.
-  std::filesystem::path trace;  ///< A file for Perfetto. Empty: no file.
+  std::filesystem::path trace;  ///< A file for Perfetto, or `-` for standard output. Empty: no trace.
   bool show_plan = false;  ///< Print the compiled steps.
   std::filesystem::path plan_dot;  ///< A file for Graphviz with the compiled steps. Empty: no file.
   std::uint64_t ulps = 0;  ///< With two subjects: values may differ by so many units in the last place.
@@ -25,7 +30,24 @@ struct PlayOptions {
   TerminalOptions terminal;
 };
 
-/// `shardproof play SCENARIO --subject A,B`: plays the scenario on both subjects, and shows the differences. Returns
+/// A document of the command line, before and after it was played.
+struct AskedDocument {
+  Document document;
+  std::string refusal;  ///< Why it cannot be played. Empty: it can, or it was played.
+};
+
+/// Checks each document on all contenders, so that a bad document does not keep the others from being played. Throws
+/// CommandError for every other reason than a bad document.
+std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
+                                           SignalWatch& signals);
+/// The documents without a refusal.
+std::vector<Document> playable(std::span<const AskedDocument> asked);
+
+/// An element of the JSON of several documents: `{scenario, error, played}`. The error is the document's refusal or the
+/// failure of its play, or null. `played` is the same as for a single document, or null.
+nlohmann::ordered_json element_of(const Document& document, const std::string& error, nlohmann::ordered_json played);
+
+/// `shardproof play SCENARIO… --subject A,B`: plays each scenario on both subjects, and shows the differences. Returns
 /// the exit code, or throws CommandError.
 int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv);
 

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/base/json_text.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
@@ -17,9 +19,8 @@
 namespace shardproof::launcher {
 namespace {
 
-std::string title(const PlayOptions& options, const std::array<Contender, 2>& contenders) {
-  const int ranks = options.plan.ranks.front();
-  return fmt::format("{}: {} rank{}, {}", options.scenario.string(), ranks, ranks == 1 ? "" : "s",
+std::string title(const Document& document, const std::array<Contender, 2>& contenders) {
+  return fmt::format("{}: {} rank{}, {}", document.file.string(), document.ranks, document.ranks == 1 ? "" : "s",
                      names_text(contenders));
 }
 
@@ -37,32 +38,50 @@ int play_on_two(const PlayOptions& options, const std::vector<std::string>& argv
         usage,
         fmt::format("{} with two subjects: --show-plan works with one subject: play the scenario on each subject alone",
                     options.show_plan ? "--show-plan" : "--plan-dot"));
-  require_not_replaced(options.scenario, options.out);
+  for (const std::filesystem::path& scenario : options.scenarios) require_not_replaced(scenario, options.out);
   SignalWatch signals;
   std::array<Contender, 2> contenders = find_contenders(options.plan, options.worker, signals);
-  for (const Contender& contender : contenders)
-    check_scenario(contender.worker, options.scenario, options.plan.ranks.front(), signals);
+  std::vector<AskedDocument> asked = check_documents(options, contenders, signals);
+  const std::vector<Document> documents = playable(asked);
 
-  const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
-  const bool keeps_runs = !options.out.directory.empty();
-  const ClaimedDirectory claimed(keeps_runs ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
-  const std::filesystem::path& place = claimed.path();
-  prepare(contenders, place, signals);
-  const Document document{.file = options.scenario, .ranks = options.plan.ranks.front()};
-  const SideBySide both =
-      std::move(play_side_by_side(contenders, {&document, 1}, options.ulps, place, argv, signals).front());
-  if (!both.plays[0].skipped.empty() && !both.plays[1].skipped.empty())
-    throw CommandError(usage, fmt::format("{} cannot be played: {}", options.scenario.string(), both.plays[0].skipped));
-
-  if (options.json) {
-    print_output(base::dump_document(to_json(both, contenders)) + "\n");
-  } else {
-    Terminal terminal(stdout, options.terminal);
-    terminal.print(reports::fitted(title(options, contenders) + "\n" + to_text(both)));
-    require_printed(terminal.finish());
+  std::vector<SideBySide> plays;
+  if (!documents.empty()) {
+    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
+    const bool keeps_runs = !options.out.directory.empty();
+    const ClaimedDirectory claimed(keeps_runs ? options.out : OutputOptions{.directory = scratch.path() / "runs"});
+    const std::filesystem::path& place = claimed.path();
+    prepare(contenders, place, signals);
+    plays = play_side_by_side(contenders, documents, options.ulps, place, argv, signals);
   }
-  if (!both.comparison.alike()) return case_failed;
-  return was_lost(both.plays[0]) ? crashed_or_hung : all_passed;
+
+  Terminal terminal(options.json ? stderr : stdout, options.terminal);
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  bool is_refused = false, is_different = false, is_lost = false, is_first = true;
+  auto next = plays.begin();
+  for (AskedDocument& each : asked) {
+    const SideBySide* const both = each.refusal.empty() ? &*next++ : nullptr;
+    if (both != nullptr && !both->plays[0].skipped.empty() && !both->plays[1].skipped.empty())
+      each.refusal = fmt::format("{} cannot be played: {}", each.document.file.string(), both->plays[0].skipped);
+    if (!each.refusal.empty()) {
+      is_refused = true;
+      terminal.finish();
+      print_error(each.refusal);
+      json.push_back(element_of(each.document, each.refusal, nullptr));
+      continue;
+    }
+    is_different = is_different || !both->comparison.alike();
+    is_lost = is_lost || (both->comparison.alike() && was_lost(both->plays[0]));
+    if (!options.json)
+      terminal.print(reports::fitted((std::exchange(is_first, false) ? "" : "\n") + title(each.document, contenders) +
+                                     "\n" + to_text(*both)));
+    else if (asked.size() > 1) json.push_back(element_of(each.document, "", to_json(*both, contenders)));
+    else print_output(base::dump_document(to_json(*both, contenders)) + "\n");
+  }
+  if (options.json && asked.size() > 1) print_output(base::dump_document(json) + "\n");
+  require_printed(terminal.finish());
+  if (is_refused) return usage;
+  if (is_different) return case_failed;
+  return is_lost ? crashed_or_hung : all_passed;
 }
 
 }  // namespace shardproof::launcher

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "harness/base/input_file.hpp"
+#include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/protocol/subject_name.hpp"
@@ -50,6 +51,26 @@ void refuse_one_twice(const std::string& requested, const Contender& one, const 
 
 }  // namespace
 
+// The most ranks that --ranks takes. The check of the document refuses more, with their place in the document.
+constexpr int most_named_ranks = 1024;
+
+Document document_of(const std::filesystem::path& file, std::optional<int> ranks) {
+  Document document{.file = file, .ranks = ranks.value_or(2)};
+  std::error_code unknown;
+  if (ranks || !std::filesystem::is_regular_file(file, unknown)) return document;
+  try {
+    const auto json = base::parse_json(base::read_input(file));
+    const auto size = json.is_object() ? json.find("world_size") : json.end();
+    if (size == json.end()) return document;
+    const auto ranks_named = base::read_integer<int>(*size, "world_size");
+    if (ranks_named >= 1 && ranks_named <= most_named_ranks) document.ranks = ranks_named;
+  } catch (const base::UnreadableFile&) {
+  } catch (const std::invalid_argument&) {
+  } catch (const nlohmann::json::exception&) {
+  }
+  return document;
+}
+
 PlayPlan plan_of(const Contender& contender, std::span<const Document> documents) {
   PlayPlan result;
   std::map<int, std::vector<std::filesystem::path>> by_size;
@@ -76,10 +97,7 @@ PlayPlan plan_of(const Contender& contender, std::span<const Document> documents
   return result;
 }
 
-namespace {
-
-/// Why the case went wrong, without the text's margin. Empty for a case that passed or was skipped.
-std::string why(const reports::CaseResult& result, const reports::Report& report) {
+std::string why_bad(const reports::CaseResult& result, const reports::Report& report) {
   if (!reports::is_bad(result.verdict)) return {};
   constexpr std::string_view margin = "  ";
   std::istringstream lines(reports::cause_text(result, report, {}));
@@ -89,8 +107,6 @@ std::string why(const reports::CaseResult& result, const reports::Report& report
                         std::string_view(line).substr(line.starts_with(margin) ? margin.size() : 0));
   return text;
 }
-
-}  // namespace
 
 bool names_two(std::string_view requested) { return has_comma(requested) && !is_file(requested); }
 
@@ -189,7 +205,7 @@ std::vector<DocumentPlay> play_documents(const Contender& contender, std::span<c
     played.world = run.report.worlds.at(static_cast<std::size_t>(result->world));
     played.play = {.subject = contender.requested,
                    .verdict = result->verdict,
-                   .why = why(*result, run.report),
+                   .why = why_bad(*result, run.report),
                    .ranks = play_results(directory.world(played.world.number), result->info.id, documents[i].ranks)};
     if (result->verdict == reports::Verdict::skipped) played.skipped = reports::skip_reason(*result);
   }

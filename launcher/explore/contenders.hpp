@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,10 @@ struct Document {
   int ranks = 1;
 };
 
+/// The document with its number of ranks: `ranks` if the user gave a number, else the world size that the document
+/// names, else 2. A document that cannot be read gets 2 ranks, too: the check of the document says why.
+Document document_of(const std::filesystem::path& file, std::optional<int> ranks);
+
 /// A plan with a world for each number of ranks. In its world, a document's case has the same position as the document
 /// has.
 struct PlayPlan {
@@ -66,6 +71,9 @@ struct DocumentPlay {
   reports::WorldResult world;
   std::string skipped;  ///< why such a world cannot play it; empty: it can
 };
+
+/// Why the case went wrong, in lines. Empty for a case that passed or was skipped.
+std::string why_bad(const reports::CaseResult& result, const reports::Report& report);
 
 /// The play results that ranks have left for a scenario's case. Empty if a rank did not finish it, or left an
 /// unreadable result.

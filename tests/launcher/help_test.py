@@ -28,7 +28,8 @@ def failure(launcher, folder, arguments):
 def prepare(launcher, folder, program, scenario):
     (folder / "shardproof-out").mkdir(parents=True)  # for the link to the latest run
     (folder / "my_tests").symlink_to(program)
-    shutil.copy(scenario, folder / "scenario.json")
+    for name in ("scenario.json", "a.json", "b.json"):
+        shutil.copy(scenario, folder / name)
     runs = [("--worker", "./my_tests", "--fault", "noticed", "--out", out) for out in ("before", "after")]
     failures = [
         failure(launcher, folder, ("run", *arguments))
