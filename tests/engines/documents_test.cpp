@@ -48,7 +48,7 @@ std::vector<double> shard_after(const Scenario& scenario, std::size_t capture, s
 
 TEST_CASE("the documents of script elements capture what any arithmetic comes to") {
   for (const char* name :
-       {"paths_and_order", "zeroed_gradients", "several_forwards", "momentum", "live_reduce_inputs"}) {
+       {"paths_and_order", "zeroed_gradients", "several_forwards", "momentum", "live_reduce_inputs", "micro_batches"}) {
     CAPTURE(name);
     const Scenario scenario = shown(name);
     const std::vector<Run> runs = testing::played(scenario, document_ranks);

@@ -88,7 +88,7 @@ class ToyTest(unittest.TestCase):
     def test_a_program_without_the_kind_refuses_the_document(self) -> None:
         said = self.shardproof("play", DOCUMENT, "--worker", WORKER, "--ranks", "2", expect=2).stderr
         self.assertIn(
-            "toy.json: scenario: plan.toy: no such key, and no engine kind of this worker; "
+            ": scenario: plan.toy: no such key, and no engine kind of this worker; "
             "kinds: fully_shard, flat_shard, replicate; other keys: mesh, ",
             said,
         )
