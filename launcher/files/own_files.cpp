@@ -32,12 +32,11 @@ constexpr std::array file_patterns{
     "worlds/[0-9]*/endings.json", "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl",
     "worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
     "worlds/[0-9]*/evidence/rank-[0-9]*.status", "worlds/[0-9]*/evidence/rank-[0-9]*.stacks",
-    "worlds/[0-9]*/evidence/rank-[0-9]*.crash",
-    "worlds/[0-9]*/evidence/*.rank-[0-9]*.out", "worlds/[0-9]*/evidence/*.rank-[0-9]*.err",
-    "worlds/[0-9]*/evidence/*.scenario.json", "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*",
-    "worlds/[0-9]*/traces/*.trace.json", "worlds/[0-9]*/traces/*.rank-[0-9]*.json",
-    "worlds/[0-9]*/nccl/rank-[0-9]*.tap", "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*",
-    "worlds/[0-9]*/play/*/rank-[0-9]*.json",
+    "worlds/[0-9]*/evidence/rank-[0-9]*.crash", "worlds/[0-9]*/evidence/*.rank-[0-9]*.out",
+    "worlds/[0-9]*/evidence/*.rank-[0-9]*.err", "worlds/[0-9]*/evidence/*.scenario.json",
+    "worlds/[0-9]*/evidence/*.scenario.json.rank-[0-9]*", "worlds/[0-9]*/traces/*.trace.json",
+    "worlds/[0-9]*/traces/*.rank-[0-9]*.json", "worlds/[0-9]*/nccl/rank-[0-9]*.tap",
+    "worlds/[0-9]*/nccl/rank-[0-9]*.tap.[0-9]*", "worlds/[0-9]*/play/*/rank-[0-9]*.json",
                            // of generated cases that failed
     "smallest/[0-9]*/scenario.json", "smallest/[0-9]*/as_drawn.json",
                            // of play and explore with two subjects
