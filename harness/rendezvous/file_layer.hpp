@@ -1,4 +1,4 @@
-// What FileStore needs of a file system. Tests put one in its place that shows files late, as network file systems do.
+// The functions of a file system that FileStore needs. Tests use one that shows files late, as network file systems do.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The norms that gradients had before each clip_grad_norm. The harness computes them from the gradients of all ranks, in
-// double precision: no engine is asked. Pure.
+// The norms that gradients had before each clip_grad_norm. The harness computes them from the gradients of all ranks,
+// in double precision: no engine is asked. Pure.
 #pragma once
 
 #include <span>
