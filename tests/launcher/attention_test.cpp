@@ -58,6 +58,18 @@ TEST_CASE("a log tail shows each line once, whole, with its rank, and the unfini
                                                               ", rank 1] the last\n");
 }
 
+TEST_CASE("a log tail shows text that would hide or forge lines as text, and follows no link") {
+  TemporaryDirectory directory;
+  const protocol::WorldDirectory world{directory.path()};
+  std::filesystem::create_directories(world.logs());
+  write_text(world.standard_error(0), "a\x1b[2K\r[rank 1] b\u0085\u202e\xff\n");
+  LogTail tail(world, {0}, 1, false, false);
+  CHECK(tail.more(true) == "[rank 0] a\\x1b[2K\\x0d[rank 1] b\\u{85}\\u{202e}\\xff\n");
+  write_text(directory / "secret", "a secret\n");
+  std::filesystem::create_symlink(directory / "secret", world.standard_output(0));
+  CHECK(tail.more(true).empty());
+}
+
 TEST_CASE("a log tail does not wait for a pipe in place of a log, and shows what it read") {
   TemporaryDirectory directory;
   const protocol::WorldDirectory world{directory.path()};

@@ -198,7 +198,8 @@ TEST_CASE("explain names the first collective in which ranks differ, also of ran
   CHECK(report_of(directory / "run").at("worlds") == before);
   const Said said = call({"explain", (directory / "run").string()});
   CHECK(said.end == code(0));
-  CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
+  CHECK_THAT(said.out, StartsWith("no world ended early\nworld 0: FAIL nccl/differs[W=2]") &&
+                           ContainsSubstring("\nworld 0, NCCL: rank 0 called NCCL 4 times, last: ") &&
                            EndsWith("world 0, NCCL: collective 1 on comm 0 of 2 ranks differs: rank 0 made "
                                     "all_reduce #0 of 6 f32 (sum) on comm 0, stream 0, and rank 1 made all_reduce "
                                     "#0 of 5 f32 (sum) on comm 0, stream 0\n"));
