@@ -35,8 +35,6 @@ protocol::WorldPlan plan() {
   protocol::WorldPlan p;
   p.size = 4;
   p.nonce = "n";
-  p.on_disk = true;
-  p.ranks_per_core = 3;
   p.rendezvous = "/dev/shm/x";
   p.directory = "out/worlds/0";
   p.fault = "drop";
@@ -268,6 +266,16 @@ TEST_CASE("a plan survives the way through JSON and a spoiled one is refused") {
     none[field] = 0;
     CHECK_THROWS_WITH(none.get<protocol::WorldPlan>(), ContainsSubstring("at least 1"));
   }
+}
+
+TEST_CASE("a plan says where its world's memory is, and why times are longer, only where it matters") {
+  for (const char* const field : {"on_disk", "ranks_per_core"}) CHECK_FALSE(ordered_json(plan()).contains(field));
+  protocol::WorldPlan unusual = plan();
+  unusual.on_disk = true;
+  unusual.ranks_per_core = 3;
+  const auto back = ordered_json(unusual).get<protocol::WorldPlan>();
+  CHECK(back.on_disk);
+  CHECK(back.ranks_per_core == 3);
 }
 
 TEST_CASE("a plan names a scheduler where its ranks are threads, and only a known one") {
