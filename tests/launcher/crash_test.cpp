@@ -14,8 +14,8 @@ using Catch::Matchers::ContainsSubstring;
 TEST_CASE("a failed case shows what its rank printed while it ran, and nothing of other cases or ranks") {
   TemporaryDirectory directory;
   const auto run = directory / "run";
-  const Said said = call({"run", "good/prints", "fails/prints", "fails/requires", "--worker",
-                          trouble_program().string(), "--out", run.string()});
+  const Said said =
+      call({"run", "prints", "fails/requires", "--worker", trouble_program().string(), "--out", run.string()});
   INFO(said.out << said.err);
   CHECK(said.end == code(1));
   const std::string logs = (run / "worlds/0/logs/rank-1").string();
@@ -24,14 +24,14 @@ TEST_CASE("a failed case shows what its rank printed while it ran, and nothing o
   CHECK_THAT(said.out, ContainsSubstring("    line 20 of rank 1\n"));
   CHECK_THAT(said.out, !ContainsSubstring("line 12 ") && !ContainsSubstring("of a case that passes") &&
                            !ContainsSubstring("of rank 0"));
-  const std::string kept = text_of(run / "worlds/0/evidence/fails.prints[W=2].rank-1.err");
+  const std::string kept = text_of(run / "worlds/0/evidence/prints.and_fails[W=2].rank-1.err");
   CHECK_THAT(kept, ContainsSubstring("line 1 of rank 1\n"));
-  CHECK_FALSE(std::filesystem::exists(run / "worlds/0/evidence/good.prints[W=2].rank-1.err"));
+  CHECK_FALSE(std::filesystem::exists(run / "worlds/0/evidence/prints.before_another_case[W=2].rank-1.err"));
 
   const Said explained = call({"explain", run.string()});
   CHECK(explained.end == code(0));
   CHECK_THAT(explained.out, ContainsSubstring("no world ended early\nworld 0: ") &&
-                                ContainsSubstring("world 0: FAIL fails/prints[W=2]") &&
+                                ContainsSubstring("world 0: FAIL prints/and_fails[W=2]") &&
                                 ContainsSubstring("\n  rank 1 printed last (") &&
                                 ContainsSubstring("    line 20 of rank 1\n"));
 }
@@ -41,8 +41,8 @@ TEST_CASE("what ranks print, and the stack of a crash, are not in the stable par
   std::string stable;
   for (const char* name : {"a", "b"}) {
     const auto run = directory / name;
-    call(
-        {"run", "fails/prints", "crash/writes_to_null", "--worker", trouble_program().string(), "--out", run.string()});
+    call({"run", "prints/and_fails", "crash/writes_to_null", "--worker", trouble_program().string(), "--out",
+          run.string()});
     std::string again = call({"stable", (run / "report.json").string()}).out;
     CHECK_THAT(again, ContainsSubstring("crash/writes_to_null") && !ContainsSubstring("crashes::"));
     if (!stable.empty()) CHECK(again == stable);

@@ -1,6 +1,5 @@
 // Cases that end badly while all their processes live: their world goes on with the next one.
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -14,19 +13,6 @@ using trouble::gone;
 using trouble::meet;
 
 RANKED_TEST_CASE("bad/check", ranks(2)) { CHECK(rank.index() == 0); }
-
-/// Prints without an end to its last line, and flushes nothing.
-RANKED_TEST_CASE("fails/prints", ranks(2)) {
-  std::fprintf(stdout, "out \x1b[31m of rank %d", rank.index());
-  for (int line = 1; line <= 20; ++line) std::fprintf(stderr, "line %d of rank %d\n", line, rank.index());
-  CHECK(rank.index() == 0);
-}
-
-RANKED_TEST_CASE("good/prints", ranks(2)) {
-  std::fputs("out of a case that passes\n", stdout);
-  std::fputs("err of a case that passes\n", stderr);
-  CHECK(rank.world().size() == 2);
-}
 
 RANKED_TEST_CASE("fails/requires", ranks(2)) {
   if (rank.index() == 1) {
