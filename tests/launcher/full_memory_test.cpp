@@ -16,12 +16,12 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 /// A run with a /dev/shm of its own. `mounted`: more commands before the launcher.
-Setting with_memory(const std::string& options, const std::string& mounted = "") {
+Setting with_memory(const std::string& words, const std::string& mounted = "") {
   if (std::system("/usr/bin/unshare --map-root-user --mount true 2>/dev/null") != 0)
     SKIP("no mounts in a namespace of one's own here");
   Setting setting;
   setting.wrapper = {"/usr/bin/unshare", "--map-root-user", "--mount"};
-  setting.prelude = "mount -t tmpfs -o " + options + " none /dev/shm && " + mounted;
+  setting.prelude = "mount -t tmpfs -o " + words + " none /dev/shm && " + mounted;
   setting.environment = {"FILL=/dev/shm/filler"};
   return setting;
 }
