@@ -38,11 +38,13 @@ void write_pipe(const std::filesystem::path& file, std::string_view text) {
   if (const std::error_code error = write_through(pipe.get(), text)) throw unusable_output(file, "write", error);
 }
 
+/// Added to the name of a file until the file is whole.
+constexpr char unfinished_suffix[] = ".new";
+
 /// Writes a new file and gives it the name of `target`. `named` is the name for errors.
 void replace_file(const std::filesystem::path& target, const std::filesystem::path& named,
                   const std::function<void(std::ostream&)>& write) {
-  const std::string fresh = target.string() + ".new";
-  ::unlink(fresh.c_str());  // a link there would be written through
+  const std::string fresh = target.string() + unfinished_suffix;
   errno = 0;
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
   if (!out) throw unusable_output(named, "open", last_error());
@@ -101,6 +103,7 @@ void write_own_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
+  ::unlink((file.string() + unfinished_suffix).c_str());  // a link there would be written through
   replace_file(file, file, write);
 }
 
