@@ -39,15 +39,15 @@ namespace {
 
 constexpr HelpText explain_help{
     .name = "explain",
-    .summary = "Say why worlds of a run ended early, and why cases failed: which rank, where, and what others did.",
+    .summary = "Say why worlds ended early and why cases failed: which rank, where, what others did.",
     .examples =
         "    shardproof explain shardproof-out/latest     the latest run\n"
         "    shardproof explain my_run/worlds/2           one of its worlds\n",
     .arguments = "DIRECTORY",
     .footer =
-        "For a failed case, the command prints the text of `run`, what each rank did, and the last lines of the "
-        "output\n"
-        "of the first rank that failed. After a run with --nccl-tap, it also lists the NCCL calls of the ranks.\n"
+        "For a failed case, the command prints the text of `run`, what each rank did, and the last lines\n"
+        "of the output of the first rank that failed. After a run with --nccl-tap, it also lists the NCCL\n"
+        "calls of the ranks.\n"
         "\n"
         "Exit codes:\n"
         "    0  The command explained the worlds.\n"
@@ -203,6 +203,7 @@ class ExplainCommand final : public Subcommand {
       }
     }
     print_output((explained.ended_early ? "" : "no world ended early\n") + explained.text);
+    for (std::string& damage : explained.damage) damage = reports::printable_line(damage);
     if (!explained.damage.empty())
       throw CommandError(evidence_unusable, fmt::format("{}", fmt::join(explained.damage, "\n")));
     return explained.is_known ? all_passed : evidence_unusable;

@@ -27,6 +27,7 @@ using protocol::CaseInfo;
 using protocol::FaultInfo;
 using protocol::Listing;
 using protocol::SeedInfo;
+using reports::printable_line;
 
 namespace {
 
@@ -109,12 +110,13 @@ std::string clauses_text(const Listing& listing, const std::vector<CaseInfo>& ca
     return listing.clauses.empty() ? "the worker describes no clause\n" : "the selected cases check no clause\n";
   std::string text;
   for (const ClauseRow& row : rows) {
-    text +=
-        fmt::format("{} ({}): {}\n", row.clause.id, row.clause.required ? "required" : "reference", row.clause.text);
+    text += fmt::format("{} ({}): {}\n", printable_line(row.clause.id), row.clause.required ? "required" : "reference",
+                        printable_line(row.clause.text));
     text += fmt::format("  {}{}\n", case_count_text(row.cases.size()),
                         row.cases.empty() ? "" : " of " + reports::few_of(names_of(row.cases)));
     text += fmt::format("  {} fault{}\n", row.faults.size(), row.faults.size() == 1 ? "" : "s");
-    for (const FaultInfo& fault : row.faults) text += fmt::format("    {}: {}\n", fault.name, fault.what);
+    for (const FaultInfo& fault : row.faults)
+      text += fmt::format("    {}: {}\n", printable_line(fault.name), printable_line(fault.what));
   }
   return text;
 }
@@ -130,8 +132,8 @@ std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& c
     entry["default"] = is_default;
     entry["cases"] = count;
     all.push_back(std::move(entry));
-    text += fmt::format("{}{}: {}, {}\n", profile.name, is_default ? " (default)" : "", profile.text,
-                        case_count_text(count));
+    text += fmt::format("{}{}: {}, {}\n", printable_line(profile.name), is_default ? " (default)" : "",
+                        printable_line(profile.text), case_count_text(count));
   }
   if (json) return document(all);
   return text.empty() ? "the worker has no profile\n" : text;
@@ -154,8 +156,8 @@ std::string seeds_text(const Listing& listing, const std::vector<CaseInfo>& case
   if (seeds.empty()) return "no case restates a seed test\n";
   std::string text;
   for (const SeedInfo& seed : seeds) {
-    text += seed.seed + "\n";
-    for (const std::string& id : seed.cases) text += fmt::format("  {}\n", id);
+    text += printable_line(seed.seed) + "\n";
+    for (const std::string& id : seed.cases) text += fmt::format("  {}\n", printable_line(id));
   }
   return text;
 }
@@ -169,8 +171,9 @@ std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
   std::string text;
   for (const CaseInfo& info : cases) width = std::max(width, std::min(info.id.size(), id_columns));
   for (const CaseInfo& info : cases) {
-    std::string line = fmt::format("{:<{}}  {}", info.id, width, fmt::join(info.clauses, ","));
-    for (const std::string& tag : info.tags) line += fmt::format(" [{}]", tag);
+    std::string line = fmt::format("{:<{}}  {}", printable_line(info.id), width,
+                                   printable_line(fmt::format("{}", fmt::join(info.clauses, ","))));
+    for (const std::string& tag : info.tags) line += fmt::format(" [{}]", printable_line(tag));
     if (info.on_request) line += " on request";
     if (info.on_threads) line += " on threads";
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
@@ -216,7 +219,7 @@ class ListCommand final : public Subcommand {
                              : clauses_  ? clauses_text(worker.listing, cases, all_cases, json_)
                              : profiles_ ? profiles_text(worker.listing, cases, json_)
                                          : table_text(cases, json_);
-    print_output(json_ ? text : reports::fitted(reports::printable(text)));
+    print_output(json_ ? text : reports::fitted(text));
     return all_passed;
   }
 

@@ -27,6 +27,7 @@
 #include "launcher/run/trace_files.hpp"
 #include "launcher/terminal/terminal.hpp"
 #include "launcher/worker_client/worker.hpp"
+#include "reports/export/terminal.hpp"
 
 namespace shardproof::launcher {
 
@@ -311,7 +312,7 @@ class MergeCommand final : public Subcommand {
     } catch (const std::exception& error) {
       throw CommandError(evidence_unusable, fmt::format("{}: {}", run.root.string(), error.what()));
     }
-    for (const std::string& defect : merged.defects) print_error(defect);
+    for (const std::string& defect : merged.defects) print_error(reports::printable_line(defect));
     if (merged.report.worlds.empty()) return evidence_unusable;
 
     Terminal terminal(stdout, terminal_);

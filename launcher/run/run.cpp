@@ -27,6 +27,7 @@
 #include "launcher/worker_client/warm_process.hpp"
 #include "reports/explain/causes.hpp"
 #include "reports/export/failure_text.hpp"
+#include "reports/export/terminal.hpp"
 #include "reports/merge/merger.hpp"
 #include "reports/model/waivers.hpp"
 
@@ -327,7 +328,8 @@ class Run {
     // Ranks on a full disk cannot report that in a log on the same disk.
     if (!outcome.complete) require_writable(directory.logs());
     if (plan.trace) {
-      for (const std::string& defect : merge_traces(directory)) terminal_.print("warning: " + defect);
+      for (const std::string& defect : merge_traces(directory))
+        terminal_.print("warning: " + reports::printable_line(defect));
     }
     // The summary shows each cause in full. But a reader should see the names of known failures early.
     const bool waits = !is_ended_ && !pending_.empty() && std::chrono::steady_clock::now() - started_ > short_run;
