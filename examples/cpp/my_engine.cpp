@@ -292,6 +292,7 @@ int main(int argc, char** argv) {
                                  .register_gradient_hook = nullptr,
                                  .loss = loss,
                                  .parameters = parameters,
-                                 .compiled_plan = nullptr};
+                                 .compiled_plan = nullptr,
+                                 .keeps_threads = 0};
   return shardproof_worker_main(argc, argv, &table);
 }
