@@ -68,11 +68,13 @@ bool FileStore::write_once(const std::filesystem::path& file, std::string_view v
 void FileStore::put(std::string_view key, std::string_view value) {
   const auto file = file_of(key);
   if (write_once(file, value)) return;
-  std::string first = "a rank that this host does not see yet";
+  constexpr std::string_view unseen = "a rank that this host does not see yet";
+  std::string first;
   try {
-    if (const auto written = read_value(file)) first = fmt::format("rank {}", written->writer);
+    const auto written = read_value(file);
+    first = written ? fmt::format("rank {}", written->writer) : std::string(unseen);
   } catch (const TornValue&) {
-    // This host sees the name of the file before its content.
+    first = unseen;  // this host sees the name of the file before its content
   }
   throw KeyExists(
       fmt::format("file store: rank {} writes key \"{}{}\", which {} has written already", rank_, prefix_, key, first));
