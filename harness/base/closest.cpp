@@ -39,9 +39,9 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
   return best;
 }
 
-std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked) {
+std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked, char quote) {
   const std::string near = closest(candidates, asked);
-  return near.empty() ? std::string() : fmt::format("closest is '{}'; ", near);
+  return near.empty() ? std::string() : fmt::format("closest is {0}{1}{0}; ", quote, near);
 }
 
 std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked) {

@@ -10,8 +10,9 @@ namespace shardproof::base {
 /// The candidate that differs least from `asked`. Empty if every candidate differs in more than half of `asked`.
 std::string closest(const std::set<std::string>& candidates, std::string_view asked);
 
-/// A part of an error message between two others: `closest is 'layer'; `. Empty if no candidate is close.
-std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked);
+/// A part of an error message between two others: `closest is 'layer'; `. Empty if no candidate is close. `quote` is
+/// the quotation mark of the message.
+std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked, char quote = '\'');
 
 /// The end of an error message: `closest is "layer"`, or else the first few existing names:
 /// `there are "head", "layer"`. Without any candidate: `there is none`.

@@ -58,8 +58,7 @@ void Fields::expect_only(std::initializer_list<std::string_view> known) const {
     if (std::ranges::find(known, item.key()) != known.end()) continue;
     std::string names;
     for (const std::string_view name : known) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
-    const std::string near = closest({known.begin(), known.end()}, item.key());
-    const std::string hint = near.empty() ? near : fmt::format("closest is \"{}\"; ", near);
+    const std::string hint = closest_hint({known.begin(), known.end()}, item.key(), '"');
     throw std::invalid_argument(
         fmt::format("{}: unknown field {}; {}its fields: {}", what_, shown(ordered_json(item.key())), hint, names));
   }

@@ -46,10 +46,8 @@ void Node::expect_keys(std::span<const std::string_view> known) const {
   if (!value_.is_object()) fail("an object");
   for (const auto& [key, value] : value_.items()) {
     if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
-    const std::string closest = base::closest(std::set<std::string>(known.begin(), known.end()), key);
-    throw DocumentError(place_of(key), fmt::format("no such key; {}there is {}",
-                                                   closest.empty() ? "" : fmt::format("closest is \"{}\"; ", closest),
-                                                   fmt::join(known, ", ")));
+    const std::string hint = base::closest_hint({known.begin(), known.end()}, key, '"');
+    throw DocumentError(place_of(key), fmt::format("no such key; {}there is {}", hint, fmt::join(known, ", ")));
   }
 }
 

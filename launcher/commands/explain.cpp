@@ -45,9 +45,9 @@ constexpr HelpText explain_help{
         "    shardproof explain my_run/worlds/2           one of its worlds\n",
     .arguments = "DIRECTORY",
     .footer =
-        "For a failed case, the command prints the text of `run`, what each rank did, and the last lines\n"
-        "of the output of the first rank that failed. After a run with --nccl-tap, it also lists the NCCL\n"
-        "calls of the ranks.\n"
+        "For a failed case, the command prints the text of `run` and what each rank did. The text has the\n"
+        "last lines that the first two failed ranks printed. After a run with --nccl-tap, the command also\n"
+        "lists the NCCL calls of the ranks.\n"
         "\n"
         "Exit codes:\n"
         "    0  The command explained the worlds.\n"
@@ -172,7 +172,7 @@ void add_world_text(RunExplanation& explained, const WorldDirectory& world) {
   add_nccl_calls(explained, world, plan.size);
   for (const protocol::Ending& ending : evidence.endings) {
     if (ending.is_cause)
-      explained.text += reports::crash_excerpt(ending.rank, whole_text(world.crash(ending.rank)),
+      explained.text += reports::crash_excerpt(ending.rank, evidence_text(world.crash(ending.rank)),
                                                relative_to_current(world.crash(ending.rank)).string());
     if (ending.is_cause && !ending.last_words.empty())
       explained.text += reports::printed_text(ending.rank, ending.last_words,

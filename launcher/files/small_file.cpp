@@ -35,6 +35,14 @@ std::string first_line(const std::filesystem::path& file) {
   return line;
 }
 
+std::string evidence_text(const std::filesystem::path& file) {
+  try {
+    return base::read_evidence(file, 1);
+  } catch (const base::UnreadableFile& error) {
+    return base::is_there(file) ? error.what() : "";
+  }
+}
+
 std::string last_words(const std::filesystem::path& file, int folders) {
   constexpr off_t most = 2048;
   try {

@@ -34,14 +34,14 @@ void show_files_of(reports::TextStyle& style, const protocol::RunDirectory& run)
     const protocol::WorldDirectory world = run.world(number);
     std::vector<reports::PrintedText> printed;
     const auto add = [&](const std::filesystem::path& kept, const std::filesystem::path& log) {
-      if (std::string text = last_words(kept); !text.empty())
+      if (std::string text = last_words(kept, 1); !text.empty())
         printed.push_back({.text = std::move(text), .log = relative_to_current(log).string()});
     };
     add(world.case_output(result.info.id, rank), world.standard_output(rank));
     add(world.case_errors(result.info.id, rank), world.standard_error(rank));
     return printed;
   };
-  style.crash = [run](int world, int rank) { return whole_text(run.world(world).crash(rank)); };
+  style.crash = [run](int world, int rank) { return evidence_text(run.world(world).crash(rank)); };
 }
 
 }  // namespace shardproof::launcher

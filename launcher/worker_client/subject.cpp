@@ -159,16 +159,13 @@ std::string subject_name(const protocol::Listing& listing, const std::string& re
   const bool is_former = requested == protocol::former_reference_subject && has_reference;
   std::set<std::string> candidates(names.begin(), names.end());
   candidates.insert(std::string(pytorch_subject));
-  const std::string near = is_former ? std::string() : base::closest(candidates, requested);
+  const std::string hint =
+      is_former ? fmt::format("it is called '{}' now; ", reference_subject) : base::closest_hint(candidates, requested);
   std::erase_if(names, [](const std::string& name) { return name == reference_subject || name == pytorch_subject; });
   if (has_reference) names.emplace_back(reference_subject);
   names.emplace_back(pytorch_subject);
-  throw CommandError(usage,
-                     fmt::format("unknown subject '{}'; {}there are {}, and paths of shared objects{}", requested,
-                                 is_former      ? fmt::format("it is called '{}' now; ", reference_subject)
-                                 : near.empty() ? ""
-                                                : fmt::format("closest is '{}'; ", near),
-                                 fmt::join(names, ", "), python_hint(requested)));
+  throw CommandError(usage, fmt::format("unknown subject '{}'; {}there are {}, and paths of shared objects{}",
+                                        requested, hint, fmt::join(names, ", "), python_hint(requested)));
 }
 
 ChosenSubject choose_subject(const std::string& requested, const std::filesystem::path& worker, SignalWatch& signals) {

@@ -36,9 +36,9 @@ std::string crash_text(int rank, const protocol::CrashHeader& header, const Cras
 /// The file of a rank without a stack. Its only line begins with `no stack: `.
 std::string no_crash_text(std::string_view why);
 
-/// Returns what terminals show of a file's `text`, indented: the first frames down to the case's body, or the reason
-/// for a missing stack.
-/// `place` is the path of the file. Empty: the file is not kept. Empty if the text is empty.
+/// Returns the part of a file's `text` that terminals show, indented: the first frames down to the case's body, or the
+/// reason for a missing stack. Empty if the text is empty. `place` is the path of the file, or empty if the file is not
+/// kept.
 std::string crash_excerpt(int rank, std::string_view text, std::string_view place);
 
 }  // namespace shardproof::reports

@@ -6,11 +6,11 @@
 
 namespace shardproof::reports {
 
-/// Throws std::invalid_argument naming the place of the first disagreement:
-///   - an index, a rank or a waiver that does not exist,
-///   - two results of one attempt, or results that are not in order,
-///   - a result with other ranks than its world,
-///   - a verdict that hides what a rank reports: a pass, a skip, or a result that does not count.
+/// Throws std::invalid_argument, which names the place of the first disagreement. These are disagreements:
+///   - An index names no world, no rank or no waiver.
+///   - An attempt has two results, or results are not in order.
+///   - A result has other ranks than its world.
+///   - A verdict hides what a rank reports. Only a pass, a skip and a result that does not count can do so.
 void require_consistent(const Report& report);
 
 }  // namespace shardproof::reports

@@ -1,4 +1,4 @@
-// What the programs of these tests have in common: a subject that trains nothing, and a fault that breaks the cases.
+// A subject that trains nothing, and a fault that breaks the cases, for the programs of these tests.
 #pragma once
 
 #include <shardproof.hpp>

@@ -152,6 +152,26 @@ TEST_CASE("a rank that replaces its files by links reads and writes no other fil
   CHECK(fs::is_regular_file(fs::symlink_status(world / "evidence/flight.json")));
 }
 
+TEST_CASE("evidence of a crash or of a failed case that a rank has replaced by a link is not shown") {
+  const TemporaryDirectory directory;
+  const fs::path run = directory / "run";
+  write_text(directory / "secret", "a secret\n");
+  std::string links;
+  for (const char* file :
+       {"worlds/0/evidence/rank-1.crash", "worlds/1/evidence/rank-1.crash",
+        "worlds/0/evidence/prints.and_fails[W=2].rank-1.err", "worlds/1/evidence/prints.and_fails[W=2].rank-1.err"})
+    links += "ln -sf '" + (directory / "secret").string() + "' '" + (run / file).string() + "' 2>/dev/null\n";
+  const Said said = run_trouble(run, {"bad/killed", "prints/and_fails", "--rank-wrapper",
+                                      wrapper(directory / "wrap", links), "--wrap-ranks", "1"});
+  CHECK(said.end == code(4));
+  const Said explained = call({"explain", run.string()});
+  for (const std::string& text : {said.out + said.err, explained.out + explained.err}) {
+    INFO(text);
+    CHECK_THAT(text, !ContainsSubstring("a secret"));
+    CHECK_THAT(unwrapped(text), ContainsSubstring(link_text));
+  }
+}
+
 TEST_CASE("no world begins in a link that a rank of an earlier world has made") {
   const TemporaryDirectory directory;
   const fs::path run = directory / "run";

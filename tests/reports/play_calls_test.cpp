@@ -1,5 +1,4 @@
-// What a play shows beside its phases: calls, evaluates, micro-batches and
-// norms of gradients.
+// Tests the facts of a play beside its phases: calls, evaluates, micro-batches and norms of gradients.
 #include "reports/play/play_calls.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -60,11 +60,7 @@ ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMe
     store_->put(region_key, name);
   } catch (const base::NoRoom& failure) {
     context.control->doom(control::no_room_for(0, failure.what()));
-    try {
-      store_->poison(failure.what());
-    } catch (const base::NoRoom&) {
-      // The other ranks then wait until their launcher ends them.
-    }
+    store_->poison(failure.what());  // without room for that, the other ranks wait until their launcher ends them
     throw;
   } catch (const std::exception& failure) {
     context.control->doom({.culprit = 0, .reason = control::AbortReason::error, .text = failure.what()});

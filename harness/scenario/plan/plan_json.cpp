@@ -118,8 +118,7 @@ std::string kinds_near(const std::string& asked) {
   std::string kinds;
   for (const EngineKind& kind : engine_kinds())
     kinds += fmt::format("{}{}", kinds.empty() ? "kinds: " : ", ", kind.name);
-  const std::string near = base::closest(names_of_engine_kinds(), asked);
-  return near.empty() ? kinds : fmt::format("closest is \"{}\"; {}", near, kinds);
+  return base::closest_hint(names_of_engine_kinds(), asked, '"') + kinds;
 }
 
 void expect_shared_keys_and_kinds(const Node& node) {
