@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <set>
 #include <utility>
 
@@ -46,16 +48,18 @@ Json write_work(const CostModel& costs, WorkKind kind) {
   return json;
 }
 
+Json write_untagged(const CollectiveCost& cost) {
+  if (cost.per_kib == 0) return duration_text(cost.fixed);
+  return {{"fixed", duration_text(cost.fixed)}, {"per_kib", duration_text(cost.per_kib)}};
+}
+
 Json write_collective(const CostModel& costs, CollectiveKind kind) {
   const Json tagged = named_costs(costs.tagged_collectives, kind);
   const auto each = costs.collectives.find(kind);
-  if (tagged.empty() && each->second.per_kib == 0) return duration_text(each->second.fixed);
+  if (tagged.empty()) return write_untagged(each->second);
   Json json = Json::object();
-  if (each != costs.collectives.end()) {
-    json["fixed"] = duration_text(each->second.fixed);
-    if (each->second.per_kib != 0) json["per_kib"] = duration_text(each->second.per_kib);
-  }
-  if (!tagged.empty()) json["tagged"] = tagged;
+  if (each != costs.collectives.end()) json["each"] = write_untagged(each->second);
+  json["tagged"] = tagged;
   return json;
 }
 
@@ -98,19 +102,35 @@ void read_work(const Node& node, CostModel& costs) {
   }
 }
 
+CollectiveCost read_untagged(const Node& node) {
+  if (!node.is_object()) return {.fixed = node.duration()};
+  node.expect_keys({"fixed", "per_kib"});
+  const auto fixed = node.find("fixed");
+  const auto per_kib = node.find("per_kib");
+  return {.fixed = fixed ? fixed->duration() : 0, .per_kib = per_kib ? per_kib->duration() : 0};
+}
+
+// A reader of the document could think that `fixed` beside `tagged` is also part of the cost of tagged collectives.
+void refuse_beside_tagged(const Node& node) {
+  for (const char* const key : {"fixed", "per_kib"}) {
+    if (node.has(key))
+      fail(member_place(node.place(), key),
+           fmt::format("not clear beside \"tagged\"; write the cost of collectives with other tags as \"each\": "
+                       "{{\"{}\": …}}",
+                       key));
+  }
+}
+
 void read_collectives(const Node& node, CostModel& costs) {
   for (const auto& [name, cost] : node.members()) {
     const CollectiveKind kind = read_kind(name, node, CollectiveKind::coalesced);
-    if (!cost.is_object()) {
-      costs.collectives[kind] = {.fixed = cost.duration()};
+    if (!cost.is_object() || !(cost.has("each") || cost.has("tagged"))) {
+      costs.collectives[kind] = read_untagged(cost);
       continue;
     }
-    cost.expect_keys({"fixed", "per_kib", "tagged"});
-    const auto fixed = cost.find("fixed");
-    const auto per_kib = cost.find("per_kib");
-    if (fixed || per_kib) {
-      costs.collectives[kind] = {.fixed = fixed ? fixed->duration() : 0, .per_kib = per_kib ? per_kib->duration() : 0};
-    }
+    refuse_beside_tagged(cost);
+    cost.expect_keys({"each", "tagged"});
+    if (const auto each = cost.find("each")) costs.collectives[kind] = read_untagged(*each);
     if (const auto tagged = cost.find("tagged")) costs.tagged_collectives.merge(read_named(*tagged, kind));
   }
 }

@@ -48,7 +48,7 @@ Json document() {
       "work": {"optimizer": "10ms", "forward": {"each": 7, "labelled": {"layer": "1.5us"}}},
       "collectives": {
         "all_gather": "10 ms",
-        "reduce_scatter": {"fixed": "1ms", "per_kib": "2us", "tagged": {"layer": "3ms"}}
+        "reduce_scatter": {"each": {"fixed": "1ms", "per_kib": "2us"}, "tagged": {"layer": "3ms"}}
       },
       "host_call": "1us"
     }
@@ -450,12 +450,19 @@ TEST_CASE("places in a plan for flat_shard are in the document, and its calls ar
   CHECK(with_call({{"call", "clip_grad_norm"}, {"max_norm", 1}}) ==
         "scenario: script.segments[0].body[0] (clip_grad_norm): engines of the kind flat_shard have no such call");
 
-  json["costs"]["collectives"]["all_gather"] = {{"fixed", "1ms"}, {"tagged", {{"execution order", "1us"}}}};
+  json["costs"]["collectives"]["all_gather"] = {{"each", "1ms"}, {"tagged", {{"execution order", "1us"}}}};
   CHECK(refusal(json) == "none");
   json["costs"]["collectives"]["all_gather"]["tagged"] = {{"execution odor", "1us"}};
   CHECK(refusal(json) ==
         "scenario: costs.collectives.all_gather.tagged.\"execution odor\": no collective has the tag \"execution "
         "odor\"; closest is \"execution order\"");
+  for (const std::string key : {"fixed", "per_kib"}) {
+    json["costs"]["collectives"]["all_gather"] = {{key, "1ms"}, {"tagged", {{"execution order", "1us"}}}};
+    CHECK(refusal(json) == "scenario: costs.collectives.all_gather." + key +
+                               ": not clear beside \"tagged\"; write the cost of collectives with other tags as "
+                               "\"each\": {\"" +
+                               key + "\": …}");
+  }
   json["costs"].erase("collectives");
 
   json["plan"]["flat_shard"]["wrap"] = {"lair"};
@@ -541,7 +548,7 @@ TEST_CASE("groups of replicate are the buckets that there can be, and only they 
   CHECK(json.get<Scenario>().plan.engine.get()->groups(json.get<Scenario>().model) ==
         std::vector<std::string>{"bucket 0", "bucket 1"});
   json["costs"]["collectives"] = {
-      {"all_reduce", {{"fixed", "1ms"}, {"tagged", {{"bucket 1", "2ms"}, {"used parameters", "1us"}}}}}};
+      {"all_reduce", {{"each", "1ms"}, {"tagged", {{"bucket 1", "2ms"}, {"used parameters", "1us"}}}}}};
   CHECK(refusal(json) == "none");
   json["costs"]["collectives"]["all_reduce"]["tagged"] = {{"bucket 2", "2ms"}};
   CHECK(refusal(json).starts_with(
@@ -1035,10 +1042,10 @@ TEST_CASE("a text has the line and the column of an error") {
   const auto line =
       1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("\"-1ms\"")), '\n');
   CHECK(refusal_in_file(text).starts_with(
-      fmt::format("a.json:{}:9: scenario: costs.collectives.reduce_scatter.fixed: expected a duration", line)));
+      fmt::format("a.json:{}:11: scenario: costs.collectives.reduce_scatter.each.fixed: expected a duration", line)));
 }
 
-TEST_CASE("a cost by tag is for its tag, and other collectives keep `fixed` and `per_kib`") {
+TEST_CASE("a cost by tag is for its tag, and other collectives keep `each`") {
   const CostModel costs = document().get<Scenario>().costs;
   CHECK(costs.of_collective(CollectiveKind::reduce_scatter, "layer", 4096) == 3'000'000);
   CHECK(costs.of_collective(CollectiveKind::reduce_scatter, "", 4096) == 1'008'000);

@@ -173,7 +173,7 @@ def everything():
             "work": {"optimizer": "1ms", "forward": {"each": 1, "labelled": {"block.mix": "1s"}}},
             "collectives": {
                 "all_gather": "1ms",
-                "reduce_scatter": {"fixed": 1, "per_kib": "2ns", "tagged": {"head": 7}},
+                "reduce_scatter": {"each": {"fixed": 1, "per_kib": "2ns"}, "tagged": {"head": 7}},
             },
             "host_call": "1us",
             "separate_resources": True,
