@@ -111,7 +111,7 @@ CollectiveCost read_untagged(const Node& node) {
 }
 
 // A reader of the document could think that `fixed` beside `tagged` is also part of the cost of tagged collectives.
-void refuse_beside_tagged(const Node& node) {
+void refuse_with_tagged(const Node& node) {
   for (const char* const key : {"fixed", "per_kib"}) {
     if (node.has(key))
       fail(member_place(node.place(), key),
@@ -128,7 +128,7 @@ void read_collectives(const Node& node, CostModel& costs) {
       costs.collectives[kind] = read_untagged(cost);
       continue;
     }
-    refuse_beside_tagged(cost);
+    refuse_with_tagged(cost);
     cost.expect_keys({"each", "tagged"});
     if (const auto each = cost.find("each")) costs.collectives[kind] = read_untagged(*each);
     if (const auto tagged = cost.find("tagged")) costs.tagged_collectives.merge(read_named(*tagged, kind));
