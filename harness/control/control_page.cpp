@@ -53,7 +53,10 @@ int ControlPage::world_size() const { return static_cast<int>(mapping_->ranks())
 
 bool ControlPage::raise_abort(std::uint32_t epoch, const Abort& abort) {
   const bool is_first = mapping_->abort().raise(epoch, abort);
-  if (is_first) mapping_->ring_all();
+  if (is_first) {
+    mapping_->ring_all();
+    watcher().ring();
+  }
   return is_first;
 }
 
@@ -61,7 +64,10 @@ std::optional<Abort> ControlPage::aborted(std::uint32_t epoch) const { return ma
 
 bool ControlPage::doom(const Abort& abort) {
   const bool is_first = mapping_->doom().raise(world_epoch, abort);
-  if (is_first) mapping_->ring_all();
+  if (is_first) {
+    mapping_->ring_all();
+    watcher().ring();
+  }
   return is_first;
 }
 
@@ -209,6 +215,7 @@ void ControlPage::find_deadlock() {
 void ControlPage::report(int rank, const Progress& progress) {
   mapping_->area(rank).progress.publish({progress.pid, progress.cases_ended, progress.cases_failed, progress.position,
                                          progress.case_started_ns, progress.left ? 1U : 0U});
+  if (progress.left) watcher().ring();
 }
 
 Progress ControlPage::progress(int rank) const {
@@ -233,5 +240,39 @@ std::string ControlPage::last_call(int rank) const {
   const protocol::FlightEntry* const call = record.last_call();
   return call == nullptr ? std::string() : protocol::describe(*call, record);
 }
+
+// -- Ends -------------------------------------------------------------------------------------------------------------
+
+void ControlPage::end_rank(const protocol::RankEnd& end) {
+  page::RankArea& area = mapping_->area(end.rank);
+  area.last_words.store(end.last_words);
+  area.end.publish({.signalled = end.signalled ? 1U : 0U,
+                    .code = end.code,
+                    .asked_by = static_cast<std::uint64_t>(end.asked_by),
+                    .asked_signal = end.asked_signal,
+                    .lacked_memory = end.lacked_memory ? 1U : 0U,
+                    .stream_bytes = end.stream_bytes,
+                    .standard_output_bytes = end.standard_output_bytes,
+                    .standard_error_bytes = end.standard_error_bytes});
+  watcher().ring();
+}
+
+std::optional<protocol::RankEnd> ControlPage::rank_end(int rank) const {
+  const page::RankArea& area = mapping_->area(rank);
+  page::EndRecord record{};
+  if (!area.end.read(record)) return std::nullopt;
+  return protocol::RankEnd{.rank = rank,
+                           .signalled = record.signalled != 0,
+                           .code = static_cast<int>(record.code),
+                           .asked_by = static_cast<protocol::RankEnd::AskedBy>(record.asked_by),
+                           .asked_signal = static_cast<int>(record.asked_signal),
+                           .lacked_memory = record.lacked_memory != 0,
+                           .stream_bytes = record.stream_bytes,
+                           .standard_output_bytes = record.standard_output_bytes,
+                           .standard_error_bytes = record.standard_error_bytes,
+                           .last_words = area.last_words.load()};
+}
+
+Doorbell& ControlPage::watcher() const { return mapping_->state().watcher; }
 
 }  // namespace shardproof::control

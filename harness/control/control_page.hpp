@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "harness/control/control_plane.hpp"
+#include "harness/protocol/rank_end.hpp"
 
 namespace shardproof::control {
 
@@ -45,6 +46,15 @@ class ControlPage final : public ControlPlane {
   FlightRing& flight(int rank) const override;
   std::vector<protocol::FlightRecord> flight_records() const override;
   std::string last_call(int rank) const override;
+
+  /// The end of a rank whose process is not a child of its launcher. Only the rank's guard calls it, once. The last
+  /// words are cut to 512 bytes.
+  void end_rank(const protocol::RankEnd& end);
+  /// Nullopt: the rank's guard has not reported an end.
+  std::optional<protocol::RankEnd> rank_end(int rank) const;
+
+  /// Rung after each abort, after the doom, after a rank left in order, and after `end_rank`. For a PageWatch.
+  Doorbell& watcher() const;
 
  private:
   explicit ControlPage(std::unique_ptr<class PageMapping> mapping);

@@ -25,6 +25,12 @@ void Doorbell::ring() {
   ::syscall(SYS_futex, &rings_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+std::uint32_t Doorbell::wait_for_ring_after(std::uint32_t heard) {
+  const Sleeper sleeper(sleepers_);
+  while (rings_.load() == heard) sleep(heard, Deadline::max());
+  return rings_.load();
+}
+
 bool Doorbell::sleep(std::uint32_t heard, Deadline deadline) {
   using namespace std::chrono;
   const auto since_boot = std::max(nanoseconds(0), duration_cast<nanoseconds>(deadline.time_since_epoch()));

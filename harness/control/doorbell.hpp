@@ -121,6 +121,10 @@ class alignas(64) Doorbell {
   /// Call it after the publication. It enters the kernel only when a thread sleeps.
   void ring();
 
+  /// Returns when the number of rings differs from `heard`, with that number. For a thread that forwards rings: it
+  /// waits for no condition.
+  std::uint32_t wait_for_ring_after(std::uint32_t heard);
+
   /// Returns true once `done()` holds, and false when the deadline passed first. Exceptions from `done` propagate.
   template <class Done>
   bool wait(SpinBudget& budget, Deadline deadline, const Done& done) {

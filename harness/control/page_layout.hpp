@@ -14,7 +14,7 @@
 namespace shardproof::control::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 6;
+inline constexpr std::uint32_t version = 7;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -37,6 +37,7 @@ struct State {
   alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a missing rank
   std::atomic<std::uint32_t> waiting_epoch;
   std::atomic<std::uint32_t> turn;  ///< the rank that has the turn, plus one; 0: no rank
+  Doorbell watcher;  ///< rung for processes that are no rank: see ControlPage::watcher
 };
 
 struct Vote {
@@ -53,10 +54,21 @@ struct ProgressRecord {
   std::uint64_t left;
 };
 
+struct EndRecord {
+  std::uint64_t signalled;
+  std::int64_t code;
+  std::uint64_t asked_by;
+  std::int64_t asked_signal;
+  std::uint64_t lacked_memory;
+  std::uint64_t stream_bytes, standard_output_bytes, standard_error_bytes;
+};
+
 struct alignas(64) RankArea {
   Doorbell bell;
   std::atomic<std::uint64_t> rounds;  ///< agreements that the rank entered; it is the only writer
   base::page::Published<ProgressRecord> progress;
+  base::page::Published<EndRecord> end;
+  base::page::Text<512> last_words;  ///< written before `end`
   FlightRing flight;
   std::array<base::page::Text<256>, 2> ballot_texts;
 };

@@ -9,6 +9,7 @@
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/gpu_listing.hpp"
+#include "harness/protocol/rank_end.hpp"
 #include "harness/protocol/world_plan.hpp"
 
 namespace shardproof {
@@ -421,6 +422,24 @@ TEST_CASE("every way of ending survives the way through JSON") {
   auto other = json;
   other["how"] = "vanished";
   CHECK_THROWS_WITH(other.get<protocol::Ending>(), ContainsSubstring("\"vanished\""));
+}
+
+TEST_CASE("the end of a rank that another launcher started survives the way through JSON") {
+  using protocol::RankEnd;
+  for (const auto asked_by : {RankEnd::AskedBy::none, RankEnd::AskedBy::launcher, RankEnd::AskedBy::foreign_launcher}) {
+    const RankEnd end{.rank = 3,
+                      .signalled = true,
+                      .code = 9,
+                      .asked_by = asked_by,
+                      .asked_signal = 15,
+                      .lacked_memory = true,
+                      .stream_bytes = 1,
+                      .standard_output_bytes = 2,
+                      .standard_error_bytes = 3,
+                      .last_words = "no memory"};
+    CHECK(ordered_json(end).get<RankEnd>() == end);
+  }
+  refuses_every_spoiled_field<RankEnd>(ordered_json(RankEnd{}));
 }
 
 }  // namespace
