@@ -45,7 +45,7 @@ class Run:
         environment = {"PATH": os.environ["PATH"], MARK: folder, **(environment or {})}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
-            cwd=folder,
+            cwd=folder, start_new_session=True,  # Ctrl-C ends the soak after this run
         )
         self.output = ""
 

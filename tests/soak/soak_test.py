@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
@@ -53,7 +54,7 @@ class Soak(unittest.TestCase):
             options = ("--runs", "1", "--seed", "7", "--disturb", "launcher_pauses")
             ended = soak(*options, build=pathlib.Path(folder), environment={**os.environ, "TMPDIR": folder})
         self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
-        for words in (*expected, "again: scripts/soak --seed 7 --minutes 5 --disturb launcher_pauses --only 0\n"):
+        for words in (*expected, "to repeat: scripts/soak --seed 7 --minutes 5 --disturb launcher_pauses --only 0\n"):
             self.assertIn(words, ended.stdout)
 
     def test_a_lost_result_is_found(self):
@@ -67,9 +68,33 @@ class Soak(unittest.TestCase):
         self.broken("#!/bin/sh\nREAL \"$@\"\nexit 1\n", "exit code 1", "but nothing was broken")
 
     def test_a_process_that_lives_on_is_found(self):
-        left = pathlib.Path(tempfile.mkdtemp()) / "pid"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        left = pathlib.Path(folder.name) / "pid"
+        self.addCleanup(lambda: left.exists() and os.kill(int(left.read_text()), signal.SIGKILL))
         self.broken(f"#!/bin/sh\nsleep 1000 >/dev/null 2>&1 &\necho $! > {left}\nexec REAL \"$@\"\n", "live on")
-        os.kill(int(left.read_text()), signal.SIGKILL)
+
+    def test_numbers_without_a_meaning_are_refused(self):
+        for options in (("--runs", "0"), ("--runs", "-1"), ("--minutes", "0"), ("--minutes", "nan"), ("--only", "-1")):
+            ended = soak(*options)
+            self.assertEqual(ended.returncode, 2, options)
+            self.assertIn(f"argument {options[0]}: expected ", ended.stderr)
+
+    def test_an_interrupted_soak_ends_its_runs_and_removes_their_folders(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, ROOT / "scripts/soak", "--build", BUILD, "--disturb", "rank_pauses"]
+                one = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env={**os.environ, "TMPDIR": folder})
+                one.stdout.readline()  # the seed
+                while not list(pathlib.Path(folder).glob("*/*")):
+                    time.sleep(0.01)
+                one.send_signal(number)
+                out, err = one.communicate(timeout=300)
+                self.assertEqual(one.returncode, 128 + number, out + err)
+                self.assertIn("interrupted", err)
+                self.assertNotIn("Traceback", err)
+                self.assertEqual(list(pathlib.Path(folder).glob("shardproof-soak-*")), [])
 
 
 if __name__ == "__main__":
