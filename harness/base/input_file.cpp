@@ -141,7 +141,7 @@ std::unique_ptr<std::istream> open_input(const std::filesystem::path& file) {
 
 std::string read_input(const std::filesystem::path& file) { return whole_text(*open_input(file), file); }
 
-FileDescriptor open_evidence_file(const std::filesystem::path& file, int folders) {
+FileDescriptor open_evidence_folder(const std::filesystem::path& file, int folders) {
   const std::filesystem::path whole = std::filesystem::absolute(file);
   std::vector<std::filesystem::path> inside;  // the innermost first
   std::filesystem::path root = whole.parent_path();
@@ -149,7 +149,11 @@ FileDescriptor open_evidence_file(const std::filesystem::path& file, int folders
   FileDescriptor folder(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) throw UnreadableFile(file, last_error());
   for (; !inside.empty(); inside.pop_back()) folder = open_in(folder, inside.back(), S_IFDIR, file);
-  return open_in(folder, whole.filename(), S_IFREG, file);
+  return folder;
+}
+
+FileDescriptor open_evidence_file(const std::filesystem::path& file, int folders) {
+  return open_in(open_evidence_folder(file, folders), file.filename(), S_IFREG, file);
 }
 
 std::unique_ptr<std::istream> open_evidence(const std::filesystem::path& file, int folders) {

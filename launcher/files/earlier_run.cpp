@@ -148,7 +148,7 @@ void EarlierRun::sweep(int folder, const fs::path& whole, const std::string& pat
       if (pass == Pass::remove && ::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0) fail("remove", file);
     } else {
       const bool is_own_text = S_ISREG(status.st_mode) && (is_own_file(inner) || by_options.contains(name));
-      const bool is_own = is_own_text || is_cached(inner) || (S_ISLNK(status.st_mode) && is_own_link(inner));
+      const bool is_own = is_own_text || is_of_others(inner) || (S_ISLNK(status.st_mode) && is_own_link(inner));
       if (!is_own) throw foreign(file);
       if (pass == Pass::remove && ::unlinkat(folder, name.c_str(), 0) != 0) fail("remove", file);
     }
@@ -156,7 +156,7 @@ void EarlierRun::sweep(int folder, const fs::path& whole, const std::string& pat
 }
 
 void EarlierRun::sweep_folder(int folder, const fs::path& whole, const std::string& path, Pass pass) {
-  if (is_cached(path) || is_own_folder(path)) {
+  if (is_of_others(path) || is_own_folder(path)) {
     sweep(folder, whole, path + "/", pass);
   } else if (is_output_directory(whole)) {
     if (pass == Pass::check) inner_markers_.push_back(lock_marker(whole));

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/base/input_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 
 namespace shardproof::launcher {
@@ -54,6 +55,15 @@ void replace_file(const std::filesystem::path& target, const std::filesystem::pa
   const std::error_code why = last_error();
   ::unlink(fresh.c_str());
   throw unusable_output(named, "write", why);
+}
+
+/// The folder of a file of a run directory, to write in.
+base::FileDescriptor own_folder(const std::filesystem::path& file, int folders) {
+  try {
+    return base::open_evidence_folder(file, folders);
+  } catch (const base::UnreadableFile& error) {
+    throw unusable_output(file, error.why());
+  }
 }
 
 }  // namespace
@@ -98,21 +108,39 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
   if (out.fail()) throw unusable_output(file, "write", last_error());
 }
 
-void write_own_file(const std::filesystem::path& file, std::string_view text) {
-  write_own_file(file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); });
+void write_own_file(const std::filesystem::path& file, std::string_view text, int folders) {
+  write_own_file(
+      file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); }, folders);
 }
 
-void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write) {
-  ::unlink((file.string() + unfinished_suffix).c_str());  // a link there would be written through
-  replace_file(file, file, write);
+void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write, int folders) {
+  const base::FileDescriptor folder = own_folder(file, folders);
+  const std::string name = file.filename(), fresh = name + unfinished_suffix;
+  ::unlinkat(folder.get(), fresh.c_str(), 0);
+  const base::FileDescriptor made(
+      ::openat(folder.get(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!made) throw unusable_output(file, "open", last_error());
+  errno = 0;
+  std::ofstream out(fmt::format("/proc/self/fd/{}", made.get()), std::ios::binary);
+  write(out);
+  out.close();
+  if (!out.fail() && ::renameat(folder.get(), fresh.c_str(), folder.get(), name.c_str()) == 0) return;
+  const std::error_code why = last_error();
+  ::unlinkat(folder.get(), fresh.c_str(), 0);
+  throw unusable_output(file, "write", why);
 }
 
-base::FileDescriptor append_to_own_file(const std::filesystem::path& file) {
-  base::FileDescriptor opened(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
-  struct stat status{};
-  const bool is_file = opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode);
-  return is_file ? std::move(opened) : base::FileDescriptor();
+base::FileDescriptor append_to_own_file(const std::filesystem::path& file, int folders) {
+  try {
+    base::FileDescriptor opened(::openat(base::open_evidence_folder(file, folders).get(), file.filename().c_str(),
+                                         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                                         0666));
+    struct stat status{};
+    const bool is_file = opened && ::fstat(opened.get(), &status) == 0 && S_ISREG(status.st_mode);
+    return is_file ? std::move(opened) : base::FileDescriptor();
+  } catch (const base::UnreadableFile&) {
+    return {};
+  }
 }
 
 void refuse_link(const std::filesystem::path& file) {

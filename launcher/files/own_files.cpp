@@ -9,12 +9,16 @@
 namespace shardproof::launcher {
 namespace {
 
+/// Shared memory that is on the disk (rendezvous_directory.hpp). A killed launcher leaves it.
+constexpr char memory_pattern[] = "worlds/[0-9]*/shardproof-??????";
+
 /// PyTorch keeps its compiled code here (warm_process.hpp), under its own names.
 constexpr std::string_view cache_folder = "cache";
 
 constexpr std::array folder_patterns{"cache",
                                      "worlds",
                                      "worlds/[0-9]*",
+                                     memory_pattern,
                                      "worlds/[0-9]*/ranks",
                                      "worlds/[0-9]*/logs",
                                      "worlds/[0-9]*/evidence",
@@ -66,8 +70,15 @@ bool is_own_file(std::string_view path) {
 
 bool is_own_link(std::string_view path) { return is_among(link_patterns, path); }
 
-bool is_cached(std::string_view path) {
-  return path.starts_with(cache_folder) && path.substr(cache_folder.size()).starts_with('/');
+bool is_of_others(std::string_view path) {
+  const auto below_memory = [](std::string_view folder) {
+    return ::fnmatch(memory_pattern, std::string(folder).c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
+  };
+  for (auto slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+    const std::string_view folder = path.substr(0, slash);
+    if (folder == cache_folder || below_memory(folder)) return true;
+  }
+  return false;
 }
 
 bool is_own_folder(std::string_view path) { return is_among(folder_patterns, path); }

@@ -18,7 +18,8 @@ bool is_own_link(std::string_view path);
 /// Whether a command makes a folder of this path. `explore` and `faults` also make output directories inside their own.
 /// The marker, and not the name, identifies those.
 bool is_own_folder(std::string_view path);
-/// Whether the path is below the folder where PyTorch keeps its compiled code. All of it may be deleted.
-bool is_cached(std::string_view path);
+/// Whether the path is below a folder whose files have names that other code chooses: the compiled code of PyTorch, and
+/// shared memory of ranks that is on the disk. All of it may be deleted.
+bool is_of_others(std::string_view path);
 
 }  // namespace shardproof::launcher

@@ -78,6 +78,7 @@ const std::vector<std::string> files_of_a_run{"run.json",
                                               "warm.log",
                                               "cache/any/name at all",
                                               "worlds/0/plan.json",
+                                              "worlds/0/shardproof-Ab3Xyz/store/any name",
                                               "worlds/0/ranks/rank-0.jsonl",
                                               "worlds/0/logs/rank-10.err",
                                               "worlds/0/evidence/rank-1.stacks",
@@ -296,6 +297,14 @@ TEST_CASE("every file that run_directory.hpp names is shardproof's own, and so i
     CHECK((!file.has_parent_path() || is_own_folder(file.parent_path().string())));
   }
   for (const fs::path& folder : {run.worlds(), world.traces()}) CHECK(is_own_folder(folder.string()));
+}
+
+TEST_CASE("shared memory that a killed launcher left on the disk is of its run") {
+  CHECK(is_own_folder("worlds/3/shardproof-Ab3Xyz"));
+  CHECK_FALSE(is_of_others("worlds/3/shardproof-Ab3Xyz"));
+  CHECK(is_of_others("worlds/3/shardproof-Ab3Xyz/store/ranks"));
+  CHECK_FALSE(is_of_others("worlds/3/shardproof-notes.txt/a"));
+  CHECK_FALSE(is_of_others("shardproof-Ab3Xyz/a"));
 }
 
 TEST_CASE("a run of a version without markers is recognised by its head") {

@@ -152,6 +152,21 @@ TEST_CASE("a rank that replaces its files by links reads and writes no other fil
   CHECK(fs::is_regular_file(fs::symlink_status(world / "evidence/flight.json")));
 }
 
+TEST_CASE("a rank that replaces the folder of its evidence by a link makes its launcher write nothing elsewhere") {
+  const TemporaryDirectory directory;
+  const fs::path run = directory / "run", evidence = run / "worlds/0/evidence", elsewhere = directory / "elsewhere";
+  fs::create_directory(elsewhere);
+  const std::string replace =
+      "rm -r '" + evidence.string() + "'; ln -s '" + elsewhere.string() + "' '" + evidence.string() + "'\n";
+  const Said said = run_trouble(run, {"bad/hangs", "--timeout", "1", "--rank-wrapper",
+                                      wrapper(directory / "wrap", replace), "--wrap-ranks", "1"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(2));
+  CHECK_THAT(unwrapped(said.err),
+             ContainsSubstring("output unusable: ") && ContainsSubstring("its folder evidence is a symbolic link"));
+  CHECK(fs::is_empty(elsewhere));
+}
+
 TEST_CASE("evidence of a crash or of a failed case that a rank has replaced by a link is not shown") {
   const TemporaryDirectory directory;
   const fs::path run = directory / "run";
