@@ -163,12 +163,32 @@ std::unique_ptr<Platform> PlayService::make_platform(Rank& rank, const CostModel
   return platforms_->make(costs, options);
 }
 
+namespace {
+
+/// Adds the threads that start in its lifetime to a list, also if an exception ends it.
+class NewThreads {
+ public:
+  /// With nullptr, adds nothing.
+  explicit NewThreads(std::vector<pid_t>* list)
+      : list_(list), before_(list != nullptr ? world::thread_ids() : std::vector<pid_t>()) {}
+  NewThreads(const NewThreads&) = delete;
+  NewThreads& operator=(const NewThreads&) = delete;
+  ~NewThreads() {
+    if (list_ != nullptr) std::ranges::set_difference(world::thread_ids(), before_, std::back_inserter(*list_));
+  }
+
+ private:
+  std::vector<pid_t>* list_;
+  std::vector<pid_t> before_;
+};
+
+}  // namespace
+
 Run PlayService::play_on(Platform& platform, const Scenario& scenario) {
-  const std::vector<pid_t> before = keeps_threads_ ? world::thread_ids() : std::vector<pid_t>();
+  const NewThreads new_threads(keeps_threads_ ? &threads_of_runtime_ : nullptr);
   const bool is_for_user = !world_->plan().scenarios.empty();  // no case of a suite
   Run run = player::play(scenario, *subject_, platform, world_->rank(),
                          is_for_user ? ClipNotes::before_clipping : ClipNotes::none);
-  if (keeps_threads_) std::ranges::set_difference(world::thread_ids(), before, std::back_inserter(threads_of_runtime_));
   live_bytes_ += run.left_alive();
   if (run.left_alive() > 0) std::ranges::move(trace::left_alive(run.trace()), std::back_inserter(live_buffers_));
   if (world_->plan().trace) write_trace(run.recording().clocked());

@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "harness/protocol/ending.hpp"
 #include "harness/world/running_threads.hpp"
@@ -22,8 +24,10 @@ namespace shardproof::runner {
 
 namespace {
 
-/// A thread that has just been told to end, or that nothing has joined, may need this long to end.
-constexpr std::chrono::milliseconds settling_time{50};
+/// A thread that sleeps for so long has not just been told to end.
+constexpr std::chrono::milliseconds sleeping_time{50};
+/// The time limit for threads that do not sleep. They may be about to end, and wait for a core.
+constexpr std::chrono::seconds working_time{5};
 constexpr std::chrono::microseconds between_looks{200};
 /// More threads than these are counted.
 constexpr std::size_t most_named = 4;
@@ -46,8 +50,9 @@ std::string threads_text(const std::vector<pid_t>& threads) {
   for (std::size_t i = 0; i < std::min(threads.size(), most_named); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", world::describe_thread(threads[i]));
   if (threads.size() > most_named) text += fmt::format(" and {} more", threads.size() - most_named);
-  return fmt::format("{} still run{}: join {} before the body ends, or declare keeps_threads for a runtime's threads",
-                     text, threads.size() == 1 ? "s" : "", threads.size() == 1 ? "it" : "them");
+  const bool is_one = threads.size() == 1;
+  return fmt::format("{} still run{}: join {} before the body ends, or declare keeps_threads() if a runtime keeps {}",
+                     text, is_one ? "s" : "", is_one ? "it" : "them", is_one ? "it" : "them");
 }
 
 /// The current directory, or why it has no name.
@@ -73,9 +78,12 @@ void start_threads_of_sanitizer() {
 ProcessState::ProcessState(bool is_shared) : is_shared_(is_shared), before_(read(is_shared)) {
   if (is_shared_) return;
   start_threads_of_sanitizer();
-  umask_ = ::umask(0);
+  umask_ = ::umask(077);  // for a moment
   ::umask(umask_);
   directory_ = directory_name();
+  threads_ = world::thread_ids();
+  std::erase_if(threads_, world::is_ending);
+  own_threads_ = threads_.size();
 }
 
 ProcessState::Settings ProcessState::read(bool is_shared) {
@@ -100,7 +108,7 @@ ProcessState::Settings ProcessState::read(bool is_shared) {
 
 void ProcessState::begin_case() {
   if (is_shared_) return;
-  if (world::thread_count() == threads_.size()) return;  // the usual case, without a list of all threads
+  if (!has_kept_threads() && world::thread_count() == threads_.size()) return;  // the usual case, without a list
   threads_ = world::thread_ids();
   std::erase_if(threads_, world::is_ending);
 }
@@ -165,8 +173,12 @@ void ProcessState::restore_limits(const Settings& now) const {
 
 /// The threads that the case has started and that run code of the program.
 std::vector<pid_t> ProcessState::threads_left(const Allowed& allowed) const {
-  if (world::thread_count() <= threads_.size()) return {};
-  const auto deadline = std::chrono::steady_clock::now() + settling_time;
+  // If an earlier case kept a thread that has ended meanwhile, the count could hide a new thread.
+  if (!has_kept_threads() && world::thread_count() <= threads_.size()) return {};
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point give_up = Clock::now() + working_time;
+  Clock::time_point asleep_since = Clock::now();
+  std::vector<std::optional<std::uint64_t>> turns;
   for (;;) {
     const std::vector<pid_t> now = world::thread_ids();
     std::vector<pid_t> left;
@@ -174,7 +186,13 @@ std::vector<pid_t> ProcessState::threads_left(const Allowed& allowed) const {
     std::erase_if(left, [&](pid_t thread) {
       return (allowed.is_of_runtime && allowed.is_of_runtime(thread)) || world::is_ending(thread);
     });
-    if (left.empty() || std::chrono::steady_clock::now() >= deadline) return left;
+    std::vector<std::optional<std::uint64_t>> turns_now(left.size());
+    std::ranges::transform(left, turns_now.begin(), world::turns_if_asleep);
+    const Clock::time_point time = Clock::now();
+    if (turns_now != turns || !std::ranges::all_of(turns_now, [](const auto& asleep) { return asleep.has_value(); }))
+      asleep_since = time;
+    if (left.empty() || time >= asleep_since + sleeping_time || time >= give_up) return left;
+    turns = std::move(turns_now);
     std::this_thread::sleep_for(between_looks);
   }
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,8 +29,9 @@ class ProcessState {
 
   /// Keeps the threads that exist before the case.
   void begin_case();
-  /// Returns up to two sentences about what the case has left. Empty: the process is as the case found it. Waits up to
-  /// 50 ms for threads that are about to end. Undoes changes of limits, as far as the process may.
+  /// Returns up to two sentences about what the case has left. Empty: the process is as the case found it. Waits for
+  /// threads that may be about to end: until they have slept for 50 ms, or for 5 s. Undoes changes of limits, as far as
+  /// the process may.
   std::vector<std::string> changes(const Allowed& allowed);
 
  private:
@@ -47,6 +49,8 @@ class ProcessState {
   void restore_limits(const Settings& now) const;
   std::vector<std::string> changed_signals(const Settings& now, const Allowed& allowed) const;
   void add_changed_settings(const Settings& now, std::vector<std::string>& changes) const;
+  /// Whether a case or a runtime keeps threads that may end at any time.
+  bool has_kept_threads() const { return threads_.size() != own_threads_; }
   std::vector<pid_t> threads_left(const Allowed& allowed) const;
 
   const bool is_shared_;
@@ -54,6 +58,7 @@ class ProcessState {
   mode_t umask_ = 0;
   std::string directory_;
   std::vector<pid_t> threads_;  ///< sorted
+  std::size_t own_threads_ = 0;  ///< before the first case
 };
 
 }  // namespace shardproof::runner

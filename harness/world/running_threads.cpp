@@ -23,6 +23,7 @@ namespace {
 /// A thread, parsed from a line of proc_pid_stat(5). A name may contain any characters, brackets too.
 struct Thread {
   std::string name;
+  char state = 0;  ///< `S`: it sleeps. 0: it has ended
   bool is_ending = true;
 
   explicit Thread(std::string_view line) {
@@ -31,7 +32,6 @@ struct Thread {
     if (begin == std::string_view::npos || end == std::string_view::npos) return;  // it ended during the read
     name = line.substr(begin + 1, end - begin - 1);
     std::istringstream rest{std::string(line.substr(end + 1))};
-    char state = 0;
     std::array<std::int64_t, 5> skipped{};
     std::uint64_t flags = 0;
     rest >> state;
@@ -91,6 +91,13 @@ std::vector<pid_t> thread_ids() {
 }
 
 bool is_ending(pid_t thread) { return look_at(thread).is_ending; }
+
+std::optional<std::uint64_t> turns_if_asleep(pid_t thread) {
+  std::istringstream times(first_line(thread, "schedstat"));
+  std::uint64_t on_core = 0, waiting = 0, turns = 0;
+  times >> on_core >> waiting >> turns;
+  return look_at(thread).state == 'S' ? std::optional(turns) : std::nullopt;
+}
 
 std::string describe_thread(pid_t thread) {
   const std::string place = first_line(thread, "wchan");

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,10 @@ std::vector<pid_t> thread_ids();
 
 /// True for a thread that has ended, or that no longer runs code of the program.
 bool is_ending(pid_t thread);
+
+/// How often the thread has been given a core; 0 if the kernel does not count. Nullopt: the thread does not sleep. A
+/// thread that sleeps with the same number at two times has slept between them.
+std::optional<std::uint64_t> turns_if_asleep(pid_t thread);
 
 /// `thread 4711 "loader" (in futex_do_wait)`. The brackets have the function of the kernel in which it waits, where the
 /// kernel reports it.
