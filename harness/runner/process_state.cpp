@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ constexpr std::chrono::milliseconds sleeping_time{50};
 /// The time limit for threads that do not sleep. They may be about to end, and wait for a core.
 constexpr std::chrono::seconds working_time{5};
 constexpr std::chrono::microseconds between_looks{200};
-/// More threads than these are counted.
+/// More threads or signals than these are counted.
 constexpr std::size_t most_named = 4;
 
 constexpr std::array<std::string_view, RLIMIT_NLIMITS> limit_names{
@@ -45,11 +46,22 @@ rlimit limit_of(std::size_t resource) {
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
 
-std::string threads_text(const std::vector<pid_t>& threads) {
+/// The first elements, and how many more there are.
+template <class T, class Describe>
+std::string list_of(const std::vector<T>& all, const Describe& describe) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(threads.size(), most_named); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", world::describe_thread(threads[i]));
-  if (threads.size() > most_named) text += fmt::format(" and {} more", threads.size() - most_named);
+  for (std::size_t i = 0; i < std::min(all.size(), most_named); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", describe(all[i]));
+  if (all.size() > most_named) text += fmt::format(" and {} more", all.size() - most_named);
+  return text;
+}
+
+std::string signals_text(const std::vector<int>& signals) {
+  return list_of(signals, [](int number) { return protocol::signal_text(number); });
+}
+
+std::string threads_text(const std::vector<pid_t>& threads) {
+  const std::string text = list_of(threads, world::describe_thread);
   const bool is_one = threads.size() == 1;
   return fmt::format("{} still run{}: join {} before the body ends, or declare keeps_threads() if a runtime keeps {}",
                      text, is_one ? "s" : "", is_one ? "it" : "them", is_one ? "it" : "them");
@@ -99,6 +111,7 @@ ProcessState::Settings ProcessState::read(bool is_shared) {
   itimerval timer{};
   ::getitimer(ITIMER_REAL, &timer);
   now.has_timer = timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0;
+  ::prctl(PR_GET_PDEATHSIG, &now.death_signal, 0, 0, 0);
   struct stat directory{};
   ::stat(".", &directory);
   now.directory_device = directory.st_dev;
@@ -115,7 +128,7 @@ void ProcessState::begin_case() {
 
 std::vector<std::string> ProcessState::changes(const Allowed& allowed) {
   const Settings now = read(is_shared_);
-  if (!is_shared_) restore_limits(now);
+  if (!is_shared_) restore(now);
   std::vector<std::string> changes;
   if (!is_shared_ && !allowed.threads) {
     if (const std::vector<pid_t> left = threads_left(allowed); !left.empty()) changes.push_back(threads_text(left));
@@ -129,17 +142,24 @@ std::vector<std::string> ProcessState::changes(const Allowed& allowed) {
 }
 
 std::vector<std::string> ProcessState::changed_signals(const Settings& now, const Allowed& allowed) const {
-  std::vector<std::string> changes;
+  std::vector<int> blocked, unblocked, handled;
   for (int number = 1; number < NSIG; ++number) {
     const bool is_blocked = ::sigismember(&now.blocked, number) == 1;
     if (is_blocked != (::sigismember(&before_.blocked, number) == 1))
-      changes.push_back(fmt::format("{} is {} in the rank's thread", protocol::signal_text(number),
-                                    is_blocked ? "blocked" : "no longer blocked"));
+      (is_blocked ? blocked : unblocked).push_back(number);
   }
   for (std::size_t number = 1; number < now.handlers.size(); ++number) {
     if (!allowed.signal_handlers && now.handlers[number] != before_.handlers[number])
-      changes.push_back(fmt::format("{} has another handler", protocol::signal_text(static_cast<int>(number))));
+      handled.push_back(static_cast<int>(number));
   }
+  std::vector<std::string> changes;
+  const auto add = [&](const std::vector<int>& signals, std::string_view one, std::string_view several) {
+    if (!signals.empty())
+      changes.push_back(fmt::format("{} {}", signals_text(signals), signals.size() == 1 ? one : several));
+  };
+  add(blocked, "is blocked in the rank's thread", "are blocked in the rank's thread");
+  add(unblocked, "is no longer blocked in the rank's thread", "are no longer blocked in the rank's thread");
+  add(handled, "has another handler", "have other handlers");
   return changes;
 }
 
@@ -154,6 +174,9 @@ void ProcessState::add_changed_settings(const Settings& now, std::vector<std::st
     add("hard", before_.limits[resource].rlim_max, now.limits[resource].rlim_max);
   }
   if (now.has_timer && !before_.has_timer) changes.emplace_back("a timer (alarm, setitimer) still runs");
+  if (now.death_signal != before_.death_signal)
+    changes.push_back(fmt::format("the signal at the parent's end (PR_SET_PDEATHSIG) is {}, and was {}",
+                                  now.death_signal, before_.death_signal));
   // The call that reads the umask also sets it. So it sets the value that the umask should have.
   if (const mode_t umask = ::umask(umask_); umask != umask_)
     changes.push_back(fmt::format("the umask is {:04o}, and was {:04o}", umask, umask_));
@@ -161,8 +184,12 @@ void ProcessState::add_changed_settings(const Settings& now, std::vector<std::st
     changes.push_back(fmt::format("the working directory is {}, and was {}", directory_name(), directory_));
 }
 
-/// The rank still has to write its results, and may need memory and files for that.
-void ProcessState::restore_limits(const Settings& now) const {
+/// The rank still has to write its results. It may need memory and files for that, and no signal of a timer may end it.
+/// It must not outlive its launcher.
+void ProcessState::restore(const Settings& now) const {
+  constexpr itimerval none{};
+  if (now.has_timer && !before_.has_timer) ::setitimer(ITIMER_REAL, &none, nullptr);
+  if (now.death_signal != before_.death_signal) ::prctl(PR_SET_PDEATHSIG, before_.death_signal, 0, 0, 0);
   for (std::size_t resource = 0; resource < now.limits.size(); ++resource) {
     const rlimit &is = now.limits[resource], &was = before_.limits[resource];
     if (is.rlim_cur == was.rlim_cur) continue;

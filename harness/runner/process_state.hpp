@@ -30,8 +30,8 @@ class ProcessState {
   /// Keeps the threads that exist before the case.
   void begin_case();
   /// Returns up to two sentences about what the case has left. Empty: the process is as the case found it. Waits for
-  /// threads that may be about to end: until they have slept for 50 ms, or for 5 s. Undoes changes of limits, as far as
-  /// the process may.
+  /// threads that may be about to end: until they have slept for 50 ms, or for 5 s. Restores limits, as far as the
+  /// process may, the death signal, and no timer, so that the rank can still report its results.
   std::vector<std::string> changes(const Allowed& allowed);
 
  private:
@@ -41,12 +41,13 @@ class ProcessState {
     std::array<rlimit, RLIMIT_NLIMITS> limits{};
     std::array<void (*)(int), 32> handlers{};  ///< by number of the signal
     bool has_timer = false;
+    int death_signal = 0;  ///< the signal at the end of the rank's parent, which ends the rank; 0: none
     dev_t directory_device = 0;  ///< of the working directory
     ino_t directory_file = 0;
   };
   static Settings read(bool is_shared);
 
-  void restore_limits(const Settings& now) const;
+  void restore(const Settings& now) const;
   std::vector<std::string> changed_signals(const Settings& now, const Allowed& allowed) const;
   void add_changed_settings(const Settings& now, std::vector<std::string>& changes) const;
   /// Whether a case or a runtime keeps threads that may end at any time.

@@ -20,18 +20,18 @@ namespace shardproof::world {
 
 namespace {
 
-/// A thread, parsed from a line of proc_pid_stat(5). A name may contain any characters, brackets too.
+/// A thread, parsed from its proc_pid_stat(5). A name may contain any characters, brackets and line ends too.
 struct Thread {
   std::string name;
   char state = 0;  ///< `S`: it sleeps. 0: it has ended
   bool is_ending = true;
 
-  explicit Thread(std::string_view line) {
+  explicit Thread(std::string_view stat) {
     constexpr std::uint64_t exiting = 0x4;  // PF_EXITING, which the kernel sets before it wakes the joining thread
-    const auto begin = line.find('('), end = line.rfind(')');
+    const auto begin = stat.find('('), end = stat.rfind(')');
     if (begin == std::string_view::npos || end == std::string_view::npos) return;  // it ended during the read
-    name = line.substr(begin + 1, end - begin - 1);
-    std::istringstream rest{std::string(line.substr(end + 1))};
+    name = stat.substr(begin + 1, end - begin - 1);
+    std::istringstream rest{std::string(stat.substr(end + 1))};
     std::array<std::int64_t, 5> skipped{};
     std::uint64_t flags = 0;
     rest >> state;
@@ -41,14 +41,14 @@ struct Thread {
   }
 };
 
-/// The first line of a file of /proc/self/task/ID. Empty if the thread has ended.
-std::string first_line(pid_t thread, std::string_view file) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/self/task/{}/{}", thread, file)), line);
-  return line;
+/// A file of /proc/self/task/ID. Empty if the thread has ended.
+std::string text_of(pid_t thread, std::string_view file) {
+  std::ostringstream text;
+  text << std::ifstream(fmt::format("/proc/self/task/{}/{}", thread, file)).rdbuf();
+  return std::move(text).str();
 }
 
-Thread look_at(pid_t thread) { return Thread(first_line(thread, "stat")); }
+Thread look_at(pid_t thread) { return Thread(text_of(thread, "stat")); }
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -93,14 +93,14 @@ std::vector<pid_t> thread_ids() {
 bool is_ending(pid_t thread) { return look_at(thread).is_ending; }
 
 std::optional<std::uint64_t> turns_if_asleep(pid_t thread) {
-  std::istringstream times(first_line(thread, "schedstat"));
+  std::istringstream times(text_of(thread, "schedstat"));
   std::uint64_t on_core = 0, waiting = 0, turns = 0;
   times >> on_core >> waiting >> turns;
   return look_at(thread).state == 'S' ? std::optional(turns) : std::nullopt;
 }
 
 std::string describe_thread(pid_t thread) {
-  const std::string place = first_line(thread, "wchan");
+  const std::string place = text_of(thread, "wchan");
   return fmt::format("thread {} \"{}\"{}", thread, look_at(thread).name,
                      place.empty() || place == "0" ? "" : fmt::format(" (in {})", place));
 }

@@ -58,7 +58,7 @@ std::optional<std::filesystem::path> find_in(const char* path, const char* progr
 }  // namespace
 
 void add_evidence(const std::filesystem::path& file, std::string_view text) {
-  const base::FileDescriptor out = append_to_own_file(file, 1);
+  const base::FileDescriptor out = append_to_own_file(file, 3);
   while (out && !text.empty()) {
     const ssize_t written = ::write(out.get(), text.data(), text.size());
     if (written <= 0) return;
@@ -123,7 +123,7 @@ void EvidenceCollector::start_some(Deadline now) {
     const Deadline until = now + share(now);
     const Suspect suspect = waiting_.front();
     waiting_.pop_front();
-    const base::FileDescriptor out = append_to_own_file(directory_.stacks(suspect.rank), 1);
+    const base::FileDescriptor out = append_to_own_file(directory_.stacks(suspect.rank), 3);
     if (!out) continue;
     try {
       Process process = Process::spawn({.program = tool_->program,

@@ -210,8 +210,8 @@ std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const W
 }
 
 void write_evidence(const WorldDirectory& directory, const WorldEvidence& evidence) {
-  write_own_file(directory.endings(), base::dump_line(evidence.endings) + "\n");
-  if (evidence.flight) write_own_file(directory.flight(), base::dump_line(*evidence.flight) + "\n", 1);
+  write_own_file(directory.endings(), base::dump_line(evidence.endings) + "\n", 2);
+  if (evidence.flight) write_own_file(directory.flight(), base::dump_line(*evidence.flight) + "\n", 3);
 }
 
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,

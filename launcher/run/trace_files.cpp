@@ -38,7 +38,7 @@ std::optional<std::pair<std::string, int>> part_of(const std::string& file_name)
 void merge_case(const std::map<int, std::filesystem::path>& parts, const std::filesystem::path& merged) {
   std::vector<Trace> ranks;
   for (const auto& [rank, file] : parts) ranks.push_back(base::parse_json(base::read_evidence(file, 1)).get<Trace>());
-  write_own_file(merged, base::dump_line(reports::chrome_trace(ranks)) + "\n", 1);
+  write_own_file(merged, base::dump_line(reports::chrome_trace(ranks)) + "\n", 3);
   for (const auto& [rank, file] : parts) std::filesystem::remove(file);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/protocol/failure_text.hpp"
 #include "reports/explain/explanation.hpp"
 #include "reports/model/waivers.hpp"
 
@@ -208,12 +209,11 @@ void Merger::add(RankStream stream) {
                               ending->how == Ending::How::stopped || ending->how == Ending::How::interrupted);
     if (!never_started && !is_expected) defect(rank, rejection);
     const RankStream nothing;
-    return apply_ending(nothing, rank, 0, false);
+    return apply_ending(nothing, rank, {});
   }
   if (!stream.defect.empty()) defect(rank, "has a corrupt stream: " + stream.defect);
 
-  std::size_t next = 0;
-  bool is_inside = false;
+  StreamEnd end;
   for (auto& streamed : stream.cases) {
     const auto position = streamed.started.position;
     if (position >= positions_.size()) {
@@ -221,24 +221,29 @@ void Merger::add(RankStream stream) {
                                positions_.size()));
       break;
     }
-    if (position < next) {
+    if (position < end.next) {
       defect(rank, fmt::format("ran position {} again", position));
       set(rank, position, outcome_by_stream(facts_of(streamed).add(StreamFact::repeated)), "ran it twice");
       break;
     }
+    end.is_inside = !streamed.ended;
+    end.next = end.is_inside ? position : position + 1;
+    end.is_blamed_on_last =
+        !end.is_inside && std::ranges::find(streamed.failures, protocol::unchanged_process_check,
+                                            &protocol::event::AssertionFailed::macro) != streamed.failures.end();
     take_case(streamed, rank, position);
-    is_inside = !streamed.ended;
-    next = is_inside ? position : position + 1;
   }
   if (!stream.cut_short.empty()) {
     cut_short_ = stream.cut_short;
     is_cut_by_case_ = stream.is_cut_by_case;
     std::string& explanation = report_.worlds.back().explanation;
     if (explanation.empty()) explanation = cut_short_;
-    next = positions_.size();  // however its process ended afterwards, it ran no other case
+    end.next = positions_.size();  // however its process ended afterwards, it ran no other case
+    end.is_blamed_on_last = false;
   }
   // A corrupt stream does not show where the rank was at its end. It only shows where its evidence ends.
-  apply_ending(stream, rank, next, is_inside && stream.defect.empty());
+  end.is_inside = end.is_inside && stream.defect.empty();
+  apply_ending(stream, rank, end);
 }
 
 std::string Merger::rejection_of(const RankStream& stream, int rank) {
@@ -297,24 +302,28 @@ void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
   result.duration_ns = std::max(result.duration_ns, ended.duration_ns);
 }
 
-void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside) {
+void Merger::apply_ending(const RankStream& stream, int rank, StreamEnd end) {
   const auto& recorded = endings_[static_cast<std::size_t>(rank)];
   if (!recorded) return defect(rank, "has no recorded ending");
   const Ending& ending = *recorded;
   const bool is_recorded = ending.position >= 0;
-  const auto position = is_recorded ? static_cast<std::size_t>(ending.position) : first_unended;
+  const auto [next, is_inside, is_blamed_on_last] = end;
+  const auto position = is_recorded ? static_cast<std::size_t>(ending.position) : is_blamed_on_last ? next - 1 : next;
   const bool is_in_plan = position < positions_.size();
-  const bool is_open = is_inside && position == first_unended;
+  const bool is_open = is_inside && position == next;
 
   auto facts = facts_of(ending);
   facts.add(EndingFact::refusal, protocol::is_refusal(ending) && is_in_plan);
   facts.add(EndingFact::a_rank_died, a_rank_died_).add(EndingFact::last_line_cut, stream.truncated);
-  if (is_inside && !is_open) decide_by_ending(ending, first_unended, FactSet(facts).add(EndingFact::open));
+  if (is_inside && !is_open) decide_by_ending(ending, next, FactSet(facts).add(EndingFact::open), "inside");
   facts.add(EndingFact::recorded, is_recorded).add(EndingFact::between_cases, !is_inside && !is_recorded);
   facts.add(EndingFact::open, is_open).add(EndingFact::open_elsewhere, is_inside && !is_open);
   facts.add(EndingFact::was_released,
             is_recorded && is_in_plan && outcome_of(rank, position).outcome == Outcome::released);
-  const auto outcome = decide_by_ending(ending, position, facts);
+  const auto outcome = decide_by_ending(ending, position, facts,
+                                        is_inside || is_recorded ? "inside"
+                                        : is_blamed_on_last      ? "after"
+                                                                 : "before");
 
   if (facts.has_all({EndingFact::stopped, EndingFact::between_cases}) && is_in_plan)
     positions_[position].waiting.push_back(rank);
@@ -336,7 +345,7 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
       if (stream.start && stream.defect.empty() && !stream.complete)
         defect(rank, "exited with code 0, but its stream has no end");
       if (stream.complete && is_in_plan && !a_rank_died_)
-        defect(rank, fmt::format("left after {} of {} cases", first_unended, positions_.size()));
+        defect(rank, fmt::format("left after {} of {} cases", next, positions_.size()));
       return;
     case Ending::How::signalled:
     case Ending::How::overran: break;
@@ -345,14 +354,13 @@ void Merger::apply_ending(const RankStream& stream, int rank, std::size_t first_
     defect(rank, describe(ending) + (says_where(ending) ? "" : " after its last case"));
 }
 
-std::optional<Outcome> Merger::decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts) {
+std::optional<Outcome> Merger::decide_by_ending(const Ending& ending, std::size_t position, FactSet<EndingFact> facts,
+                                                std::string_view where) {
   const auto outcome = outcome_by_ending(facts);
   if (!outcome || position >= positions_.size()) return outcome;
   const bool is_death = outcome == Outcome::crashed || outcome == Outcome::hung;
-  const bool is_between = facts.has_all({EndingFact::between_cases});
-  const std::string_view where = is_between ? " before this case" : " inside this case";
   set(ending.rank, position, *outcome,
-      fmt::format("{}{}", describe(ending), is_death && !says_where(ending) ? where : ""));
+      describe(ending) + (is_death && !says_where(ending) ? fmt::format(" {} this case", where) : ""));
   return outcome;
 }
 
@@ -410,7 +418,8 @@ void Merger::judge() {
     });
     FactSet stopped_before{EndingFact::stopped, EndingFact::unrecorded, EndingFact::between_cases};
     stopped_before.add(EndingFact::another_began, began);
-    for (const int rank : place.waiting) decide_by_ending(*endings_[static_cast<std::size_t>(rank)], i, stopped_before);
+    for (const int rank : place.waiting)
+      decide_by_ending(*endings_[static_cast<std::size_t>(rank)], i, stopped_before, "before");
     FactSet<CaseFact> facts;
     facts.add(CaseFact::ranks_differ, place.ranks_differ).add(CaseFact::interrupted, interrupted_);
     result.verdict = decide(result.ranks, facts);

@@ -93,11 +93,18 @@ class Merger {
 
   std::string rejection_of(const RankStream& stream, int rank);
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
-  /// `first_unended` is the first position that the rank has not ended. `is_inside`: its stream stops inside this case.
-  void apply_ending(const RankStream& stream, int rank, std::size_t first_unended, bool is_inside);
+  /// The place of the end of a rank's stream.
+  struct StreamEnd {
+    std::size_t next = 0;  ///< the first position that the rank has not ended
+    bool is_inside = false;  ///< The stream stops inside the case at `next`.
+    /// The case before `next` left its process changed, for instance a thread. It is then to blame for the process's end.
+    bool is_blamed_on_last = false;
+  };
+  void apply_ending(const RankStream& stream, int rank, StreamEnd end);
   /// Applies the rules of endings to the rank's case, if the plan has this position. Returns the outcome, as the rules.
+  /// `where`: the end's place in the case, for the reason.
   std::optional<protocol::Outcome> decide_by_ending(const protocol::Ending& ending, std::size_t position,
-                                                    FactSet<EndingFact> facts);
+                                                    FactSet<EndingFact> facts, std::string_view where);
   CaseResult& at(std::size_t position) { return report_.cases[first_case_ + position]; }
   RankOutcome& outcome_of(int rank, std::size_t position) { return at(position).ranks[static_cast<std::size_t>(rank)]; }
   void set(int rank, std::size_t position, protocol::Outcome outcome, std::string reason);

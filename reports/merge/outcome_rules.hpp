@@ -65,7 +65,8 @@ enum class StreamFact : std::uint8_t {
 };
 
 /// The end of a rank's process has these facts for a case. The end concerns the case that the launcher recorded, and
-/// the case that the stream left open. Without either, it concerns the first case that the rank has not ended.
+/// the case that the stream left open. Without either, it concerns the first case that the rank has not ended. But if the
+/// rank's last case left its process changed, it concerns that case.
 enum class EndingFact : std::uint8_t {
   overran,  ///< This and the next three facts: how the process ended (Ending::How).
   signalled,
@@ -82,7 +83,7 @@ enum class EndingFact : std::uint8_t {
   unrecorded,  ///< The launcher recorded no case.
   open,  ///< The stream, which is intact, stops inside this case.
   open_elsewhere,  ///< The stream, which is intact, stops inside another case.
-  between_cases,  ///< No case was recorded or open. This is the first case that the rank has not ended.
+  between_cases,  ///< No case was recorded or open.
   was_released,  ///< By its stream, the rank was released from this case.
   another_began,  ///< Another rank began this case.
 };

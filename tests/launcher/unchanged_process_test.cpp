@@ -25,8 +25,10 @@ std::string failure_of(const nlohmann::json& report, const std::string& id) {
 
 TEST_CASE("a case that changes its process fails, and the cases after it run in a fresh world") {
   TemporaryDirectory directory;
-  const std::vector<std::string> changes{"a_thread",         "a_check",   "many_threads", "a_limit",
-                                         "a_blocked_signal", "a_handler", "a_timer",      "an_umask"};
+  const std::vector<std::string> changes{
+      "a_thread",         "a_check",   "many_threads", "a_thread_with_an_odd_name", "a_limit",
+      "a_blocked_signal", "a_handler", "a_timer",      "all_signals_blocked",       "an_umask",
+      "no_death_signal"};
   std::vector<std::string> cases;
   Verdicts expected{{"quiet/restored[W=2]", "passed"},
                     {"quiet/lets_others_check[W=2]", "passed"},
@@ -57,12 +59,35 @@ TEST_CASE("a case that changes its process fails, and the cases after it run in 
              ContainsSubstring("signal 10 (SIGUSR1) is blocked in the rank's thread: restore this"));
   CHECK_THAT(failure("a_handler"), ContainsSubstring("signal 12 (SIGUSR2) has another handler"));
   CHECK_THAT(failure("a_timer"), ContainsSubstring("a timer (alarm, setitimer) still runs"));
+  CHECK_THAT(failure("all_signals_blocked"), ContainsSubstring("signal 4 (SIGILL) and ") &&
+                                                 ContainsSubstring(" more are blocked in the rank's thread"));
+  CHECK_THAT(failure("no_death_signal"),
+             ContainsSubstring("the signal at the parent's end (PR_SET_PDEATHSIG) is 0, and was 9"));
   CHECK_THAT(failure("an_umask"), ContainsSubstring("the umask is 0777, and was 0"));
   CHECK_THAT(failure_of(report, "loud/changes_directory[W=2]"),
              ContainsSubstring("the working directory is /, and was "));
 
   REQUIRE(call({"merge", (directory / "run").string()}).end == code(1));
   CHECK(report_of(directory / "run") == report);
+}
+
+TEST_CASE("a case whose timer or thread ends the process after it gets the blame, and the next case runs") {
+  TemporaryDirectory directory;
+  int round = 0;
+  for (const std::string change : {"a_timer_that_ends_soon", "a_thread_that_crashes"}) {
+    for (int i = 0; i < 4; ++i) {
+      CAPTURE(change, i);
+      const auto run = directory / std::to_string(round++);
+      const Said said = run_trouble(run, {"leaves/" + change, "many/rounds"});
+      INFO(said.out << said.err);
+      Verdicts found = verdicts(run);
+      const std::string verdict = found.at("leaves/" + change + "[W=2]");
+      CHECK((verdict == "failed" || (verdict == "crashed" && change == "a_thread_that_crashes")));
+      found.erase("leaves/" + change + "[W=2]");
+      CHECK(found.size() == 10);
+      for (const auto& [id, passed] : found) CHECK(passed == "passed");
+    }
+  }
 }
 
 TEST_CASE("a failed case also reports the thread that it left") {

@@ -2,11 +2,14 @@
 // latter only.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -77,6 +80,34 @@ RANKED_TEST_CASE("leaves/a_blocked_signal", ranks(2)) {
 RANKED_TEST_CASE("leaves/a_handler", ranks(2)) { CHECK(::signal(SIGUSR2, ignore) != SIG_ERR); }
 
 RANKED_TEST_CASE("leaves/a_timer", ranks(2)) { CHECK(::alarm(60) == 0); }
+
+/// Its signal arrives soon after the case.
+RANKED_TEST_CASE("leaves/a_timer_that_ends_soon", ranks(2)) {
+  const itimerval soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 300}};
+  CHECK(::setitimer(ITIMER_REAL, &soon, nullptr) == 0);
+}
+
+/// Ends its process soon after the case, perhaps before the rank leaves its world.
+RANKED_TEST_CASE("leaves/a_thread_that_crashes", ranks(2)) {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::microseconds(50'500));
+    ::raise(SIGSEGV);
+  }).detach();
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("leaves/a_thread_with_an_odd_name", ranks(2)) {
+  leave_a_thread("a)\n( b");
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("leaves/no_death_signal", ranks(2)) { CHECK(::prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) == 0); }
+
+RANKED_TEST_CASE("leaves/all_signals_blocked", ranks(2)) {
+  sigset_t all{};
+  ::sigfillset(&all);
+  CHECK(::pthread_sigmask(SIG_BLOCK, &all, nullptr) == 0);
+}
 
 RANKED_TEST_CASE("leaves/an_umask", ranks(2)) {
   ::umask(0777);
