@@ -39,7 +39,7 @@ RankProcesses::RankProcesses(const protocol::WorldPlan& plan, const protocol::Wo
       poller_(poller),
       processes_(static_cast<std::size_t>(plan.size)) {}
 
-std::optional<RankProcesses::Failure> RankProcesses::start() {
+std::optional<Ranks::Failure> RankProcesses::start() {
   for (int rank = 0; rank < plan_.size; ++rank) {
     try {
       if (is_one_process() && rank > 0) {
@@ -116,15 +116,11 @@ void RankProcesses::print_debugger_hint(int rank) const {
       is_one_process() ? std::string("all ranks are") : fmt::format("rank {} is", rank), pid(rank), pid(rank)));
 }
 
-std::vector<int> RankProcesses::alive() const {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    if (is_alive(rank)) ranks.push_back(rank);
-  }
-  return ranks;
+bool RankProcesses::shows_end(const std::vector<std::uint64_t>& ready) const {
+  return std::ranges::any_of(ready, [this](std::uint64_t key) { return key < processes_.size(); });
 }
 
-std::vector<RankProcesses::Ended> RankProcesses::collect(const std::vector<std::uint64_t>& ready) {
+std::vector<Ranks::Ended> RankProcesses::collect(const std::vector<std::uint64_t>& ready) {
   std::vector<Ended> ended;
   for (const std::uint64_t key : ready) {
     if (key >= processes_.size()) continue;
@@ -150,9 +146,9 @@ void RankProcesses::signal_all(int number) noexcept {
   }
 }
 
-std::vector<RankProcesses::Abandoned> RankProcesses::abandon() {
+std::vector<Ranks::Abandoned> RankProcesses::abandon() {
   std::vector<Abandoned> abandoned;
-  for (const int rank : alive()) {
+  for (const int rank : alive(*this, plan_.size)) {
     abandoned.push_back({rank, pid(rank)});
     if (process(rank).use_count() == 1) {
       poller_.remove(process(rank)->descriptor());

@@ -1,5 +1,5 @@
-// The processes of a world's ranks: one process for each rank, or a single process if ranks are threads. A running
-// world (run/world.cpp) owns it.
+// The processes of a world's ranks, as children of this process: one process for each rank, or a single process if ranks
+// are threads. A running world (run/world.cpp) owns it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/process.hpp"
+#include "launcher/run/ranks.hpp"
 #include "launcher/run/world.hpp"
 
 namespace shardproof::launcher {
@@ -23,44 +24,22 @@ namespace shardproof::launcher {
 /// raised that far.
 void allow_descriptors(int ranks, std::size_t worlds);
 
-class RankProcesses {
+class RankProcesses final : public Ranks {
  public:
-  /// Borrows all arguments.
+  /// Borrows all arguments. The poller's key for each process is the rank.
   RankProcesses(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory, const WorldLaunch& launch,
                 Poller& poller);
 
-  struct Failure {
-    int rank = 0;
-    std::string why;
-  };
-  /// Starts ranks in ascending order. The poller's key for each process is the rank. Stops at the first rank that
-  /// cannot be started, and returns the reason. Throws CommandError if a log cannot be opened.
-  std::optional<Failure> start();
-
-  bool is_one_process() const { return plan_.fabric == protocol::thread_fabric; }
-  /// Whether the rank's process was started and has not ended.
-  bool is_alive(int rank) const { return process(rank) != nullptr; }
-  std::vector<int> alive() const;
-  bool all_have_ended() const { return alive_ == 0; }
-  pid_t pid(int rank) const { return process(rank)->pid(); }
-
-  struct Ended {
-    int rank = 0;  ///< 0 if all ranks are one process
-    Exit end;
-  };
-  /// Returns the ranks with these poller keys that have ended, and no longer counts them as alive. Deaths by a signal
-  /// come first: they explain why another rank gave up.
-  std::vector<Ended> collect(const std::vector<std::uint64_t>& ready);
-
-  /// Sends a signal to each rank and to all processes that it has started.
-  void signal_all(int number) noexcept;
-
-  struct Abandoned {
-    int rank = 0;
-    pid_t process = 0;
-  };
-  /// Gives up all ranks that still live. The launcher no longer waits for them.
-  std::vector<Abandoned> abandon();
+  /// Starts ranks in ascending order, and stops at the first rank that cannot be started.
+  std::optional<Failure> start() override;
+  bool is_one_process() const override { return plan_.fabric == protocol::thread_fabric; }
+  bool is_alive(int rank) const override { return process(rank) != nullptr; }
+  bool all_have_ended() const override { return alive_ == 0; }
+  pid_t pid(int rank) const override { return process(rank)->pid(); }
+  bool shows_end(const std::vector<std::uint64_t>& ready) const override;
+  std::vector<Ended> collect(const std::vector<std::uint64_t>& ready) override;
+  void signal_all(int number) noexcept override;
+  std::vector<Abandoned> abandon() override;
 
  private:
   const std::shared_ptr<Process>& process(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }

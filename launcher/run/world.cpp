@@ -30,6 +30,7 @@
 #include "launcher/run/crash_evidence.hpp"
 #include "launcher/run/evidence.hpp"
 #include "launcher/run/rank_processes.hpp"
+#include "launcher/run/ranks.hpp"
 #include "launcher/run/running_ranks.hpp"
 #include "launcher/run/supervisor.hpp"
 #include "launcher/terminal/duration_text.hpp"
@@ -77,9 +78,9 @@ class SupervisedWorld final : public RunningWorld {
         launch_(launch),
         page_(std::move(place.page)),
         clock_(plan, page_, launch.joining),
-        processes_(plan, directory, launch, poller_),
+        ranks_(std::make_unique<RankProcesses>(plan, directory, launch, poller_)),
         supervisor_(plan.size),
-        tail_(directory, launch.output_of, plan.size, processes_.is_one_process(), launch.names_world) {
+        tail_(directory, launch.output_of, plan.size, ranks_->is_one_process(), launch.names_world) {
     start();
     // Not at once: most worlds end before a user could read a line about them.
     for (LiveView& view : views) {
@@ -97,7 +98,7 @@ class SupervisedWorld final : public RunningWorld {
     return first;
   }
 
-  bool is_over() const override { return processes_.all_have_ended(); }
+  bool is_over() const override { return ranks_->all_have_ended(); }
 
   void handle_events() override {
     const std::vector<std::uint64_t> ready = poller_.wait(Clock::now());
@@ -145,20 +146,19 @@ class SupervisedWorld final : public RunningWorld {
   // -- Events ---------------------------------------------------------------------------------------------------------
 
   void start() {
-    const auto failure = processes_.start();
+    const auto failure = ranks_->start();
     if (failure) return carry_out(supervisor_.start_failed(failure->rank, failure->why, Clock::now()));
     clock_.start(Clock::now());
     supervisor_.started(clock_.check([](int) { return false; }, Clock::now()).next);
   }
 
   void report_ended(const std::vector<std::uint64_t>& ready) {
-    const bool any_ended = std::ranges::any_of(ready, [](std::uint64_t key) { return key < evidence_keys; });
-    if (any_ended) evidence_.reset();  // while the process numbers still belong to the suspects
-    for (const auto& [rank, end] : processes_.collect(ready)) {
+    if (ranks_->shows_end(ready)) evidence_.reset();  // while the process numbers still belong to the suspects
+    for (const auto& [rank, end] : ranks_->collect(ready)) {
       if (end.signalled && end.code == SIGKILL) lacked_memory_ = oom_kills_before_ && oom_kills() > oom_kills_before_;
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
-      if (processes_.is_one_process())
+      if (ranks_->is_one_process())
         carry_out(supervisor_.process_ended(end, all_views(), running_ranks(page_), Clock::now()));
       else carry_out(supervisor_.rank_ended(rank, end, view(rank), Clock::now()));
     }
@@ -173,7 +173,7 @@ class SupervisedWorld final : public RunningWorld {
 
   void check_ranks() {
     const Deadline now = Clock::now();
-    const CaseClock::Check check = clock_.check([this](int rank) { return processes_.is_alive(rank); }, now);
+    const CaseClock::Check check = clock_.check([this](int rank) { return ranks_->is_alive(rank); }, now);
     const bool is_running = supervisor_.phase() == Supervisor::Phase::running;
     if (is_running && check.slow && launch_.notice) report_slow(*check.slow);
     const bool is_blaming = !is_running && !check.overdue.empty();
@@ -196,7 +196,7 @@ class SupervisedWorld final : public RunningWorld {
     const std::vector<int> guilty =
         find_culprits({.waits = protocol::waits(flight_->ranks),
                        .overdue = overdue,
-                       .alive = processes_.alive(),
+                       .alive = alive(*ranks_, plan_.size),
                        .turn = page_.turn(),
                        .is_absent = [this](int rank) { return page_.progress(rank).pid == 0; }});
     std::vector<Overrun> overruns;
@@ -232,8 +232,8 @@ class SupervisedWorld final : public RunningWorld {
     std::vector<EvidenceCollector::Suspect> suspects;
     const auto add = [&](int rank) {
       const bool is_known =
-          processes_.is_one_process() && !suspects.empty();  // the stacks of a process have all its threads
-      if (processes_.is_alive(rank) && !is_known) suspects.push_back({.rank = rank, .process = processes_.pid(rank)});
+          ranks_->is_one_process() && !suspects.empty();  // the stacks of a process have all its threads
+      if (ranks_->is_alive(rank) && !is_known) suspects.push_back({.rank = rank, .process = ranks_->pid(rank)});
     };
     if (const std::optional<int> turn = page_.turn()) add(*turn);
     std::ranges::for_each(collect.overdue, add);
@@ -248,7 +248,7 @@ class SupervisedWorld final : public RunningWorld {
 
   void carry_out(action::KeepOutput keep) {
     supervisor_.output_kept(keep.rank,
-                            last_words(directory_.standard_error(processes_.is_one_process() ? 0 : keep.rank), 1));
+                            last_words(directory_.standard_error(ranks_->is_one_process() ? 0 : keep.rank), 1));
   }
 
   void carry_out(const action::DoomWorld& doom) {
@@ -261,10 +261,10 @@ class SupervisedWorld final : public RunningWorld {
     }
   }
 
-  void carry_out(action::SignalRanks signal) { processes_.signal_all(signal.number); }
+  void carry_out(action::SignalRanks signal) { ranks_->signal_all(signal.number); }
 
   void carry_out(action::AbandonRanks) {
-    for (const auto& [rank, process] : processes_.abandon())
+    for (const auto& [rank, process] : ranks_->abandon())
       supervisor_.rank_abandoned(rank, process, page_.progress(rank).position);
   }
 
@@ -295,7 +295,7 @@ class SupervisedWorld final : public RunningWorld {
   control::ControlPage page_;
   CaseClock clock_;
   Poller poller_;
-  RankProcesses processes_;
+  const std::unique_ptr<Ranks> ranks_;
   Supervisor supervisor_;
   LogTail tail_;
   Deadline next_tail_ = Deadline::max();

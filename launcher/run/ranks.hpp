@@ -1,0 +1,65 @@
+// Ranks is how a running world (run/world.cpp) starts, watches and ends its ranks. RankProcesses starts them as children
+// of this process. A command of the user can start them, too.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/process/process.hpp"
+
+namespace shardproof::launcher {
+
+class Ranks {
+ public:
+  Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  /// Kills the ranks that still live.
+  virtual ~Ranks() = default;
+
+  /// The reason why `rank`, and all ranks after it, could not be started.
+  struct Failure {
+    int rank = 0;
+    std::string why;
+  };
+  /// Starts the ranks. Throws CommandError if a log cannot be opened.
+  virtual std::optional<Failure> start() = 0;
+
+  /// Whether all ranks are threads of one process.
+  virtual bool is_one_process() const = 0;
+  /// Whether the rank was started and has not ended.
+  virtual bool is_alive(int rank) const = 0;
+  virtual bool all_have_ended() const = 0;
+  /// The process of a rank that lives.
+  virtual pid_t pid(int rank) const = 0;
+
+  /// Whether one of these keys of the poller shows that a rank has ended. The rank's process number is its own until
+  /// `collect`.
+  virtual bool shows_end(const std::vector<std::uint64_t>& ready) const = 0;
+  struct Ended {
+    int rank = 0;  ///< 0 if all ranks are one process
+    Exit end;
+  };
+  /// Returns the ranks whose end these keys of the poller show, and no longer counts them as alive. Deaths by a signal
+  /// come first: they explain why another rank gave up.
+  virtual std::vector<Ended> collect(const std::vector<std::uint64_t>& ready) = 0;
+
+  /// Sends a signal to each rank and to all processes that it has started.
+  virtual void signal_all(int number) noexcept = 0;
+
+  struct Abandoned {
+    int rank = 0;
+    pid_t process = 0;
+  };
+  /// Gives up all ranks that still live. The launcher no longer waits for them.
+  virtual std::vector<Abandoned> abandon() = 0;
+};
+
+/// The ranks of a world of `size` that live, in ascending order.
+std::vector<int> alive(const Ranks& ranks, int size);
+
+}  // namespace shardproof::launcher
