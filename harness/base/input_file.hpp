@@ -31,8 +31,8 @@ std::unique_ptr<std::istream> open_input(const std::filesystem::path& file);
 /// Reads the whole file. Throws UnreadableFile.
 std::string read_input(const std::filesystem::path& file);
 
-/// Opens the folder of a file of a run directory. None of the `folders` innermost folders above the file may be a symbolic
-/// link. Throws UnreadableFile.
+/// Opens the folder of a file of a run directory. None of the `folders` innermost folders above the file may be a
+/// symbolic link. Throws UnreadableFile.
 FileDescriptor open_evidence_folder(const std::filesystem::path& file, int folders);
 /// Opens a file of a run directory. Neither the file nor one of the `folders` folders above it may be a symbolic link:
 /// for `worlds/0/ranks/rank-0.jsonl` and one folder, that is `ranks`. Never waits. Throws UnreadableFile, which says

@@ -1,5 +1,5 @@
-// The processes of a world's ranks, as children of this process: one process for each rank, or a single process if ranks
-// are threads. A running world (run/world.cpp) owns it.
+// The processes of a world's ranks, as children of this process: one process for each rank, or a single process if
+// ranks are threads. A running world (run/world.cpp) owns it.
 #pragma once
 
 #include <sys/types.h>

@@ -376,8 +376,7 @@ class Run {
       merger_.keep(ended);
       pending_.push_front(continuation(plan, number, ended));
       pending_.front().on_disk = true;
-      terminal_.print(fmt::format("world {} is tried again with its shared memory in {}: {}", number,
-                                  directory_.root.string(), outcome.cut_short));
+      terminal_.print(on_disk_text(directory_.world(number), outcome.cut_short));
     } else if (outcome.began) {
       const std::size_t answered = merger_.answered();
       merger_.keep(answered);

@@ -118,7 +118,8 @@ class Supervisor {
   /// A rank did not end after SIGKILL.
   void rank_abandoned(int rank, std::int64_t process, std::int64_t position);
   void output_kept(int rank, std::string last_words) { at(rank).ending.last_words = std::move(last_words); }
-  /// The world is over. Blames ranks for a deadline if no rank is to blame yet, and no rank for a lack of room.
+  /// The world is over. If no rank is blamed yet, blames the late ranks of a deadline. Blames no rank if shared memory
+  /// was full.
   Actions ended();
 
   // -- Result --------------------------------------------------------------------------------------------------------

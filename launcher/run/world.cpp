@@ -310,19 +310,24 @@ MeetingPlace find_meeting_place(protocol::WorldPlan& plan, const protocol::World
   } catch (const std::system_error& error) {
     if (!base::means_no_room(error.code())) throw;
     plan.on_disk = true;
-    if (launch.print)
-      launch.print(fmt::format("world {} is tried again with its shared memory in {}: {}",
-                               directory.root.filename().string(), directory.root.string(), error.what()));
+    if (launch.print) launch.print(on_disk_text(directory, error.what()));
   }
   try {
     return make_meeting_place(RendezvousDirectory::make_in(directory.root), plan);
   } catch (const std::system_error& error) {
-    throw CommandError(infrastructure, fmt::format("world {} has no room for shared memory on the disk either: {}",
-                                                   directory.root.filename().string(), error.what()));
+    throw CommandError(infrastructure,
+                       fmt::format("world {}: no space for shared memory, and none in {} either ({}): free space, then "
+                                   "run again",
+                                   directory.root.filename().string(), directory.root.string(), error.what()));
   }
 }
 
 }  // namespace
+
+std::string on_disk_text(const protocol::WorldDirectory& directory, std::string_view why) {
+  return fmt::format("world {}: {}. Trying again with its shared memory in {}", directory.root.filename().string(), why,
+                     directory.root.string());
+}
 
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views) {

@@ -38,8 +38,9 @@ TEST_CASE("a world whose memory fills up during a run goes on on the disk, from 
   for (const auto& [id, verdict] : verdicts(run)) CHECK(id + " " + verdict == id + " passed");
   CHECK(verdicts(run).size() == 13);
   CHECK(report_of(run).at("worlds").size() == 2);
-  CHECK_THAT(unwrapped(said.out), ContainsSubstring("world 0 is tried again with its shared memory in ") &&
-                                      ContainsSubstring("/run: rank 0 has no room for shared memory: "));
+  CHECK_THAT(unwrapped(said.out), ContainsSubstring("world 0: rank 0 has no room for shared memory: ") &&
+                                      ContainsSubstring(". Trying again with its shared memory in ") &&
+                                      ContainsSubstring("/run/worlds/0\n"));
   for (const auto& entry : std::filesystem::directory_iterator(run / "worlds/1"))
     CHECK_THAT(entry.path().filename().string(), !StartsWith("shardproof-"));
 
@@ -56,7 +57,7 @@ TEST_CASE("a memory file system without room for files is full, too") {
     const Said said = run_trouble(run, {"good/meets[W=2]", "many"}, with_memory("size=40m,nr_inodes=" + files));
     INFO(files << "\n" << said.out << said.err);
     CHECK(said.end == code(0));
-    CHECK_THAT(unwrapped(said.out), ContainsSubstring(" is tried again with its shared memory in "));
+    CHECK_THAT(unwrapped(said.out), ContainsSubstring(". Trying again with its shared memory in "));
     CHECK(call({"merge", run.string()}).end == code(0));
   }
 }
