@@ -10,7 +10,7 @@
 namespace shardproof::protocol {
 
 struct RankEnd {
-  /// Who asked the rank to end, before it ended.
+  /// The process that asked the rank to end, before it ended.
   enum class AskedBy : std::uint8_t {
     none,
     launcher,          ///< our launcher

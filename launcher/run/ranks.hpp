@@ -1,5 +1,5 @@
-// Ranks is how a running world (run/world.cpp) starts, watches and ends its ranks. RankProcesses starts them as children
-// of this process. A command of the user can start them, too.
+// Ranks is how a running world (run/world.cpp) starts, watches and ends its ranks. RankProcesses starts them as
+// children of this process. A command of the user can start them, too.
 #pragma once
 
 #include <sys/types.h>

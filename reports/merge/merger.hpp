@@ -97,7 +97,8 @@ class Merger {
   struct StreamEnd {
     std::size_t next = 0;  ///< the first position that the rank has not ended
     bool is_inside = false;  ///< The stream stops inside the case at `next`.
-    /// The case before `next` left its process changed, for instance a thread. It is then to blame for the process's end.
+    /// The case before `next` left its process changed, for instance a thread. So it gets the blame for the process's
+    /// end.
     bool is_blamed_on_last = false;
   };
   void apply_ending(const RankStream& stream, int rank, StreamEnd end);

@@ -65,8 +65,8 @@ enum class StreamFact : std::uint8_t {
 };
 
 /// The end of a rank's process has these facts for a case. The end concerns the case that the launcher recorded, and
-/// the case that the stream left open. Without either, it concerns the first case that the rank has not ended. But if the
-/// rank's last case left its process changed, it concerns that case.
+/// the case that the stream left open. Without either, it concerns the first case that the rank has not ended. But if
+/// the rank's last case left its process changed, it concerns that case.
 enum class EndingFact : std::uint8_t {
   overran,  ///< This and the next three facts: how the process ended (Ending::How).
   signalled,
