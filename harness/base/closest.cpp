@@ -1,6 +1,7 @@
 #include "harness/base/closest.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,6 +43,11 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
 std::string closest_hint(const std::set<std::string>& candidates, std::string_view asked, char quote) {
   const std::string near = closest(candidates, asked);
   return near.empty() ? std::string() : fmt::format("closest is {0}{1}{0}; ", quote, near);
+}
+
+std::string unknown_name(std::string_view what, std::string_view asked, std::span<const std::string> known) {
+  return fmt::format("unknown {} '{}'; {}known: {}", what, asked, closest_hint({known.begin(), known.end()}, asked),
+                     fmt::join(known, ", "));
 }
 
 std::string closest_or_all(const std::set<std::string>& candidates, std::string_view asked) {

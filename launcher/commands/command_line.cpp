@@ -30,7 +30,7 @@ constexpr char program_summary[] =
     "Examples:\n"
     "    shardproof run                               run the conformance suite on the reference engine\n"
     "    shardproof run --worker ./my_tests           run the tests of your own program\n"
-    "    shardproof explain shardproof-out/latest     why the latest run ended early\n"
+    "    shardproof explain shardproof-out/latest     why worlds ended early and why cases failed\n"
     "    shardproof run --help                        the options of a command\n";
 
 constexpr char program_footer[] =
@@ -84,9 +84,7 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
   const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
   if (argc > 1 && *argv[1] != '-' && !is_named)
-    throw CommandError(usage,
-                       fmt::format("unknown command '{}'; {}known: {}", argv[1],
-                                   base::closest_hint({known.begin(), known.end()}, argv[1]), fmt::join(known, ", ")));
+    throw CommandError(usage, base::unknown_name("command", argv[1], known));
   CLI::App& command = is_named ? *app.get_subcommand(argv[1]) : app;
   const std::string help = fmt::format("`shardproof {}--help`", is_named ? command.get_name() + " " : "");
   try {

@@ -1,7 +1,6 @@
 #include "launcher/commands/option_values.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
@@ -63,10 +62,7 @@ template <class Value, std::size_t count>
 Value choice(std::string_view option, std::string_view text, const Choices<Value, count>& known) {
   for (const auto& [name, value] : known)
     if (name == text) return value;
-  const std::vector<std::string> names = words(known);
-  throw wrong(
-      option, text,
-      fmt::format("{}known: {}", base::closest_hint({names.begin(), names.end()}, text), fmt::join(names, ", ")));
+  throw CommandError(usage, fmt::format("{}: {}", option, base::unknown_name("value", text, words(known))));
 }
 
 }  // namespace

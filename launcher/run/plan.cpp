@@ -40,6 +40,20 @@ std::string closest_name(const std::vector<CaseInfo>& cases, std::string_view fi
   return base::closest(candidates, filter);
 }
 
+/// What the user of a filter without a case may mean: `closest is 'overlap', `. Empty: unknown. `worker` is the option
+/// that names the worker, after a blank.
+std::string hint_for(const Listing& listing, const std::string& filter, const std::string& worker) {
+  if (std::ranges::find(listing.clauses, filter, &protocol::ClauseInfo::id) != listing.clauses.end())
+    return fmt::format("it is a clause, and `shardproof list --clauses{}` shows all clauses with their cases; ",
+                       worker);
+  if (const std::string near = closest_name(listing.cases, filter); !near.empty())
+    return fmt::format("closest is '{}', ", near);
+  std::set<std::string> profiles;
+  for (const protocol::ProfileInfo& profile : listing.profiles) profiles.insert(profile.name);
+  const std::string near = base::closest(profiles, filter);
+  return near.empty() ? near : fmt::format("--profile {} selects the cases of a profile; ", near);
+}
+
 template <class Range>
 std::string join(const Range& range) {
   return fmt::format("{}", fmt::join(range, ", "));
@@ -47,8 +61,7 @@ std::string join(const Range& range) {
 
 void require_known(const char* what, const std::string& requested, const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), requested) != known.end()) return;
-  throw CommandError(usage, fmt::format("unknown {} '{}'; {}known: {}", what, requested,
-                                        base::closest_hint({known.begin(), known.end()}, requested), join(known)));
+  throw CommandError(usage, base::unknown_name(what, requested, known));
 }
 
 void require_fault(const std::vector<protocol::FaultInfo>& faults, const std::string& requested) {
@@ -139,12 +152,11 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
     }
     std::set<std::string> suites;
     for (const CaseInfo& info : listing.cases) suites.insert(info.suite);
-    const std::string near = closest_name(listing.cases, filter);
     const std::string worker =
         named_worker.empty() ? std::string() : " --worker " + base::shell_word(named_worker.string());
     throw CommandError(
-        usage, fmt::format("no case matches '{}'; {}suites are {} (`shardproof list{}` shows all cases)", filter,
-                           near.empty() ? "" : fmt::format("closest is '{}', ", near), join(suites), worker));
+        usage, fmt::format("no case matches the filter '{}'; {}suites are {} (`shardproof list{}` shows all cases)",
+                           filter, hint_for(listing, filter, worker), join(suites), worker));
   }
   return protocol::select(cases, filters);
 }

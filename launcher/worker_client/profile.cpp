@@ -1,7 +1,6 @@
 #include "launcher/worker_client/profile.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -26,9 +25,7 @@ const ProfileInfo& find_profile(const protocol::Listing& listing, const std::str
     throw CommandError(usage, fmt::format("unknown profile '{}': this worker has no profile", requested));
   std::vector<std::string> known;
   std::ranges::transform(listing.profiles, std::back_inserter(known), &ProfileInfo::name);
-  throw CommandError(usage,
-                     fmt::format("unknown profile '{}'; {}known: {}", requested,
-                                 base::closest_hint({known.begin(), known.end()}, requested), fmt::join(known, ", ")));
+  throw CommandError(usage, base::unknown_name("profile", requested, known));
 }
 
 bool any_matches(const std::vector<CaseInfo>& cases, const std::string& filter) {

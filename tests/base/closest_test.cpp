@@ -1,6 +1,8 @@
 #include "harness/base/closest.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
 
 using namespace shardproof;
 
@@ -13,6 +15,13 @@ TEST_CASE("a misspelt name is answered with the closest one, or with those that 
   CHECK(base::closest_or_all({"layer", "head"}, "x") == "there are \"head\", \"layer\"");
   CHECK(base::closest_or_all({"layer"}, "x") == "there is \"layer\"");
   CHECK(base::closest_or_all({}, "x") == "there is none");
+}
+
+TEST_CASE("an unknown name of the command line is answered with the closest one and with all") {
+  const std::vector<std::string> known{"wide", "alone"};
+  CHECK(base::unknown_name("profile", "wild", known) ==
+        "unknown profile 'wild'; closest is 'wide'; known: wide, alone");
+  CHECK(base::unknown_name("profile", "x", known) == "unknown profile 'x'; known: wide, alone");
 }
 
 TEST_CASE("of many names only some are listed") {

@@ -70,18 +70,20 @@ TEST_CASE("after --, every word is an argument") {
   CHECK(listed({"--", "[quick]"}) == 2);
   CHECK(listed({"good/alone", "--", "good/stays"}) == 2);
   CHECK(listed({"--"}) == listed({}));
-  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--json"}), ContainsSubstring("no case matches '--json'"));
-  CHECK_THAT(complaint({"list", "--worker", worker, "--", "list"}), ContainsSubstring("no case matches 'list'"));
-  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--"}), ContainsSubstring("no case matches '--'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--json"}),
+             ContainsSubstring("no case matches the filter '--json'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "list"}),
+             ContainsSubstring("no case matches the filter 'list'"));
+  CHECK_THAT(complaint({"list", "--worker", worker, "--", "--"}), ContainsSubstring("no case matches the filter '--'"));
   CHECK_THAT(complaint({"run", "--worker", worker, "--", "good/none"}),
-             ContainsSubstring("no case matches 'good/none'"));
+             ContainsSubstring("no case matches the filter 'good/none'"));
   CHECK_THAT(complaint({"faults", "--worker", SHARDPROOF_FAULTY_PROGRAM, "--", "--json"}),
-             ContainsSubstring("no case matches '--json'"));
+             ContainsSubstring("no case matches the filter '--json'"));
 
   CHECK_THAT(complaint({"diff", "--", "-a", "-b"}), ContainsSubstring("/here/-a: No such file"));
   CHECK_THAT(complaint({"diff", "-a", "b"}), ContainsSubstring("unknown option -a"));
   CHECK(complaint({"diff", "a", "--", "b", "c"}) == "unexpected argument 'c': shardproof diff BEFORE AFTER\n");
-  CHECK(complaint({"explain", "--", "-d"}) == "-d is not a directory\n");
+  CHECK(complaint({"explain", "--", "-d"}) == "-d: no such directory; name the directory that a run wrote\n");
   CHECK_THAT(complaint({"stable", "--", "--help"}), ContainsSubstring("/here/--help: No such file"));
   CHECK_THAT(complaint({"play", "--", "-s"}), ContainsSubstring("/here/-s: No such file"));
 }

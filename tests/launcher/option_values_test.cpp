@@ -86,7 +86,7 @@ TEST_CASE("a word that does not exist is answered with those that do") {
   CHECK(order("random") == Order::random);
   CHECK(color_when("never") == ColorWhen::never);
   CHECK(scheduler("free") == shardproof::protocol::Scheduler::free);
-  CHECK(refusal([] { order("sideways"); }) == "--order sideways: known: listed, random");
-  CHECK(refusal([] { scheduler("lucky"); }) == "--scheduler lucky: known: seeded, free");
-  CHECK(refusal([] { color_when("pink"); }) == "--color pink: known: auto, always, never");
+  CHECK(refusal([] { order("sideways"); }) == "--order: unknown value 'sideways'; known: listed, random");
+  CHECK(refusal([] { scheduler("lucky"); }) == "--scheduler: unknown value 'lucky'; known: seeded, free");
+  CHECK(refusal([] { color_when("pink"); }) == "--color: unknown value 'pink'; known: auto, always, never");
 }

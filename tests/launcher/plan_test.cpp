@@ -162,13 +162,23 @@ TEST_CASE("filters and sizes select, and make a run partial") {
   CHECK(plan(listing(), with([](auto& o) { o.filters = {"[slow]"}; })).selected == 1);
 }
 
+TEST_CASE("a filter that is the name of a clause or a profile is answered with how to use it") {
+  protocol::Listing more = listing();
+  more.clauses.push_back({.id = "TRB-1", .required = true, .text = "each rank is the first"});
+  more.profiles.emplace_back().name = "whole";
+  const auto refused = [&](const char* filter) { return refusal(with([&](auto& o) { o.filters = {filter}; }), more); };
+  CHECK_THAT(refused("TRB-1"), ContainsSubstring("no case matches the filter 'TRB-1'; it is a clause, and `shardproof "
+                                                 "list --clauses` shows all clauses with their cases; suites are"));
+  CHECK_THAT(refused("whol"), ContainsSubstring("; --profile whole selects the cases of a profile; suites are"));
+}
+
 TEST_CASE("an error for a wrong selection lists what exists") {
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"rong"}; })),
-             ContainsSubstring("no case matches 'rong'") && ContainsSubstring("closest is 'ring'"));
+             ContainsSubstring("no case matches the filter 'rong'") && ContainsSubstring("closest is 'ring'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })),
              ContainsSubstring("closest is 'ring/left[W=2]'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })),
-             ContainsSubstring("no case matches 'nothing/at/all'; suites are ring, tree"));
+             ContainsSubstring("no case matches the filter 'nothing/at/all'; suites are ring, tree"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"3"}; })), !ContainsSubstring("closest"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })),
              ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
