@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <istream>
@@ -43,8 +45,7 @@ class DocumentBuilder {
     const auto [member, is_new] = members().emplace(name, nullptr);
     if (is_new) return true;
     const std::string where = place();
-    throw RepeatedKey(fmt::format("{}{}the key {} is twice in one object: remove one of the two", where,
-                                  where.empty() ? "" : ": ", dump_line(name)));
+    throw RepeatedKey(fmt::format("{}{}duplicate key {}", where, where.empty() ? "" : ": ", dump_line(name)));
   }
 
   template <class Error>
@@ -124,6 +125,22 @@ ordered_json build(Input&& input, DocumentBuilder builder) {
 }
 
 }  // namespace
+
+std::string syntax_error_text(const ordered_json::parse_error& error) {
+  std::string_view text = error.what();
+  // The library begins the text with its own name of the error in brackets.
+  if (const std::size_t name_end = text.find("] "); name_end != std::string_view::npos)
+    text.remove_prefix(name_end + 2);
+  constexpr std::string_view at = "parse error at ";
+  if (text.starts_with(at)) text.remove_prefix(at.size());
+  return std::string(text);
+}
+
+bool is_cut_off(const ordered_json::parse_error& error) {
+  const std::string_view text = error.what();
+  constexpr std::array at_end{std::string_view("unexpected end of input"), std::string_view("missing closing quote")};
+  return std::ranges::any_of(at_end, [&](std::string_view why) { return text.find(why) != std::string_view::npos; });
+}
 
 ordered_json parse_json(std::string_view text) { return build(text, DocumentBuilder()); }
 

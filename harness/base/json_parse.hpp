@@ -8,13 +8,14 @@
 #include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace shardproof::base {
 
 inline constexpr int deepest_json = 100;
 
-/// An object has a key twice. The text names the key and its place: `cases[3].ranks[0]: the key "outcome" is twice …`.
+/// An object has a key twice. The text names the key and its place: `cases[3].ranks[0]: duplicate key "outcome"`.
 class RepeatedKey : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -24,6 +25,12 @@ class RepeatedKey : public std::invalid_argument {
 /// than `deepest_json`.
 nlohmann::ordered_json parse_json(std::string_view text);
 nlohmann::ordered_json parse_json(std::istream& in);
+
+/// Where a document is invalid and why, for an error message: `line 3, column 5: syntax error while parsing value - …`.
+std::string syntax_error_text(const nlohmann::ordered_json::parse_error& error);
+
+/// Whether the document ends too early: it may be the beginning of a file that was cut off.
+bool is_cut_off(const nlohmann::ordered_json::parse_error& error);
 
 /// Called with the document so far, and with an element that the document then does not keep.
 using TakeElement = std::function<void(const nlohmann::ordered_json& document, const nlohmann::ordered_json& element)>;

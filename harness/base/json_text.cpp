@@ -42,7 +42,7 @@ std::string visible(std::string document) {
     rest.remove_prefix(static_cast<std::size_t>(next - rest.begin()));
     const std::string_view before = rest;
     const std::optional<char32_t> character = take_character(rest);
-    if (!character) break;
+    if (!character) return result.append(rest);  // not UTF-8, and shown as it is
     if (shows(*character)) result += before.substr(0, before.size() - rest.size());
     else result += escape(*character);
   }

@@ -293,7 +293,7 @@ RankEvent parse_line(std::string_view line) {
   try {
     json = base::parse_json(line);
   } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(fmt::format("event line: no JSON at byte {}", error.byte));
+    throw std::invalid_argument(fmt::format("event line: invalid JSON at byte {}", error.byte));
   } catch (const ordered_json::exception&) {
     throw std::invalid_argument("event line: a number is out of range");
   }

@@ -79,9 +79,9 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
     return read_whole(base::parse_json(text), world_size);
   } catch (const base::RepeatedKey& error) {
     const auto repeated = scenario::find_repeated_key(text);
-    if (!repeated) throw scenario::DocumentError("", error.what());
+    if (!repeated) throw scenario::DocumentError("", fmt::format("{}: remove one of the two", error.what()));
     throw scenario::DocumentError(
-        "", fmt::format("the key {} is twice in one object: remove one of the two", Json(repeated->key).dump()))
+        "", fmt::format("duplicate key {}: remove one of the two", Json(repeated->key).dump()))
         .in(scenario::position_at(text, repeated->byte));
   } catch (const scenario::DocumentError& error) {
     if (error.position()) throw;

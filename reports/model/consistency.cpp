@@ -93,7 +93,8 @@ void require_once(const Report& report, std::span<const CaseResult> runs) {
   }
 }
 
-/// `runs`: all results of one id. A result only stops to count when a later attempt counts instead.
+/// `runs`: all results of one id. A result is superseded only if a later attempt counts
+/// instead.
 void require_one_that_counts(const Report& report, std::span<const CaseResult> runs) {
   const bool is_superseded = std::ranges::any_of(runs, &CaseResult::superseded);
   if (!is_superseded || !std::ranges::all_of(runs, &CaseResult::superseded)) return;

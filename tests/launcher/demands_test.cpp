@@ -253,6 +253,9 @@ TEST_CASE("an invalid waiver file is refused before anything runs, by file, waiv
   CHECK(said.err == "shardproof: --waivers " + file +
                         ": waivers[1]: \"verdict\": expected failed, error, hung or crashed, found \"skipped\"\n");
   CHECK_FALSE(std::filesystem::exists(directory / "run"));
+  write_text(file, "{\n\"waivers\": [}");
+  CHECK_THAT(run_trouble(directory / "run", {"--waivers", file}).err,
+             ContainsSubstring(file + ": invalid JSON at line 2, column 13: syntax error while parsing value"));
   const Said absent = run_trouble(directory / "run", {"--waivers", "/nowhere.json"});
   CHECK(absent.end == code(2));
   CHECK(absent.err == "shardproof: --waivers: cannot read /nowhere.json: No such file or directory\n");

@@ -72,7 +72,7 @@ TEST_CASE("the reader stops at the first corrupt line, gives its place, and keep
   auto text = whole();
   text.replace(begin, 1, "x");
   const auto stream = parse(text);
-  CHECK_THAT(stream.defect, StartsWith("line 5, byte " + std::to_string(begin) + ": event line: no JSON"));
+  CHECK_THAT(stream.defect, StartsWith("line 5, byte " + std::to_string(begin) + ": event line: invalid JSON"));
   REQUIRE(stream.cases.size() == 1);
   CHECK_FALSE(stream.cases[0].ended.has_value());
   CHECK(stream.cases[0].failures.size() == 1);

@@ -72,7 +72,7 @@ TEST_CASE("a waiver is read as written, and written so that it reads the same") 
 
 TEST_CASE("a mistake is named by waiver and field") {
   CHECK(refusal(std::string(R"({"waivers": [{"case": "a", "when": {"fault": "f"}, "owner": "f", "case": "b"}]})")) ==
-        "waivers[0]: the key \"case\" is twice in one object: remove one of the two");
+        "waivers[0]: duplicate key \"case\": remove one of the two");
   CHECK(refusal(with("expires", "soon")) ==
         "waivers[1]: \"expires\": expected a day such as 2030-12-31, found \"soon\"");
   CHECK(refusal(with("verdict", "disagreed")) ==
@@ -98,7 +98,8 @@ TEST_CASE("a mistake is named by waiver and field") {
         "waivers[1]: shown_by: \"ranks\": expected at least 1, found 0");
   CHECK(refusal(with("shown_by", {{"scenario", "a.json"}, {"beside", ""}})) ==
         "waivers[1]: shown_by: \"beside\": expected a text that is not empty");
-  CHECK(refusal(std::string("{\"waivers\": [}")) == "no JSON at byte 14");
+  CHECK(refusal(std::string("{\n\"waivers\": [}"))
+            .starts_with("invalid JSON at line 2, column 13: syntax error while parsing value - unexpected '}'"));
   CHECK(refusal(std::string("{\"waivers\": 1e999}")) == "a number is out of range");
   CHECK(parse_waivers(R"({"version": 1, "waivers": []})").empty());
   CHECK(refusal(std::string(R"({"version": 2, "waivers": []})")) ==

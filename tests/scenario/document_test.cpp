@@ -944,7 +944,7 @@ TEST_CASE("what is no document at all is refused as well") {
   CHECK(refusal(std::string("{")).starts_with("scenario: no JSON: "));
   CHECK(refusal(std::string(R"({"model": 1e999})")).starts_with("scenario: no JSON: "));
   CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) ==
-        "scenario: the key \"model\" is twice in one object: remove one of the two");
+        "scenario: duplicate key \"model\": remove one of the two");
   CHECK(refusal(std::string(200, '[')) == "JSON nested deeper than 100 levels");
 }
 
@@ -1031,7 +1031,7 @@ TEST_CASE("a text has the line and the column of an error") {
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"model\": {,}\n}")
             .starts_with("a.json:3:13: scenario: no JSON: syntax error "));
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"version\": 2}") ==
-        "a.json:3:3: scenario: the key \"version\" is twice in one object: remove one of the two");
+        "a.json:3:3: scenario: duplicate key \"version\": remove one of the two");
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"plam\": 2}")
             .starts_with("a.json:3:3: scenario: plam: no such key; closest is \"plan\""));
   CHECK(refusal_in_file("{\n  \"version\": 2}").starts_with("a.json:1:1: scenario: model: is missing"));

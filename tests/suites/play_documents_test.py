@@ -260,7 +260,7 @@ class Documents(unittest.TestCase):
 
     def test_errors_have_line_and_column(self):
         for text, expected in (
-            ('{\n  "version": 2,\n  "version": 2\n}', ':3:3: scenario: the key "version" is twice in one object: '),
+            ('{\n  "version": 2,\n  "version": 2\n}', ':3:3: scenario: duplicate key "version": '),
             ('{\n  "version": 2,\n  "modle": {}\n}', ':3:3: scenario: modle: no such key; closest is "model"; '),
             ('{\n  "version": 2', ":2:15: scenario: no JSON: syntax error while parsing object"),
             ("", "cannot read the scenario"),
