@@ -124,7 +124,8 @@ std::string to_text(const GateResult& result, const Diff& diff, bool color) {
   for (const std::string& sentence : diff.not_compared)
     text += fmt::format("not compared: {}\n", printable_line(sentence));
   for (const std::string& pattern : result.unmatched)
-    text += fmt::format("--allow '{}' matches no case and no clause of these reports\n", printable_line(pattern));
+    text += fmt::format("warning: --allow '{}' matches no case and no clause: correct it or remove it\n",
+                        printable_line(pattern));
   for (const auto& [change, names] : result.found)
     text += fmt::format("forbidden: {} {}: {}\n", names.size(), change,
                         printable_line(reports::few_of(std::vector<std::string_view>(names.begin(), names.end()))));

@@ -83,7 +83,7 @@ std::string world_text(const Report& report) {
   std::vector<Tally> tallies(report.worlds.size());
   for (const auto& result : report.cases) tallies.at(static_cast<std::size_t>(result.world)).add(result);
   std::string text;
-  for (std::size_t i = 0; i < report.worlds.size(); ++i) {
+  for (const std::size_t i : by_number(report.worlds)) {
     const auto& world = report.worlds[i];
     text += fmt::format("world {}: {} {} of {} on {}, {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
                         printable_line(world.fabric), printable_line(world.device), text_of(tallies[i], Paint(false)));
@@ -179,32 +179,6 @@ std::string slowest_text(const Report& report, std::size_t most) {
   return text.empty() ? text : "slowest:\n" + text;
 }
 
-/// A sentence that many worlds share appears once. Worlds that an interrupted run did not reach have such a sentence.
-std::string defects_text(const Report& report, const TextStyle& style, const Paint& paint) {
-  constexpr std::size_t shown = 20;
-  std::vector<std::pair<std::string, std::vector<int>>> groups;
-  std::map<std::string, std::size_t> index_of;
-  const auto add = [&](int world, std::string text) {
-    const auto [index, is_new] = index_of.try_emplace(text, groups.size());
-    if (is_new) groups.push_back({std::move(text), {}});
-    groups[index->second].second.push_back(world);
-  };
-  for (const WorldResult& world : report.worlds) {
-    const auto& defects = world.defects;
-    const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
-    for (std::size_t k = 0; k < few; ++k) add(world.number, printable_line(defects[k]));
-    if (few < defects.size()) add(world.number, fmt::format("{} more", defects.size() - few));
-  }
-  std::string text;
-  for (const auto& [sentence, worlds] : groups) {
-    const std::size_t others = worlds.size() - 1;
-    text +=
-        fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
-                    others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
-  }
-  return text;
-}
-
 /// The ranks' activities when the user ended the run.
 std::string interruptions_text(const Report& report, const Paint& paint) {
   std::string text;
@@ -235,8 +209,44 @@ std::string nccl_text(const Report& report, const TextStyle& style, const Paint&
   return text;
 }
 
-/// After a crash, most of a plan may not have run. These cases get one line together, not a page each.
-std::string not_run_text(const Report& report, const TextStyle& style, const Paint& paint) {
+}  // namespace
+
+std::vector<std::size_t> by_number(const std::vector<WorldResult>& worlds) {
+  std::vector<std::size_t> order(worlds.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t index) { return worlds[index].number; });
+  return order;
+}
+
+std::string defects_text(const Report& report, const TextStyle& style) {
+  const Paint paint(style.color);
+  constexpr std::size_t shown = 20;
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  std::map<std::string, std::size_t> index_of;
+  const auto add = [&](int world, std::string text) {
+    const auto [index, is_new] = index_of.try_emplace(text, groups.size());
+    if (is_new) groups.push_back({std::move(text), {}});
+    groups[index->second].second.push_back(world);
+  };
+  for (const std::size_t index : by_number(report.worlds)) {
+    const WorldResult& world = report.worlds[index];
+    const auto& defects = world.defects;
+    const auto few = style.verbose ? defects.size() : std::min(defects.size(), shown);
+    for (std::size_t k = 0; k < few; ++k) add(world.number, printable_line(defects[k]));
+    if (few < defects.size()) add(world.number, fmt::format("{} more", defects.size() - few));
+  }
+  std::string text;
+  for (const auto& [sentence, worlds] : groups) {
+    const std::size_t others = worlds.size() - 1;
+    text +=
+        fmt::format("{} world {}{}: {}\n", paint(Hue::red, "EVIDENCE"), worlds.front(),
+                    others == 0 ? "" : fmt::format(" and {} {}", others, others == 1 ? "other" : "others"), sentence);
+  }
+  return text;
+}
+
+std::string not_run_text(const Report& report, const TextStyle& style) {
+  const Paint paint(style.color);
   constexpr std::size_t shown = 3;
   std::vector<std::string_view> ids;
   std::map<std::string_view, std::size_t> times;  // a repeated case is named once
@@ -255,8 +265,6 @@ std::string not_run_text(const Report& report, const TextStyle& style, const Pai
   }
   return text + (ids.size() > few ? fmt::format(" and {} more\n", ids.size() - few) : "\n");
 }
-
-}  // namespace
 
 std::vector<const CaseResult*> slowest_cases(const Report& report, std::size_t most) {
   std::vector<const CaseResult*> slowest;
@@ -291,9 +299,8 @@ std::string summary(const Report& report, const TextStyle& style) {
   if (style.verbose && !style.quiet) text += all_cases_text(report, paint);
   if (const std::string failures = failures_text(report, style); !failures.empty())
     text += fmt::format("{}{}", text.empty() ? "" : "\n", failures);
-  std::string rest = defects_text(report, style, paint) + interruptions_text(report, paint) +
-                     nccl_text(report, style, paint) + not_run_text(report, style, paint) +
-                     findings_text(report, paint);
+  std::string rest = defects_text(report, style) + interruptions_text(report, paint) + nccl_text(report, style, paint) +
+                     not_run_text(report, style) + findings_text(report, paint);
   if (!style.quiet) {
     rest += waivers_text(report, paint) + skips_text(report, paint);
     for (const auto& id : report.flaky())

@@ -177,6 +177,14 @@ void Merger::leave_out_world(const protocol::WorldPlan& plan, std::vector<protoc
   close_world();
 }
 
+void Merger::lose_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases, std::string defect,
+                        std::optional<int> number) {
+  open_world(plan, std::move(cases), {}, number);
+  next_rank_ = plan.size;  // no rank can have evidence
+  add_defect(std::move(defect));
+  close_world();
+}
+
 void Merger::explain(const protocol::FlightSnapshot& flight) {
   if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
   WorldResult& world = report_.worlds.back();
@@ -333,7 +341,9 @@ void Merger::apply_ending(const RankStream& stream, int rank, StreamEnd end) {
       return;
     case Ending::How::foreign:
       if (stream.start && !stream.complete && stream.defect.empty())
-        defect(rank, "has a stream without an end, and no launcher saw how its process ended");
+        defect(rank,
+               fmt::format("has a stream without an end{}, and no launcher saw how its process ended",
+                           is_inside && is_in_plan ? fmt::format(" (it stops in {})", at(position).info.id) : ""));
       return;
     case Ending::How::interrupted: return;
     case Ending::How::stopped:

@@ -45,6 +45,11 @@ class Merger {
   /// Adds a world that a run with --fail-fast did not begin, after a failed case. No world is open afterwards.
   void leave_out_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases);
 
+  /// Adds a world that was planned, and of which nothing can be read. `defect` says so. `number` is the number of its
+  /// folder, if that is known. No world is open afterwards.
+  void lose_world(const protocol::WorldPlan& plan, std::vector<protocol::CaseInfo> cases, std::string defect,
+                  std::optional<int> number = {});
+
   /// Explains why the open world ended early, from its flight record.
   void explain(const protocol::FlightSnapshot& flight);
 
@@ -63,7 +68,7 @@ class Merger {
   /// Why the open world's ranks left together, wherever they were in its plan. Empty: they reached its end. All its
   /// streams have been added.
   const std::string& cut_short() const { return cut_short_; }
-  /// True if the last case is that reason. The machine is then not to blame.
+  /// True if the ranks left because the last case changed its process. The machine is then not to blame.
   bool is_cut_by_case() const { return is_cut_by_case_; }
   /// True if --fail-fast ends the run: a case of this world or of an earlier world did not pass, and no waiver excuses
   /// it. All streams of the open world have been added.

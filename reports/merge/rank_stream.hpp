@@ -29,7 +29,7 @@ struct RankStream {
   std::vector<StreamedCase> cases;
   bool complete = false;   ///< The rank reported that it left.
   std::string cut_short;   ///< The reason it gives why all ranks left early, wherever they were in their plan.
-  bool is_cut_by_case = false;  ///< Its last case is that reason.
+  bool is_cut_by_case = false;  ///< The ranks left because its last case changed its process.
   /// Where and how the stream is corrupt. The content before that place is kept. Empty: it is intact.
   std::string defect;
   bool truncated = false;  ///< The last line has no newline, and is left out. That is normal for a killed rank.

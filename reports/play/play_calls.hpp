@@ -14,8 +14,8 @@ struct CallTimes {
   std::string call;  ///< `forward`, `failing forward`, …
   int number = 1;  ///< of this call in the iteration, from 1
   Nanoseconds start = 0, end = 0;
-  /// The collectives that the host issued in this call: numbers among the rank's collectives, from `first_collective`
-  /// up to, but without, `end_collective`.
+  /// The collectives that the host issued in this call: `[first_collective, end_collective)`. They are indices into the
+  /// rank's list of collectives.
   std::size_t first_collective = 0, end_collective = 0;
 
   Nanoseconds time() const { return end - start; }

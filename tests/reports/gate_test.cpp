@@ -142,8 +142,9 @@ TEST_CASE("a pattern that allows nothing is named") {
   CHECK(result.unmatched == std::vector<std::string>{"s/gon", "OVL-55"});
   CHECK(to_json(result).at("unmatched").dump() == R"(["s/gon","OVL-55"])");
   CHECK(to_text(result, d, false) ==
-        "--allow 's/gon' matches no case and no clause of these reports\n"
-        "--allow 'OVL-55' matches no case and no clause of these reports\ngate: passed, none of fixed\n");
+        "warning: --allow 's/gon' matches no case and no clause: correct it or remove it\n"
+        "warning: --allow 'OVL-55' matches no case and no clause: correct it or remove it\ngate: passed, none of "
+        "fixed\n");
 }
 
 TEST_CASE("each class of a gate is a state of a case or named by it, and regressions are what diff calls so") {

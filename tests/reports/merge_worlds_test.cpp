@@ -133,6 +133,18 @@ TEST_CASE("a world without a folder is numbered after those that have one") {
   CHECK(report.cases[2].world == 2);
 }
 
+TEST_CASE("a world of which nothing can be read has one defect, and claims no end of its ranks") {
+  WorldOnPaper paper(2, {"a/one"});
+  Merger merger({});
+  merger.lose_world(paper.plan, paper.cases, "its folder is lost", 7);
+  const Report report = merger.finish();
+  CHECK(report.cases.at(0).verdict == Verdict::not_run);
+  CHECK(report.worlds.at(0).defects == std::vector<std::string>{"its folder is lost"});
+  CHECK(report.worlds.at(0).endings.empty());
+  CHECK(report.worlds.at(0).number == 7);
+  CHECK(exit_code(report) == evidence_unusable);
+}
+
 TEST_CASE("a world that is skipped skips its cases on all ranks, and is no defect") {
   WorldOnPaper paper(2, {"a/one", "a/two"});
   paper.plan.skipped = "too few GPUs";

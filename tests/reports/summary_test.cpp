@@ -365,6 +365,18 @@ TEST_CASE("waived cases are listed by reason, once, in the order of the waivers;
              ContainsSubstring("WAIVED 3 failed: late (l)\n") && ContainsSubstring("\n4 cases in 1 world: 4 waived\n"));
 }
 
+TEST_CASE("the summary has the worlds in the order of their numbers") {
+  Report report;
+  for (const int number : {0, 3, 2}) {
+    WorldResult& world = report.worlds.emplace_back();
+    world.number = number;
+    world.defects = {"defect " + std::to_string(number)};
+  }
+  const std::string text = summary(report, {});
+  CHECK_THAT(text, ContainsSubstring("EVIDENCE world 2: defect 2\nEVIDENCE world 3: defect 3\n"));
+  CHECK(text.find("\nworld 2: ") < text.find("\nworld 3: "));
+}
+
 TEST_CASE("a sentence that is evidence of many worlds is said once") {
   Report report;
   for (int number = 0; number < 4; ++number) {
