@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "harness/base/input_file.hpp"
+#include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/control/control_plane.hpp"
@@ -27,6 +28,14 @@ using protocol::WorldDirectory;
 using protocol::WorldPlan;
 
 namespace {
+
+/// The elements of a file that has an array.
+template <class Element>
+std::vector<Element> read_array(const std::filesystem::path& file) {
+  const nlohmann::ordered_json json = parse_json(base::read_evidence(file));
+  if (!json.is_array()) throw std::invalid_argument(fmt::format("expected an array, found {}", base::shown(json)));
+  return json.get<std::vector<Element>>();
+}
 
 /// The whole of `text` as a number that is not negative.
 std::optional<int> whole_number(std::string_view text) {
@@ -77,6 +86,10 @@ std::vector<CaseInfo> CaseIndex::find(const std::vector<std::string>& ids) const
   return result;
 }
 
+std::optional<int> world_number(const WorldDirectory& directory) {
+  return whole_number(directory.root.filename().string());
+}
+
 std::filesystem::path listing_file(const protocol::RunDirectory& run) { return run.root / "listing.json"; }
 
 bool has_begun(const WorldDirectory& directory) {
@@ -101,7 +114,7 @@ WorldPlan read_plan(const WorldDirectory& directory) {
 std::vector<WorldPlan> read_planned_worlds(const protocol::RunDirectory& run) {
   if (!base::is_there(run.plan())) return {};
   try {
-    return parse_json(base::read_evidence(run.plan())).get<std::vector<WorldPlan>>();
+    return read_array<WorldPlan>(run.plan());
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
   }
@@ -154,8 +167,7 @@ WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
   WorldEvidence evidence = with_unknown_endings(world_size);
   try {
     if (base::is_there(directory.endings()))
-      take_endings(evidence, parse_json(base::read_evidence(directory.endings())).get<std::vector<Ending>>(),
-                   directory.endings());
+      take_endings(evidence, read_array<Ending>(directory.endings()), directory.endings());
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("what is left of {}, {}: {}", directory.root.string(),
                                          directory.endings().filename().string(), error.what()));
@@ -216,7 +228,7 @@ void write_evidence(const WorldDirectory& directory, const WorldEvidence& eviden
 
 void add_world(reports::Merger& merger, const WorldPlan& plan, const CaseIndex& index, const WorldEvidence& evidence,
                const WorldDirectory& directory) {
-  merger.open_world(plan, index.find(plan.cases), evidence.endings, whole_number(directory.root.filename().string()));
+  merger.open_world(plan, index.find(plan.cases), evidence.endings, world_number(directory));
   if (evidence.flight) merger.explain(*evidence.flight);
   for (const std::string& defect : evidence.defects) merger.add_defect(defect);
   if (const auto records = read_nccl_records(directory))
@@ -246,7 +258,7 @@ std::map<int, WorldDirectory> find_worlds(const protocol::RunDirectory& run) {
   std::map<int, WorldDirectory> worlds;
   if (!std::filesystem::is_directory(std::filesystem::symlink_status(run.worlds()))) return worlds;
   for (const auto& entry : std::filesystem::directory_iterator(run.worlds())) {
-    if (const auto number = whole_number(entry.path().filename().string()); number && !entry.is_symlink())
+    if (const auto number = world_number({entry.path()}); number && !entry.is_symlink())
       worlds.emplace(*number, WorldDirectory{entry.path()});
   }
   return worlds;

@@ -35,6 +35,9 @@ class CaseIndex {
 /// Suite, parameters and world size from `suite/name[key=value,…]`; the world size falls back to `world_size`.
 protocol::CaseInfo parse_case_id(const std::string& id, int world_size);
 
+/// The number of a world, from the name of its folder `worlds/K`. Nullopt: the folder has another name.
+std::optional<int> world_number(const protocol::WorldDirectory& directory);
+
 /// The worker's listing when the run was planned. A merge that has no worker reads it.
 std::filesystem::path listing_file(const protocol::RunDirectory& run);
 

@@ -28,7 +28,7 @@ void show_files_of(reports::TextStyle& style, const protocol::RunDirectory& run)
     if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return std::string();
     const std::string line = first_line(file);
     if (line.starts_with("no stacks: ")) return line;
-    return std::filesystem::exists(file, ignored) ? "stacks: " + relative_to_current(file).string() : std::string();
+    return "stacks: " + relative_to_current(file).string();
   };
   style.printed = [run](const reports::CaseResult& result, int number, int rank) {
     const protocol::WorldDirectory world = run.world(number);

@@ -30,8 +30,7 @@ TEST_CASE("a failed case shows what its rank printed while it ran, and nothing o
 
   const Said explained = call({"explain", run.string()});
   CHECK(explained.end == code(0));
-  CHECK_THAT(explained.out, ContainsSubstring("no world ended early\nworld 0: ") &&
-                                ContainsSubstring("world 0: FAIL prints/and_fails[W=2]") &&
+  CHECK_THAT(explained.out, ContainsSubstring("world 0: FAIL prints/and_fails[W=2]") &&
                                 ContainsSubstring("\n  rank 1 printed last (") &&
                                 ContainsSubstring("    line 20 of rank 1\n"));
 }
@@ -57,7 +56,7 @@ TEST_CASE("explain shows the stack of a crash after the sentence that explains i
       call({"run", "crash/writes_to_null", "--worker", trouble_program().string(), "--out", run.string()});
   const std::string sentence = report_of(run).at("worlds").at(0).at("explanation");
   const std::string file = (run / "worlds/0/evidence/rank-1.crash").string();
-  for (const std::string& text : {unwrapped(said.out), call({"explain", run.string()}).out}) {
+  for (const std::string& text : {unwrapped(said.out), unwrapped(call({"explain", run.string()}).out)}) {
     CHECK_THAT(text, ContainsSubstring(sentence) && ContainsSubstring("the stack of rank 1 (" + file + "):"));
     CHECK_THAT(text, ContainsSubstring("rank 1, signal 11 (SIGSEGV) at address 0x0, which is not mapped, thread "));
   }

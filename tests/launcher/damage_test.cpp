@@ -59,14 +59,14 @@ struct Damage {
 
 const std::vector<Damage>& damaged_reports() {
   static const std::vector<Damage> all{
-      {"cut", [](const std::string& text) { return text.substr(0, text.size() / 2); }, "no JSON at byte"},
-      {"bytes after the end", append("x"), "no JSON at byte"},
-      {"a second document", append("{}"), "no JSON at byte"},
-      {"a key twice", replace("\"seed\":", "\"seed\":1,\"seed\":"), "run: the key \"seed\" is twice in one object"},
+      {"cut", [](const std::string& text) { return text.substr(0, text.size() / 2); }, "invalid JSON at byte"},
+      {"bytes after the end", append("x"), "invalid JSON at byte"},
+      {"a second document", append("{}"), "invalid JSON at byte"},
+      {"a key twice", replace("\"seed\":", "\"seed\":1,\"seed\":"), "run: duplicate key \"seed\""},
       {"a verdict twice", replace("\"verdict\":\"failed\"", "\"verdict\":\"failed\",\"verdict\":\"passed\""),
-       "cases[0]: the key \"verdict\" is twice in one object"},
+       "cases[0]: duplicate key \"verdict\""},
       {"an outcome twice", replace("{\"outcome\":", "{\"outcome\":\"failed\",\"outcome\":"),
-       "cases[0].ranks[0]: the key \"outcome\" is twice in one object"},
+       "cases[0].ranks[0]: duplicate key \"outcome\""},
       {"a negative duration", in_case("passed", [](auto& one) { one["duration_ns"] = -1; }),
        "\"duration_ns\": expected an integer from 0"},
       {"a duration with a fraction", in_case("passed", [](auto& one) { one["duration_ns"] = 1.5; }), "found 1.5"},
@@ -109,9 +109,9 @@ const std::vector<Damage>& damaged_reports() {
       {"cases in another order", change([](auto& report) { std::swap(report["cases"][0], report["cases"][1]); }),
        "expected the cases in the order of their ids"},
       {"a case less", change([](auto& report) { report["cases"].erase(0); }),
-       "report: summary: \"cases\": expected 3, which the cases add up to, found 4"},
+       "report: summary: \"cases\" is 4, but the cases add up to 3"},
       {"a summary with more passes", change([](auto& report) { report["summary"]["passed"] = 9; }),
-       "report: summary: \"passed\": expected 3, which the cases add up to, found 9"},
+       "report: summary: \"passed\" is 9, but the cases add up to 3"},
       {"a summary with a text", change([](auto& report) { report["summary"]["failed"] = "0"; }),
        "report: summary: \"failed\""},
       {"no summary", change([](auto& report) { report.erase("summary"); }), "\"summary\" is missing"},
@@ -139,7 +139,6 @@ struct RunDamage {
   const char* file;
   Edit edit;  ///< Empty: the file is removed.
   std::string expected;
-  bool explain_reads = false;
 };
 
 const std::vector<RunDamage>& damaged_runs() {
@@ -149,41 +148,46 @@ const std::vector<RunDamage>& damaged_runs() {
   static const std::vector<RunDamage> all{
       {"bytes after the last line", stream, append("x"), "bytes after rank_ended"},
       {"a line after the last line", stream, append("{}\n"), "rank 1 has a corrupt stream: line"},
-      {"bytes after a value", stream, replace("}\n", "} x\n"), "event line: no JSON at byte"},
-      {"two values on a line", stream, replace("}\n{", "}{"), "event line: no JSON at byte"},
+      {"bytes after a value", stream, replace("}\n", "} x\n"), "event line: invalid JSON at byte"},
+      {"two values on a line", stream, replace("}\n{", "}{"), "event line: invalid JSON at byte"},
       {"no end", stream, replace("{\"event\":\"rank_ended\",\"rank\":1}\n", ""), "its stream has no end"},
       {"a key twice", stream, replace("\"outcome\":\"passed\"", "\"outcome\":\"failed\",\"outcome\":\"passed\""),
-       "the key \"outcome\" is twice in one object"},
+       "duplicate key \"outcome\""},
       {"a negative duration", stream, replace("\"duration_ns\":", "\"duration_ns\":-"),
        "\"duration_ns\": expected an integer from 0"},
       {"a duration with a fraction", stream, replace("\"duration_ns\":", "\"duration_ns\":0.5,\"x\":"), "found 0.5"},
       {"a number beyond all", stream, replace("\"duration_ns\":", "\"duration_ns\":1e999,\"x\":"), "out of range"},
       {"a text in place of a number", stream, replace("\"assertions\":", "\"assertions\":\"1\",\"x\":"), "found \"1\""},
-      {"a byte that is not UTF-8", stream, replace("case_started", "case_\xff"), "event line: no JSON at byte"},
+      {"a byte that is not UTF-8", stream, replace("case_started", "case_\xff"), "event line: invalid JSON at byte"},
       {"no stream", stream, {}, "cannot open rank-1.jsonl"},
-      {"no endings", endings, {}, "worlds/0/endings.json is missing", true},
+      {"no endings", endings, {}, "worlds/0/endings.json is missing"},
       {"endings with a key twice", endings, replace("\"code\":", "\"code\":9,\"code\":"),
-       "[0]: the key \"code\" is twice in one object", true},
+       "[0]: duplicate key \"code\""},
       {"an ending less", endings, change([](auto& all_endings) { all_endings.erase(1); }),
-       "endings.json has no ending of rank 1 in a world of 2", true},
+       "endings.json has no ending of rank 1 in a world of 2"},
       {"an ending twice", endings, change([](auto& all_endings) { all_endings.push_back(all_endings[0]); }),
-       "endings.json has a second ending of rank 0 in a world of 2", true},
+       "endings.json has a second ending of rank 0 in a world of 2"},
       {"an ending of no rank", endings, change([](auto& all_endings) {
          all_endings.push_back(all_endings[0]);
          all_endings.back()["rank"] = 9;
        }),
-       "endings.json has an ending of rank 9 in a world of 2", true},
-      {"bytes after the endings", endings, append("x"), "endings.json", true},
-      {"no plan of a world", plan, {}, "worlds/0/plan.json is missing: the results of this world are lost", true},
-      {"a plan with a key twice", plan, replace("\"size\":", "\"size\":1,\"size\":"),
-       "the key \"size\" is twice in one object", true},
+       "endings.json has an ending of rank 9 in a world of 2"},
+      {"bytes after the endings", endings, append("x"), "endings.json"},
+      {"no plan of a world", plan, {}, "worlds/0/plan.json is missing: the results of this world are lost"},
+      {"a plan with a key twice", plan, replace("\"size\":", "\"size\":1,\"size\":"), "duplicate key \"size\""},
       {"no plan", "plan.json", {}, "plan.json is missing: worlds that never began are unknown"},
       {"a plan that is cut", "plan.json", replace("[", ""), "plan.json"},
-      {"no head", "run.json", {}, "run.json is missing: the demands and waivers of this run are unknown"},
-      {"a head with a key twice", "run.json", replace("\"seed\":", "\"seed\":1,\"seed\":"),
-       "the key \"seed\" is twice in one object"},
+      {"no head",
+       "run.json",
+       {},
+       "run.json is missing: the demands, the waivers and the worker of this run are unknown: restore it, or give"},
+      {"a head with a key twice", "run.json", replace("\"seed\":", "\"seed\":1,\"seed\":"), "duplicate key \"seed\""},
+      {"plans that are no array", "plan.json", change([](auto& plans) { plans = plans[0]; }),
+       "plan.json: expected an array, found an object of"},
+      {"endings that are no array", endings, change([](auto& all_endings) { all_endings = all_endings[0]; }),
+       "endings.json: expected an array, found an object of"},
       {"a listing with a key twice", "listing.json", replace("\"protocol\":", "\"protocol\":1,\"protocol\":"),
-       "the key \"protocol\" is twice in one object"},
+       "duplicate key \"protocol\""},
   };
   return all;
 }
@@ -223,7 +227,7 @@ TEST_CASE("each command that reads a report refuses each damage of it, and names
   }
 }
 
-TEST_CASE("a merge reports each damage of a run directory with 5, and keeps the results of other files") {
+TEST_CASE("merge and explain report each damage of a run directory with 5, and use its other files") {
   const TemporaryDirectory directory;
   const auto run = directory / "run";
   REQUIRE(run_trouble(run, {"good/stays", "many/rounds[W=2,n=0]", "--ranks", "2"}).end == code(0));
@@ -233,29 +237,53 @@ TEST_CASE("a merge reports each damage of a run directory with 5, and keeps the 
     REQUIRE(call({"merge", run.string()}).end == code(0));
     if (damage.edit) write_text(file, damage.edit(whole));
     else std::filesystem::remove(file);
-    const Said merged = call({"merge", run.string()});
-    INFO(damage.name << ": " << merged.out << merged.err);
-    CHECK(merged.end == code(5));
-    CHECK_THAT(unwrapped(merged.out + merged.err), ContainsSubstring(damage.expected));
-    CHECK(verdicts(run).size() == 2);
-    if (damage.explain_reads) {
-      const Said explained = call({"explain", run.string()});
-      INFO(explained.out << explained.err);
-      CHECK(explained.end == code(5));
+    for (const char* command : {"explain", "merge"}) {
+      const Said said = call({command, run.string()});
+      INFO(damage.name << ", " << command << ": " << said.out << said.err);
+      CHECK(said.end == code(5));
+      CHECK_THAT(unwrapped(said.out + said.err), ContainsSubstring(damage.expected));
+      CHECK(said.out.find("no world ended early") == std::string::npos);
     }
+    CHECK(verdicts(run).size() == 2);
     write_text(file, whole);
   }
 }
 
-TEST_CASE("a merge misses a world that began between others") {
+TEST_CASE("merge and explain miss a world that began between others") {
   const TemporaryDirectory directory;
   const auto run = directory / "run";
   REQUIRE(run_trouble(run, {"flaky/third_time", "--retries", "5"},
                       {.environment = {"COUNTER=" + (directory / "counter").string()}})
               .end == code(0));
   std::filesystem::remove_all(run / "worlds/1");
-  const Said merged = call({"merge", run.string()});
-  INFO(merged.out << merged.err);
-  CHECK(merged.end == code(5));
-  CHECK_THAT(merged.err, ContainsSubstring("worlds/1 is missing, and later worlds are not"));
+  for (const char* command : {"explain", "merge"}) {
+    const Said said = call({command, run.string()});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(5));
+    CHECK_THAT(said.err, ContainsSubstring("worlds/1 is missing, but later worlds exist: restore it and merge again"));
+  }
+}
+
+TEST_CASE("explain names a damaged report of a run, and the command that makes it again") {
+  const TemporaryDirectory directory;
+  const auto run = directory / "run", report = run / "report.json";
+  REQUIRE(run_trouble(run, {"good/stays"}).end == code(0));
+  const std::string whole = text_of(report);
+  const std::string hint = ": `shardproof merge " + run.string() + "` makes it again\n";
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {"garbage", "report: invalid JSON at byte 1"},
+           {whole.substr(0, 300), "report: invalid JSON at byte 301: is the file cut off?"}}) {
+    write_text(report, text);
+    for (const char* command : {"explain", "stable"}) {
+      const Said said = call({command, run.string()});
+      INFO(command << said.out);
+      CHECK(said.end == code(std::string(command) == "explain" ? 5 : 2));
+      CHECK_THAT(said.err, ContainsSubstring(report.string() + " is not a report: " + why) && ContainsSubstring(hint));
+    }
+  }
+  REQUIRE(call({"merge", run.string()}).end == code(0));
+  CHECK(call({"explain", run.string()}).out == "no world ended early\n");
+  std::filesystem::remove(report);
+  CHECK(call({"explain", run.string()}).end == code(0));  // its launcher was killed, say
+  CHECK_THAT(call({"stable", run.string()}).err, ContainsSubstring(hint));
 }

@@ -16,7 +16,9 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::Matches;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -265,7 +267,7 @@ TEST_CASE("an interrupted run releases its ranks, reports what it has, and ends 
     CHECK_THAT(said.out, !ContainsSubstring("ERROR") && !ContainsSubstring("EVIDENCE world 1"));
     const std::string stood = "when the run ended, rank 0 waits in barrier #0 in group world for rank 1";
     CHECK_THAT(said.out, ContainsSubstring("INTERRUPTED world 1: " + stood));
-    CHECK(call({"explain", (directory / "run").string()}).out == "world 1: " + stood + "\n");
+    CHECK_THAT(call({"explain", (directory / "run").string()}).out, StartsWith("world 1: " + stood + "\n"));
 
     const Said merged = call({"merge", (directory / "run").string()});
     CHECK(merged.end != code(0));
@@ -291,13 +293,26 @@ TEST_CASE("ranks do not outlive a launcher that is killed, and a merge makes its
   CHECK_FALSE(std::filesystem::exists(directory / "run/report.json"));
   const Said explained = call({"explain", (directory / "run").string()});
   CHECK(explained.end == code(5));
-  CHECK_THAT(explained.out, ContainsSubstring("world 1: no process saw how its ranks ended"));
+  CHECK_THAT(explained.out, ContainsSubstring("world 1: no process saw how its ranks ended\n"));
 
   const Said merged = call({"merge", (directory / "run").string()});
   INFO(merged.out << merged.err);
   CHECK(merged.end != code(0));
   CHECK(verdicts(directory / "run").at("good/alone[W=1]") == "passed");
   CHECK(verdicts(directory / "run").at("bad/waits[W=2]") != "passed");
+  for (const Said& said_then : {explained, call({"explain", (directory / "run").string()})})
+    CHECK_THAT(unwrapped(said_then.out),
+               ContainsSubstring("world 1: rank 0 has a stream without an end (it stops in bad/waits[W=2]), and"));
+}
+
+TEST_CASE("merge takes a run, and not one of its worlds") {
+  TemporaryDirectory directory;
+  REQUIRE(run_trouble(directory / "run", {"good/alone"}).end == code(0));
+  const std::string world = (directory / "run/worlds/0").string();
+  const Said said = call({"merge", world});
+  CHECK(said.end == code(2));
+  CHECK_THAT(said.err, ContainsSubstring(world + " is a world of a run; name the directory of the run, " +
+                                         (directory / "run").string() + "\n"));
 }
 
 TEST_CASE("a merge misses a world that was planned and is not there") {
@@ -307,8 +322,10 @@ TEST_CASE("a merge misses a world that was planned and is not there") {
   std::filesystem::remove_all(directory / "run/worlds/1");
   const Said merged = call({"merge", (directory / "run").string()});
   CHECK(merged.end != code(0));
-  CHECK_THAT(merged.out,
-             ContainsSubstring("EVIDENCE world 3: no rank was started: it was planned, and nothing of it can be read"));
+  CHECK_THAT(unwrapped(merged.out), ContainsSubstring("EVIDENCE world 1: nothing of it can be read: its ranks never "
+                                                      "started, or its folder is lost\n"));
+  CHECK(merged.out.find("\nworld 1: ") < merged.out.find("\nworld 2: "));
+  CHECK_THAT(merged.out, EndsWith("report: " + (directory / "run/report.json").string() + "\n"));
   CHECK(verdicts(directory / "run").size() == seen.size());
 }
 
