@@ -110,9 +110,8 @@ void require_known_clauses(const protocol::Listing& listing) {
   for (const protocol::FaultInfo& fault : listing.faults) {
     for (const std::string& clause : fault.clauses) {
       if (known.contains(clause)) continue;
-      throw UsageError(
-          fmt::format("FAULT({}): breaks(\"{}\") names a clause that no case and no table of clauses has; {}",
-                      fault.name, clause, base::closest_or_all(known, clause)));
+      throw UsageError(fmt::format("FAULT({}): unknown clause \"{}\" in breaks(); {}", fault.name, clause,
+                                   base::closest_or_all(known, clause)));
     }
   }
 }

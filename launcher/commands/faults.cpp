@@ -22,6 +22,7 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/worker_client/profile.hpp"
+#include "reports/export/columns.hpp"
 
 namespace shardproof::launcher {
 
@@ -273,8 +274,8 @@ class FaultsCommand final : public Subcommand {
             "only some of the cases were selected: a fault that is alive here may be killed by cases that were not "
             "selected");
       if (!judged.left_out.empty())
-        terminal.print("not checked, as no selected case has a clause of theirs: " +
-                       names_text(judged.left_out, terminal_.verbose));
+        terminal.print(reports::fitted("not checked, as no selected case has a clause of theirs: " +
+                                       names_text(judged.left_out, terminal_.verbose)));
     }
     if (keep) terminal.note(fmt::format("reports: {}", std::filesystem::absolute(out_.directory).string()));
     if (ended_by) {

@@ -81,6 +81,12 @@ std::vector<ClauseRow> clause_rows(const Listing& listing, const std::vector<Cas
 
 std::string case_count_text(std::size_t count) { return fmt::format("{} case{}", count, count == 1 ? "" : "s"); }
 
+/// `5 cases, 2 of them on request`: `run` selects the latter only by id or --ranks.
+std::string case_count_text(const std::vector<CaseInfo>& cases) {
+  const auto on_request = std::ranges::count_if(cases, &CaseInfo::on_request);
+  return case_count_text(cases.size()) + (on_request > 0 ? fmt::format(", {} of them on request", on_request) : "");
+}
+
 /// Case names without parameters, each once.
 std::vector<std::string_view> names_of(const std::vector<std::string>& ids) {
   std::vector<std::string_view> names;
@@ -125,15 +131,16 @@ std::string profiles_text(const Listing& listing, const std::vector<CaseInfo>& c
   ordered_json all = ordered_json::array();
   std::string text;
   for (const protocol::ProfileInfo& profile : listing.profiles) {
-    const auto count = static_cast<std::size_t>(
-        std::ranges::count_if(cases, [&](const CaseInfo& info) { return protocol::is_in(profile, info, listing); }));
+    std::vector<CaseInfo> its_cases;
+    std::ranges::copy_if(cases, std::back_inserter(its_cases),
+                         [&](const CaseInfo& info) { return protocol::is_in(profile, info, listing); });
     const bool is_default = &profile == &listing.profiles.front();
     ordered_json entry = profile;
     entry["default"] = is_default;
-    entry["cases"] = count;
+    entry["cases"] = its_cases.size();
     all.push_back(std::move(entry));
     text += fmt::format("{}{}: {}, {}\n", printable_line(profile.name), is_default ? " (default)" : "",
-                        printable_line(profile.text), case_count_text(count));
+                        printable_line(profile.text), case_count_text(its_cases));
   }
   if (json) return document(all);
   return text.empty() ? "the worker has no profile\n" : text;
@@ -178,7 +185,7 @@ std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
     if (info.on_threads) line += " on threads";
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  return text + case_count_text(cases.size()) + "\n";
+  return text + case_count_text(cases) + "\n";
 }
 
 class ListCommand final : public Subcommand {

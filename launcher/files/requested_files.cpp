@@ -28,6 +28,14 @@ std::optional<std::string> name_in_output(const RequestedFile& file, const Outpu
   return name;
 }
 
+void require_new(const RequestedFile& file) {
+  try {
+    require_new_file(file.path);
+  } catch (const CommandError& error) {
+    throw CommandError(error.code(), fmt::format("{}: {}", file.option, error.what()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> require_requested_files(std::span<const RequestedFile> files, const OutputOptions& out) {
@@ -38,7 +46,7 @@ std::vector<std::string> require_requested_files(std::span<const RequestedFile> 
       throw CommandError(
           usage, fmt::format("{} and {} name the same file: give each its own file", other->option, file->option));
     if (auto name = name_in_output(*file, out)) kept.push_back(*std::move(name));
-    else require_new_file(file->path);
+    else require_new(*file);
   }
   return kept;
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -305,7 +306,8 @@ class Run {
     const bool is_last = !has_failed_fast_ && has_lost_too_many(outcome, was_left);
     if (!outcome.complete && !is_last && !has_failed_fast_) continue_plan(plan, number, outcome);
 
-    std::size_t ended = 0, failed = 0, waived = 0;
+    std::size_t ended = 0, waived = 0;
+    std::map<reports::Verdict, std::size_t> bad;  // without waived cases
     std::string failures;
     const std::span<const reports::CaseResult> results = merger_.close_world();
     if (events_)
@@ -315,15 +317,17 @@ class Run {
       if (has_failed_fast_ && !is_ended_ && reports::is_unexcused_failure(result)) end_at_failure(result.info.id);
       ++ended;
       if (!reports::is_bad(result.verdict) || result.verdict == reports::Verdict::not_run) continue;
-      ++(result.waiver >= 0 ? waived : failed);
+      ++(result.waiver >= 0 ? waived : bad[result.verdict]);
       // Shows only the first case of a cause. The summary counts the others.
       if (reports::has_own_text(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
         failures += reports::failure_line(result, terminal_.style());
       if (result.attempt < retry_.retries) pending_.push_back(retry_of(plan, result.info.id));
     }
+    std::size_t failed = 0;
+    for (const auto& [verdict, count] : bad) failed += count;
     tracker_.world_ended(plan, plan.attempt == 0 ? ended : 0, failed, waived);
-    terminal_.log(world_line(plan, number, outcome, ended, failed, waived));
+    terminal_.log(world_line(plan, number, outcome, ended, bad, waived));
     end_leftovers(number, directory.plan());
     // Ranks on a full disk cannot report that in a log on the same disk.
     if (!outcome.complete) require_writable(directory.logs());
@@ -401,13 +405,13 @@ class Run {
   }
 
   static std::string world_line(const WorldPlan& plan, int number, const WorldOutcome& outcome, std::size_t cases,
-                                std::size_t failed, std::size_t waived) {
+                                const std::map<reports::Verdict, std::size_t>& bad, std::size_t waived) {
     std::string line =
         fmt::format("world {}: {} rank{}{}, {} case{}", number, plan.size, plan.size == 1 ? "" : "s",
                     plan.fabric == protocol::thread_fabric ? " on threads" : "", cases, cases == 1 ? "" : "s");
     if (plan.attempt > 0) line += fmt::format(", attempt {}", plan.attempt + 1);
     if (waived > 0) line += fmt::format(", {} waived", waived);
-    if (failed > 0) line += fmt::format(", {} failed", failed);
+    for (const auto& [verdict, count] : bad) line += fmt::format(", {} {}", count, to_string(verdict));
     if (!outcome.complete) line += ", ended early: " + outcome.cut_short;
     return line + fmt::format(" ({:.2f} s)", std::chrono::duration<double>(outcome.duration).count());
   }

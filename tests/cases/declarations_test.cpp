@@ -333,10 +333,9 @@ TEST_CASE("A fault breaks only clauses that a case or a table of clauses has") {
     CHECK(runner::make_listing(program, extension, {}, {&bound, 1}).faults.size() == 1);
   }
   extension.clause = "OLV-1";
-  CHECK_THROWS_WITH(
-      runner::make_listing(program, extension, {}, {&bound, 1}),
-      "FAULT(late): breaks(\"OLV-1\") names a clause that no case and no table of clauses has; closest is "
-      "\"OVL-1\"");
+  CHECK_THROWS_WITH(runner::make_listing(program, extension, {}, {&bound, 1}),
+                    "FAULT(late): unknown clause \"OLV-1\" in breaks(); closest is "
+                    "\"OVL-1\"");
 }
 
 TEST_CASE("Profiles are an array whose elements have unique names and only known fields") {

@@ -50,6 +50,36 @@ TEST_CASE("unknown names are answered with those that exist") {
   CHECK_THAT(refused({"--fault", "mine"}), ContainsSubstring("unknown fault 'mine'"));
 }
 
+TEST_CASE("an error about a requested file names its option") {
+  CHECK_THAT(refused({"--junit", "/nowhere/x.xml"}),
+             ContainsSubstring("--junit: output unusable: open /nowhere/x.xml: No such file or directory"));
+}
+
+TEST_CASE("list counts the cases that run only on request") {
+  TemporaryDirectory directory;
+  run_trouble(directory / "run", {"good/alone"});
+  nlohmann::ordered_json listing = nlohmann::ordered_json::parse(text_of(directory / "run/listing.json"));
+  for (nlohmann::ordered_json& one : listing["cases"]) {
+    if (one["id"] == "good/alone[W=1]") one["on_request"] = true;
+  }
+  listing["profiles"] = {{{"name", "whole"},
+                          {"text", "everything"},
+                          {"least_ranks", 1},
+                          {"most_ranks", nullptr},
+                          {"tags", nlohmann::ordered_json::array()},
+                          {"without_tags", nlohmann::ordered_json::array()},
+                          {"required_only", false}}};
+  write_text(directory / "listing.json", listing.dump());
+  const std::string worker = directory / "worker";
+  write_text(worker, "#!/bin/sh\ncat '" + (directory / "listing.json").string() + "'\n");
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  CHECK_THAT(call({"list", "--worker", worker, "good"}).out,
+             Catch::Matchers::EndsWith("\n4 cases, 1 of them on request\n"));
+  CHECK(call({"list", "--worker", worker, "good", "--profiles"}).out ==
+        "whole (default): everything, 4 cases, 1 of them on request\n");
+  CHECK_THAT(call({"list", "--worker", worker, "good/meets"}).out, Catch::Matchers::EndsWith("\n2 cases\n"));
+}
+
 TEST_CASE("a missing GPU backend or NCCL tap is answered with the commands that build it") {
   TemporaryDirectory directory;
   std::filesystem::create_directories(directory / "bin");
@@ -75,8 +105,9 @@ TEST_CASE("a missing GPU backend or NCCL tap is answered with the commands that 
 }
 
 TEST_CASE("a filter that selects nothing is an error that helps") {
-  CHECK_THAT(refused({"god/stays"}), ContainsSubstring("no case matches 'god/stays'; closest is 'good/stays'"));
-  CHECK_THAT(refused({"good", "[nothing]"}), ContainsSubstring("no case matches '[nothing]'"));
+  CHECK_THAT(refused({"god/stays"}),
+             ContainsSubstring("no case matches the filter 'god/stays'; closest is 'good/stays'"));
+  CHECK_THAT(refused({"good", "[nothing]"}), ContainsSubstring("no case matches the filter '[nothing]'"));
 }
 
 TEST_CASE("tags and brackets in ids reach the filter as they are") {
