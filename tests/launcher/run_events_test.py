@@ -97,7 +97,7 @@ def check_live(folder):
 def check_refusals(folder):
     for words, why in (
         (["--junit", "-"], "--message-format json with an export to -: standard output holds the events"),
-        (["--message-format", "yaml"], "--message-format yaml"),
+        (["--message-format", "yaml"], "--message-format: unknown value 'yaml'"),
     ):
         words = ["good/stays", *words]
         process = start(folder / "refused", *words) if "yaml" not in words else subprocess.Popen(

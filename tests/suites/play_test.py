@@ -424,14 +424,14 @@ class Play(unittest.TestCase):
         said = self.play(self.overlap, "--trace", precious, "--out", self.folder / "kept", expect=2)
         self.assertEqual(
             said.stderr,
-            f"shardproof: output unusable: {precious} already exists, and shardproof does not overwrite it: "
+            f"shardproof: --trace: output unusable: {precious} already exists, and shardproof does not overwrite it: "
             "name a new file\n",
         )
         self.assertEqual(precious.read_text(encoding="utf-8"), "mine")
         said = self.play(
             self.overlap, "--trace", self.folder / "none/trace.json", "--out", self.folder / "kept", expect=2
         )
-        self.assertIn("output unusable: open ", said.stderr)
+        self.assertIn("--trace: output unusable: open ", said.stderr)
         self.assertEqual(said.stdout, "")
         self.assertFalse((self.folder / "kept").exists())
         self.play(self.overlap, "--trace", "/dev/null")
