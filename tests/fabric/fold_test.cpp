@@ -9,7 +9,7 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
-#include "harness/fabric/shm/fold.hpp"
+#include "harness/fabric/fold.hpp"
 #include "tests/fabric/oracle.hpp"
 
 using namespace shardproof;
@@ -19,9 +19,9 @@ namespace {
 template <class T>
 T fold_of(ReduceOp op, const std::vector<T>& operands, double factor = 1) {
   T result;
-  fabric::shm::fold(testing::DTypeOf<T>::value, op, factor,
-                    {reinterpret_cast<const std::byte*>(operands.data()), sizeof(T), static_cast<int>(operands.size())},
-                    reinterpret_cast<std::byte*>(&result), 1);
+  fabric::fold(testing::DTypeOf<T>::value, op, factor,
+               {reinterpret_cast<const std::byte*>(operands.data()), sizeof(T), static_cast<int>(operands.size())},
+               reinterpret_cast<std::byte*>(&result), 1);
   return result;
 }
 

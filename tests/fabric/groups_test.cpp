@@ -10,7 +10,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "tests/fabric/worlds.hpp"
+#include "tests/fabric/message_worlds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::testing;
@@ -59,6 +59,7 @@ TEST_CASE("a mesh of rows and columns is two splits") {
   };
   CHECK(run_threads(6, mesh) == all_well(6));
   CHECK(run_processes(6, mesh) == all_well(6));
+  CHECK(run_messages(6, mesh) == all_well(6));
 }
 
 TEST_CASE("keys order a group, ranks break ties, a negative color joins none") {
@@ -75,6 +76,7 @@ TEST_CASE("keys order a group, ranks break ties, a negative color joins none") {
   };
   CHECK(run_threads(5, keys) == all_well(5));
   CHECK(run_processes(5, keys) == all_well(5));
+  CHECK(run_messages(5, keys) == all_well(5));
 }
 
 TEST_CASE("groups split again, down to one rank, which issues nothing") {
@@ -92,6 +94,7 @@ TEST_CASE("groups split again, down to one rank, which issues nothing") {
     expect_own_sum(*half, 3);
   };
   CHECK(run_threads(8, nested) == all_well(8));
+  CHECK(run_messages(8, nested) == all_well(8));
 }
 
 TEST_CASE("a group that makes a call is known by its name, however many others were made and dropped before") {
@@ -103,6 +106,7 @@ TEST_CASE("a group that makes a call is known by its name, however many others w
     expect(call.ends_with(" in group kept"), call);
   };
   CHECK(run_threads(2, many) == all_well(2));
+  CHECK(run_messages(2, many) == all_well(2));
 }
 
 TEST_CASE("random subgroups make calls in their own orders") {
@@ -124,6 +128,7 @@ TEST_CASE("random subgroups make calls in their own orders") {
   };
   CHECK(run_threads(size, random) == all_well(size));
   CHECK(run_processes(size, random) == all_well(size));
+  CHECK(run_messages(size, random) == all_well(size));
 }
 
 TEST_CASE("groups leave no files, and every rank reports the same error for a group that cannot be made") {
@@ -187,4 +192,5 @@ TEST_CASE("calls that cannot be made are refused before anybody else is disturbe
     expect(side.world->run({}).sequence == 0, "a refused call took a number");
   };
   CHECK(run_threads(2, refused) == all_well(2));
+  CHECK(run_messages(2, refused) == all_well(2));
 }

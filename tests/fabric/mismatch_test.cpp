@@ -7,7 +7,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
-#include "tests/fabric/worlds.hpp"
+#include "tests/fabric/message_worlds.hpp"
 
 using namespace shardproof;
 using namespace shardproof::testing;
@@ -95,6 +95,7 @@ TEST_CASE("every field but the tag and the time is compared before data moves") 
   };
   CHECK(run_threads(3, deviating) == all_well(3));
   CHECK(run_processes(3, deviating) == all_well(3));
+  CHECK(run_messages(3, deviating) == all_well(3));
 }
 
 TEST_CASE("tags and times may differ") {
@@ -105,6 +106,7 @@ TEST_CASE("tags and times may differ") {
     side.world->run(it.call);
   };
   CHECK(run_threads(3, tags) == all_well(3));
+  CHECK(run_messages(3, tags) == all_well(3));
 }
 
 TEST_CASE("a tag that one rank enforces is compared as well") {
@@ -120,6 +122,7 @@ TEST_CASE("a tag that one rank enforces is compared as well") {
   };
   CHECK(run_threads(3, tags) == all_well(3));
   CHECK(run_processes(3, tags) == all_well(3));
+  CHECK(run_messages(3, tags) == all_well(3));
 }
 
 TEST_CASE("the first two that differ are named, by their ranks in the world") {
@@ -131,6 +134,7 @@ TEST_CASE("the first two that differ are named, by their ranks in the world") {
     expect(text == "group odd, call #0: rank 1 asks for all_gather of 4 u8, rank 3 for all_gather of 5 u8", text);
   };
   CHECK(run_threads(6, parts) == all_well(6));
+  CHECK(run_messages(6, parts) == all_well(6));
 }
 
 TEST_CASE("a send must name its receiver and a receive its sender") {
@@ -149,8 +153,10 @@ TEST_CASE("a send must name its receiver and a receive its sender") {
     side.world->send_recv(iota(0, 4), (side.rank + 1) % 3, (side.rank + 2) % 3);
   };
   CHECK(run_threads(3, pairs) == all_well(3));
+  CHECK(run_messages(3, pairs) == all_well(3));
   const Body alone = [](Side& side) { thrown_by<Mismatch>([&] { side.world->send_recv(iota(0, 4), 0, -1); }); };
   CHECK(run_threads(1, alone) == all_well(1));
+  CHECK(run_messages(1, alone) == all_well(1));
 }
 
 TEST_CASE("batches are compared part by part, those that need several slots as well") {
@@ -180,6 +186,7 @@ TEST_CASE("batches are compared part by part, those that need several slots as w
     side.world->run_coalesced(calls_of(many));
   };
   CHECK(run_threads(2, batches) == all_well(2));
+  CHECK(run_messages(2, batches) == all_well(2));
   const Body two_kinds = [](Side& side) {
     const Roomy gather(CollectiveKind::all_gather, DType::f32, 2, side.size),
         reduce(CollectiveKind::all_reduce, DType::f32, 2, side.size);
@@ -187,4 +194,5 @@ TEST_CASE("batches are compared part by part, those that need several slots as w
     thrown_by<std::invalid_argument>([&] { side.world->run_coalesced(calls); });
   };
   CHECK(run_threads(2, two_kinds) == all_well(2));
+  CHECK(run_messages(2, two_kinds) == all_well(2));
 }

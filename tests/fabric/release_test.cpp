@@ -17,10 +17,6 @@ using namespace shardproof::testing;
 
 namespace {
 
-void expect_contains(const std::string& text, const std::string& part) {
-  expect(text.find(part) != std::string::npos, text + " | lacks: " + part);
-}
-
 template <class F>
 std::vector<std::string> on_both(int size, const F& body, const Settings& settings = {}) {
   auto failures = run_threads(size, body, settings);

@@ -73,25 +73,39 @@ void expect(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings) {
-  control::ControlPage control = control::ControlPage::anonymous(size);
-  std::vector<std::atomic<std::uint32_t>> epochs(static_cast<std::size_t>(size));
+void expect_contains(const std::string& text, const std::string& part) {
+  expect(text.find(part) != std::string::npos, text + " | lacks: " + part);
+}
+
+std::vector<std::string> run_on_threads(control::ControlPage& control, const Body& body, const GroupOf& group_of) {
+  const auto size = static_cast<std::size_t>(control.world_size());
+  std::vector<std::atomic<std::uint32_t>> epochs(size);
   for (auto& epoch : epochs) epoch = first_epoch;
-  auto groups =
-      fabric::make_thread_world({.control = &control,
-                                 .epoch = [&](int rank) { return epochs[static_cast<std::size_t>(rank)].load(); },
-                                 .timeout = settings.timeout,
-                                 .detect_deadlock = true});
-  std::vector<std::string> failures(groups.size());
+  std::vector<std::string> failures(size);
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
+  for (std::size_t i = 0; i < size; ++i) {
     threads.emplace_back([&, i] {
-      Side side{static_cast<int>(i), size, control, std::move(groups[i]), epochs[i], {}};
+      const int rank = static_cast<int>(i);
+      Side side{rank, control.world_size(), control, group_of(rank, epochs[i]), epochs[i], {}};
       failures[i] = failure_of(body, side);
     });
   }
   for (auto& thread : threads) thread.join();
   return failures;
+}
+
+std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings) {
+  control::ControlPage control = control::ControlPage::anonymous(size);
+  std::vector<std::atomic<std::uint32_t>*> epochs(static_cast<std::size_t>(size));
+  auto groups =
+      fabric::make_thread_world({.control = &control,
+                                 .epoch = [&](int rank) { return epochs[static_cast<std::size_t>(rank)]->load(); },
+                                 .timeout = settings.timeout,
+                                 .detect_deadlock = true});
+  return run_on_threads(control, body, [&](int rank, std::atomic<std::uint32_t>& epoch) {
+    epochs[static_cast<std::size_t>(rank)] = &epoch;
+    return std::move(groups[static_cast<std::size_t>(rank)]);
+  });
 }
 
 std::vector<std::string> run_processes(int size, const Body& body, const Settings& settings) {

@@ -33,6 +33,10 @@ struct Settings {
   std::chrono::milliseconds timeout{20'000};
 };
 
+/// Makes the world's group of a rank, in the rank's own thread.
+using GroupOf = std::function<std::shared_ptr<Group>(int rank, std::atomic<std::uint32_t>& epoch)>;
+/// Runs the body on threads, on any fabric.
+std::vector<std::string> run_on_threads(control::ControlPage& control, const Body& body, const GroupOf& group_of);
 /// Runs the body on threads. Returns each rank's error, with empty texts for ranks without an error.
 std::vector<std::string> run_threads(int size, const Body& body, const Settings& settings = {});
 /// Runs the body in processes. A rank that dies has the error `signal N`, and dooms the world as a launcher would.
@@ -42,6 +46,7 @@ std::vector<std::string> run_processes(int size, const Body& body, const Setting
 inline std::vector<std::string> all_well(int size) { return std::vector<std::string>(static_cast<std::size_t>(size)); }
 
 void expect(bool holds, const std::string& what);
+void expect_contains(const std::string& text, const std::string& part);
 
 /// The text of the exception that `f` must throw. Throws if `f` throws another exception or none.
 template <class Exception, class F>

@@ -27,7 +27,7 @@ struct Meeting::Head {
   alignas(64) std::atomic<std::uint64_t> completed;  ///< meetings
   alignas(64) std::int64_t latest_ready_ns;
   std::uint64_t mismatch_length;
-  char mismatch[1536];
+  char mismatch[Verdict::longest_mismatch];
 };
 
 struct Meeting::Place {

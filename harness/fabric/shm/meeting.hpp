@@ -14,22 +14,11 @@
 #include <memory>
 #include <string>
 
+#include "harness/fabric/request.hpp"
 #include "harness/fabric/shm/region.hpp"
-#include "harness/protocol/collective.hpp"
+#include "harness/fabric/transfer.hpp"
 
 namespace shardproof::fabric::shm {
-
-/// A rank's request.
-struct Request {
-  Descriptor descriptor;
-  std::int32_t to = -1, from = -1;
-};
-
-/// The result of the comparison by the last rank to arrive.
-struct Verdict {
-  std::int64_t latest_ready_ns = 0;
-  std::string mismatch;  ///< empty: all requests are equal
-};
 
 class Meeting {
  public:
@@ -45,7 +34,7 @@ class Meeting {
   void turn() { ++fills_; }
   std::byte* slot(int rank) const;
   std::size_t slot_bytes() const { return slot_bytes_; }
-  std::size_t slot_stride() const;  ///< bytes from a rank's slot to the next rank's slot
+  Slots slots() const { return {slot(0), slot_stride(), slot_bytes_}; }
   Request& request(int rank) const;
 
   /// Returns true for the last rank, which must call `complete`.
@@ -65,6 +54,7 @@ class Meeting {
   Head& head() const;
   Place& place(int rank) const;
   std::uint64_t now() const;
+  std::size_t slot_stride() const;
 
   std::shared_ptr<Region> region_;
   int size_;

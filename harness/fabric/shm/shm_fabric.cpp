@@ -15,7 +15,6 @@ namespace shardproof::fabric {
 namespace {
 
 constexpr const char* region_key = "fabric/world";
-constexpr std::uint64_t world_id = 1;
 
 /// The size of a slot. The slots of a world, together with the slots of all groups of one split, take at most 8 MiB up
 /// to 512 ranks. So a world with several meshes fits into the 64 MiB that containers give to /dev/shm.
@@ -25,30 +24,14 @@ std::size_t slot_bytes_for(int world_size) {
   return (std::max(share, 8 * ranks) + 63) / 64 * 64;
 }
 
-/// The number of ranks that share a core. A wait for a peer lasts that many times longer.
-int ranks_per_core(int world_size) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return (world_size + cores - 1) / cores;
-}
-
-std::function<control::Deadline(control::Deadline)> after(std::chrono::nanoseconds time) {
-  return [time](control::Deadline now) { return now + time; };
-}
-
-std::vector<int> all_ranks(int world_size) {
-  std::vector<int> ranks(static_cast<std::size_t>(world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 }  // namespace
 
 ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMemory> memory)
-    : store_(context.store), rank_(std::make_shared<shm::RankContext>()) {
+    : store_(context.store), rank_(std::make_shared<shm::ShmContext>()) {
   const int size = context.control->world_size();
   rank_->control = context.control;
   rank_->epoch = context.epoch;
-  rank_->give_up_at = context.give_up_at ? context.give_up_at : after(context.timeout * ranks_per_core(size));
+  rank_->give_up_at = context.give_up_at ? context.give_up_at : usual_deadline(context.timeout, size);
   rank_->rank = context.rank;
   rank_->detect_deadlock = context.detect_deadlock;
   rank_->memory = memory ? std::move(memory) : shm::make_file_memory(context.directory, context.rank);
@@ -97,10 +80,10 @@ std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& conte
   const auto region = size == 1 ? nullptr : memory->create(shm::Meeting::bytes(size, slot_bytes)).region;
   std::vector<std::shared_ptr<Group>> groups;
   for (int index = 0; index < size; ++index) {
-    auto rank = std::make_shared<shm::RankContext>();
+    auto rank = std::make_shared<shm::ShmContext>();
     rank->control = context.control;
     rank->epoch = [epoch = context.epoch, index] { return epoch(index); };
-    rank->give_up_at = after(context.timeout * ranks_per_core(size));
+    rank->give_up_at = usual_deadline(context.timeout, size);
     rank->rank = index;
     rank->detect_deadlock = context.detect_deadlock;
     rank->memory = memory;

@@ -28,7 +28,7 @@ namespace shardproof::fabric {
 namespace shm {
 class Region;
 class SharedMemory;
-struct RankContext;
+struct ShmContext;
 }  // namespace shm
 
 /// The destructor removes the name by which ranks find the mailboxes.
@@ -44,7 +44,7 @@ class ShmFabric final : public Fabric {
 
  private:
   rendezvous::FileStore* store_;
-  std::shared_ptr<shm::RankContext> rank_;
+  std::shared_ptr<shm::ShmContext> rank_;
   std::shared_ptr<shm::Region> region_;  ///< on rank 0 only
 };
 

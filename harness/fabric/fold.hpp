@@ -5,7 +5,7 @@
 
 #include "harness/protocol/collective.hpp"
 
-namespace shardproof::fabric::shm {
+namespace shardproof::fabric {
 
 /// Operand r begins `r * stride` bytes after `first`.
 struct Operands {
@@ -17,4 +17,4 @@ struct Operands {
 /// `out` may overlap an operand only if there is a single operand.
 void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std::byte* out, std::size_t count);
 
-}  // namespace shardproof::fabric::shm
+}  // namespace shardproof::fabric

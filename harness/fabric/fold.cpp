@@ -1,4 +1,4 @@
-#include "harness/fabric/shm/fold.hpp"
+#include "harness/fabric/fold.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "harness/tensor/elements.hpp"
 
-namespace shardproof::fabric::shm {
+namespace shardproof::fabric {
 
 namespace {
 
@@ -118,4 +118,4 @@ void fold(DType dtype, ReduceOp op, double factor, const Operands& operands, std
                           [&](auto type) { fold_as<typename decltype(type)::type>(op, factor, operands, out, count); });
 }
 
-}  // namespace shardproof::fabric::shm
+}  // namespace shardproof::fabric
