@@ -1,0 +1,36 @@
+// Finds and loads, at run time, the module of the MPI library that has started this process. A program without ranks of
+// this fabric does not load it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "harness/fabric/mpi/transport.hpp"
+
+namespace shardproof::fabric::mpi {
+
+struct MpiLibrary {
+  std::string_view name;  ///< `Open MPI`
+  std::string_view module;  ///< `libshardproof_mpi_openmpi.so`
+  std::string_view package;  ///< Debian's, with which the module is built
+};
+
+/// An environment: the value of a variable, or nullptr.
+using Environment = std::function<const char*(const char* name)>;
+
+/// The library by whose variables this process was started. SHARDPROOF_MPI (`openmpi` or `mpich`) has precedence. Throws
+/// std::runtime_error if no library has started it.
+const MpiLibrary& library_of(const Environment& environment);
+
+/// `../lib/shardproof` of the folder of this program.
+std::filesystem::path default_module_folder();
+
+/// Loads the module for the life of the process, and starts the library in it. It waits for the other ranks. Throws
+/// std::runtime_error with the file and the reason: it does not exist, cannot be loaded, is from another version of
+/// shardproof, or the library does not start.
+std::unique_ptr<Transport> open_library(const MpiLibrary& library, const std::filesystem::path& folder);
+
+}  // namespace shardproof::fabric::mpi
