@@ -132,8 +132,9 @@ else()
 endif()
 
 # The fabric mpi loads a shared object at run time, and each MPI library needs its own one, because their ABIs differ.
-# shardproof_find_mpi(library version_option pattern compile_option link_option): looks for the library's compiler
-# wrapper, and makes the target shardproof_<library> from what the wrapper would pass to the compiler.
+# This function looks for the library's compiler wrapper. It makes the target shardproof_<library> from the options that
+# the wrapper would pass to the compiler.
+# shardproof_find_mpi(library version_option pattern compile_option link_option)
 function(shardproof_find_mpi library version_option pattern compile_option link_option)
   string(TOUPPER ${library} upper)
   find_program(${upper}_CC NAMES mpicc.${library} mpicc)

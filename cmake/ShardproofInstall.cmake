@@ -11,7 +11,8 @@ set(rooms shardproof_options shardproof_fmt shardproof_base shardproof_protocol 
 set(programs shardproof-worker shardproof-nccl-tap)
 # Shared objects that the launcher loads or passes to ranks, if this build has them. The launcher looks for them in
 # ../lib/ and ../lib/shardproof/ of its own folder.
-foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda)
+foreach(optional IN ITEMS shardproof_worker shardproof_nccl_tap_library shardproof_cuda shardproof_mpi_openmpi
+    shardproof_mpi_mpich)
   if(TARGET ${optional})
     list(APPEND plugins ${optional})
   endif()
@@ -57,9 +58,11 @@ endif()
 if(TARGET shardproof_nccl_tap_library)
   install(TARGETS shardproof_nccl_tap_library LIBRARY DESTINATION lib)
 endif()
-if(TARGET shardproof_cuda)
-  install(TARGETS shardproof_cuda LIBRARY DESTINATION lib/shardproof)
-endif()
+foreach(module IN ITEMS shardproof_cuda shardproof_mpi_openmpi shardproof_mpi_mpich)
+  if(TARGET ${module})
+    install(TARGETS ${module} LIBRARY DESTINATION lib/shardproof)
+  endif()
+endforeach()
 
 # Installs what a user reads, scenarios to play, and the schemas of documents. Pages, clauses and scenarios have the
 # places that they have in the tree, so that links between them work.

@@ -19,7 +19,8 @@ package_group() {
       ;;
     check)
       printf '%s\n' clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev lld-19 shellcheck python3 \
-        python3-jsonschema python3-yaml libcjson-dev pkgconf mandoc zsh dpkg-dev file mmdebstrap
+        python3-jsonschema python3-yaml libcjson-dev pkgconf mandoc zsh dpkg-dev file mmdebstrap \
+        openmpi-bin libopenmpi-dev mpich libmpich-dev
       ;;
     pytorch) printf '%s\n' python3 python3-venv ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;

@@ -60,6 +60,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (!plan.unfit_for_timing.empty()) json["unfit_for_timing"] = plan.unfit_for_timing;
   if (!plan.skipped.empty()) json["skipped"] = plan.skipped;
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
+  if (!plan.mpi_modules.empty()) json["mpi_modules"] = plan.mpi_modules.string();
   if (plan.times != event_times) json["times"] = plan.times;
   if (plan.fabric == thread_fabric) json["scheduler"] = to_string(plan.scheduler);
   for (const std::filesystem::path& scenario : plan.scenarios) json["scenarios"].push_back(scenario.string());
@@ -110,6 +111,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("skipped")) plan.skipped = fields.text("skipped");
   if (fields.has("backend")) plan.backend = fields.text("backend");
+  if (fields.has("mpi_modules")) plan.mpi_modules = fields.text("mpi_modules");
   if (fields.has("times")) plan.times = fields.text("times");
   if (plan.times != event_times && plan.times != cupti_times)
     refuse(fields.where("times"), fmt::format("{} or {}", event_times, cupti_times), json["times"]);

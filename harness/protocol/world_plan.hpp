@@ -30,6 +30,8 @@ inline constexpr char shm_fabric[] = "shm";        ///< Ranks are processes of o
 inline constexpr char thread_fabric[] = "thread";  ///< Ranks are threads of one process.
 /// Ranks are processes of one machine, and engines' collectives run on their GPUs.
 inline constexpr char nccl_fabric[] = "nccl";
+/// Ranks are processes of one or several machines, which an MPI library has started and which send messages.
+inline constexpr char mpi_fabric[] = "mpi";
 
 inline constexpr char sim_device[] = "sim";
 inline constexpr char cuda_device[] = "cuda";
@@ -71,6 +73,9 @@ struct WorldPlan {
   Scheduler scheduler = Scheduler::seeded;  ///< For ranks that are threads.
   std::string device = sim_device;
   std::filesystem::path backend;      ///< For ranks on GPUs: the shared object that reaches CUDA.
+  /// For the fabric `mpi`: the folder of the shared objects that reach MPI libraries. Empty: the rank's own build has
+  /// them.
+  std::filesystem::path mpi_modules;
   std::string times = event_times;    ///< For ranks on GPUs: the source of times.
   std::string subject{reference_subject};
   /// The shared object that contains the subject. Empty: a subject of the worker program.

@@ -316,7 +316,19 @@ class Lockstep {
     end_.is_by_case = end_.is_defective && is_end_by_case(all);
     if (!end_.is_defective && world_.plan().fail_fast)
       end_.cut_short = reason_to_fail_fast(bound.info.id, all, aborted);
+    if (end_.cut_short.empty() && aborted && needs_fresh_processes()) {
+      end_.cut_short = fmt::format("{} was aborted, and after that the fabric {} needs fresh processes", bound.info.id,
+                                   world_.plan().fabric);
+      end_.is_by_case = true;
+    }
     return conclude(world_.rank(), mine, all, aborted);
+  }
+
+  // No other case can follow an aborted one in this world. Calls of the aborted case may have left messages.
+  bool needs_fresh_processes() const {
+    const Group& group = *world_.group();
+    return group.size() > 1 && !group.capabilities().survives_abort &&
+           world_.position() + 1 < world_.plan().cases.size();
   }
 
   // Why this case ends the world. Empty: it did not fail, or a waiver excuses it.

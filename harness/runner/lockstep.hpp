@@ -15,7 +15,9 @@ namespace shardproof::runner {
 struct LockstepEnd {
   std::string cut_short;  ///< Why no case follows the last case that ran. Empty: all cases ran.
   bool is_defective = false;  ///< A rank can run no further case: it lost its GPU, for example.
-  bool is_by_case = false;  ///< The case is the reason for that: it did not leave its process as it was.
+  /// The case is the reason that none follows: it did not leave its process, or its fabric, as it was. Other processes
+  /// can go on.
+  bool is_by_case = false;
 };
 
 /// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results

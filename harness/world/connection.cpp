@@ -1,6 +1,11 @@
 #include "harness/world/connection.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "harness/control/control_page.hpp"
+#include "harness/fabric/mpi/mpi_fabric.hpp"
+#include "harness/fabric/mpi/mpi_library.hpp"
 #include "harness/fabric/shm/region.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
 #include "harness/protocol/run_directory.hpp"
@@ -22,9 +27,21 @@ Connection connect(const protocol::WorldPlan& plan, std::shared_ptr<fabric::shm:
           .has_thread_ranks = memory != nullptr};
 }
 
+fabric::FabricMaker over_mpi(const std::filesystem::path& modules) {
+  return [modules](const fabric::FabricContext& context) {
+    const auto& library = fabric::mpi::library_of([](const char* name) { return std::getenv(name); });
+    return std::make_unique<fabric::MpiFabric>(
+        context, fabric::mpi::open_library(library, modules.empty() ? fabric::mpi::default_module_folder() : modules));
+  };
+}
+
 }  // namespace
 
-Connection connect_process(const protocol::WorldPlan& plan) { return connect(plan, nullptr); }
+Connection connect_process(const protocol::WorldPlan& plan) {
+  Connection own = connect(plan, nullptr);
+  if (plan.fabric == protocol::mpi_fabric) own.make_fabric = over_mpi(plan.mpi_modules);
+  return own;
+}
 
 Connection connect_threads(const protocol::WorldPlan& plan) {
   Connection shared = connect(plan, fabric::shm::make_thread_memory());

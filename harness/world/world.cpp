@@ -70,9 +70,11 @@ void check_kind(const protocol::WorldPlan& plan, int rank, bool are_threads) {
   const std::string_view fabric = are_threads  ? protocol::thread_fabric
                                   : is_on_gpus ? protocol::nccl_fabric
                                                : protocol::shm_fabric;
-  if (plan.fabric != fabric) {
-    refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; use {}", plan.fabric,
-                       are_threads ? "threads" : "processes", plan.device, fabric));
+  const bool may_send_messages = !are_threads && !is_on_gpus;
+  if (plan.fabric != fabric && !(may_send_messages && plan.fabric == protocol::mpi_fabric)) {
+    refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; use {}{}", plan.fabric,
+                       are_threads ? "threads" : "processes", plan.device, fabric,
+                       may_send_messages ? fmt::format(" or {}", protocol::mpi_fabric) : ""));
   }
 }
 

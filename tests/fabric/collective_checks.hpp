@@ -1,5 +1,5 @@
-// Checks of every collective of a group, on one type, against a serial fold. Every rank of the group makes the same calls
-// of an object.
+// Checks of every collective of a group, on one type, against a serial fold. Every rank of the group makes the same
+// calls of an object.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // A transport of messages between threads of one process. It delays messages by random times, so messages of different
-// senders or tags arrive in any order. As in MPI libraries, the send of a long message is over only when it is received.
+// senders or tags arrive in any order. As in MPI libraries, the send of a long message is over only when it is
+// received.
 #pragma once
 
 #include <cstddef>

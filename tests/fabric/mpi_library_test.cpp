@@ -30,7 +30,7 @@ TEST_CASE("mpi library: the variables of the library's own mpirun decide") {
   CHECK(library_with({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "0"}}).name == "Open MPI");
   CHECK(library_with({{"PMIX_RANK", "0"}}).name == "Open MPI");
   CHECK(library_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).name == "MPICH");
-  // Of a run within a run, or of an ABI-compatible library.
+  // A user decides for a run within a run, and for a library with the ABI of another one.
   CHECK(library_with({{"OMPI_COMM_WORLD_SIZE", "4"}, {"SHARDPROOF_MPI", "mpich"}}).name == "MPICH");
   CHECK(library_with({{"PMI_RANK", "0"}, {"SHARDPROOF_MPI", "openmpi"}}).name == "Open MPI");
   CHECK_THROWS_WITH(library_with({{"SHARDPROOF_MPI", "intel"}}),

@@ -279,6 +279,16 @@ TEST_CASE("a plan says where its world's memory is, and why times are longer, on
   CHECK(back.ranks_per_core == 3);
 }
 
+TEST_CASE("a plan says where the modules of MPI libraries are, if its launcher knows") {
+  CHECK_FALSE(ordered_json(plan()).contains("mpi_modules"));
+  protocol::WorldPlan messages = plan();
+  messages.fabric = protocol::mpi_fabric;
+  messages.mpi_modules = "/opt/lib/shardproof";
+  const auto back = ordered_json(messages).get<protocol::WorldPlan>();
+  CHECK(back.fabric == "mpi");
+  CHECK(back.mpi_modules == "/opt/lib/shardproof");
+}
+
 TEST_CASE("a plan names a scheduler where its ranks are threads, and only a known one") {
   CHECK_FALSE(ordered_json(plan()).contains("scheduler"));
   protocol::WorldPlan threads = plan();

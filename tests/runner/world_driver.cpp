@@ -46,6 +46,9 @@ pid_t start(const std::string& program, const std::vector<std::string>& argument
   ::_exit(127);
 }
 
+constexpr char rank_of_mpirun[] =
+    R"(SHARDPROOF_RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} SHARDPROOF_PARENT=$$ "$0"; exit $?)";
+
 }  // namespace
 
 TemporaryDirectory::TemporaryDirectory() {
@@ -99,7 +102,24 @@ WorldRemains run_world(const std::string& program, int size, std::vector<std::st
   WorldRemains remains;
   remains.ranks.resize(static_cast<std::size_t>(size));
   std::map<pid_t, int> running;
-  for (int rank = 0; rank < size; ++rank) {
+  if (!options.mpirun.empty()) {
+    // The shell is the launcher of its rank: a rank ends with its launcher.
+    std::vector<std::string> arguments(options.mpirun.begin() + 1, options.mpirun.end());
+    for (const std::string& argument : {std::string("-n"), std::to_string(size), std::string("/bin/sh"),
+                                        std::string("-c"), std::string(rank_of_mpirun), program})
+      arguments.push_back(argument);
+    const pid_t started =
+        start(options.mpirun.front(), arguments, {{protocol::environment::plan, world.plan().string()}},
+              world.standard_output(0), world.standard_error(0));
+    int status = 0;
+    if (::waitpid(started, &status, 0) < 0) throw std::system_error(errno, std::generic_category(), "waitpid");
+    for (int rank = 0; rank < size; ++rank) {
+      RankRemains& remain = remains.ranks[static_cast<std::size_t>(rank)];
+      if (WIFEXITED(status)) remain.exit_code = WEXITSTATUS(status);
+      remain.left = control.progress(rank).left;
+    }
+  }
+  for (int rank = 0; rank < size && options.mpirun.empty(); ++rank) {
     const std::map<std::string, std::string> environment{{protocol::environment::plan, world.plan().string()},
                                                          {protocol::environment::rank, std::to_string(rank)},
                                                          {protocol::environment::parent, std::to_string(::getpid())}};

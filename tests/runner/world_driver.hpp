@@ -37,6 +37,8 @@ struct WorldRemains {
 struct WorldOptions {
   std::function<void(protocol::WorldPlan&)> plan;  ///< changes the default plan
   std::string shell;  ///< a command of sh that starts a rank in its own way, as "$0"; empty: started directly
+  /// A command of an MPI library that starts all ranks, without its number of ranks. Empty: the driver starts them.
+  std::vector<std::string> mpirun;
 };
 
 /// Starts `size` ranks of the program and waits for all of them. Dooms the world if a rank ends without leaving.

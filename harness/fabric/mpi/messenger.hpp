@@ -1,6 +1,6 @@
 // Messenger owns a rank's transport, the memory of messages, and the operations that are not over. All groups of the
-// rank share it. Operands are copied into its memory and out of it, so no message touches memory of a caller. A call may
-// end early while its messages are still on their way.
+// rank share it. Operands are copied into its memory and out of it, so no message touches memory of a caller. A call
+// may end early while its messages are still on their way.
 #pragma once
 
 #include <chrono>

@@ -1,10 +1,14 @@
-// MpiGroup is a group of the fabric `mpi`: all collectives as messages between ranks. A call begins at the first rank of
-// the group. It compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes, and
-// each rank reduces in rank order, so results have the same bits as on `shm`.
+// MpiGroup is a group of the fabric `mpi`: all collectives as messages between ranks. A call begins at the first rank
+// of the group. It compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes,
+// and each rank reduces in rank order, so results have the same bits as on `shm`.
 //
 // Every wait looks at the messages, asks the control plane for an abort, and has a deadline. A call that ends early
 // leaves messages that other ranks may not take, so no later call of the rank is possible: the world is replaced. An
 // abort may release a rank from a call that other ranks have finished.
+//
+// Waits are in the flight record. A rank does not count itself as waiting (ControlPlane::enter_wait), because the last
+// message of a call may be on its way while all ranks wait for messages. The control plane may find a deadlock in the
+// flight records; `check` then throws it.
 #pragma once
 
 #include <cstddef>

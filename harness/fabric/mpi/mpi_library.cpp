@@ -17,7 +17,7 @@ namespace {
 constexpr MpiLibrary open_mpi{"Open MPI", "libshardproof_mpi_openmpi.so", "libopenmpi-dev"};
 constexpr MpiLibrary mpich{"MPICH", "libshardproof_mpi_mpich.so", "libmpich-dev"};
 
-/// Whatever started the process sets this variable for a rank of the library.
+/// A launcher of the library sets this variable for each rank.
 constexpr std::array<std::pair<const char*, const MpiLibrary*>, 3> signs{
     {{"OMPI_COMM_WORLD_SIZE", &open_mpi}, {"PMIX_RANK", &open_mpi}, {"PMI_RANK", &mpich}}};
 

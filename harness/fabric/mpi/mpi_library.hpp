@@ -21,8 +21,8 @@ struct MpiLibrary {
 /// An environment: the value of a variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
-/// The library by whose variables this process was started. SHARDPROOF_MPI (`openmpi` or `mpich`) has precedence. Throws
-/// std::runtime_error if no library has started it.
+/// The library by whose variables this process was started. SHARDPROOF_MPI (`openmpi` or `mpich`) has precedence.
+/// Throws std::runtime_error if no library has started it.
 const MpiLibrary& library_of(const Environment& environment);
 
 /// `../lib/shardproof` of the folder of this program.

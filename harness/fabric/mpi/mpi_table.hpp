@@ -1,5 +1,5 @@
-// The functions of an MPI library that the fabric `mpi` uses, as a table. The fabric includes no header of a library, so
-// it builds everywhere. A shared object for each library (module/) fills the table, because the ABIs of Open MPI and
+// The functions of an MPI library that the fabric `mpi` uses, as a table. The fabric includes no header of a library,
+// so it builds everywhere. A shared object for each library (module/) fills the table, because the ABIs of Open MPI and
 // MPICH differ. There is one library in a process, and so one table.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. The fabric `mpi`
-// is written against it: an MPI library implements it for ranks on several hosts, and tests have one for threads.
+// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. The fabric
+// `mpi` is written against it: an MPI library implements it for ranks on several hosts, and tests have one for threads.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ using shardproof::fabric::mpi::Status;
 static_assert(MPI_SUCCESS == 0);
 static_assert(sizeof(MPI_Request) <= sizeof(std::uint64_t));
 
-/// Ranks of this project make their calls from one thread at a time, and it need not be the first one.
+/// Ranks of this project make their calls from one thread at a time. It may be another thread than the first one.
 constexpr int threads_needed = MPI_THREAD_SERIALIZED;
 constexpr Status too_few_threads = -1, finalized_already = -2;
 
