@@ -39,8 +39,11 @@ std::string signal_text(int number) {
 }
 
 std::string signal_text(const Ending& ending) {
-  return ending.lacked_memory ? fmt::format("signal {} (SIGKILL, from the kernel: memory ran out)", ending.code)
-                              : signal_text(ending.code);
+  std::string text = signal_text(ending.code);
+  const std::string_view reason =
+      ending.lacked_memory ? "from the kernel: memory ran out" : std::string_view(ending.reason);
+  if (!reason.empty() && text.ends_with(')')) text.insert(text.size() - 1, fmt::format(", {}", reason));
+  return text;
 }
 
 std::string_view hint_for_no_process(int error) {
@@ -56,6 +59,7 @@ void to_json(nlohmann::ordered_json& json, const Ending& ending) {
                                 {"text", ending.text}};
   if (ending.is_cause) json["is_cause"] = true;
   if (ending.lacked_memory) json["lacked_memory"] = true;
+  if (!ending.reason.empty()) json["reason"] = ending.reason;
   if (!ending.last_words.empty()) json["last_words"] = ending.last_words;
 }
 
@@ -74,6 +78,7 @@ void from_json(const nlohmann::ordered_json& json, Ending& ending) {
   ending.text = fields.text("text");
   if (fields.has("is_cause")) ending.is_cause = fields.boolean("is_cause");
   if (fields.has("lacked_memory")) ending.lacked_memory = fields.boolean("lacked_memory");
+  if (fields.has("reason")) ending.reason = fields.text("reason");
   if (fields.has("last_words")) ending.last_words = fields.text("last_words");
 }
 

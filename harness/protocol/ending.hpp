@@ -28,6 +28,8 @@ struct Ending {
   std::string last_words;
   /// The kernel killed it because memory ran out. Then `code` is SIGKILL.
   bool lacked_memory = false;
+  /// Why another process ended it, where this is known: `sent to its guard`. Empty: not known.
+  std::string reason;
   /// The launcher saw this end first among the ranks that had not left. So it ended the world.
   bool is_cause = false;
   friend bool operator==(const Ending&, const Ending&) = default;
@@ -52,7 +54,7 @@ constexpr bool is_refusal(const Ending& ending) {
 /// `signal 9 (SIGKILL)`
 std::string signal_text(int number);
 /// The same for an ending by a signal, with the reason where it is known: `signal 9 (SIGKILL, from the kernel: memory
-/// ran out)`.
+/// ran out)`, `signal 9 (SIGKILL, because its guard ended)`.
 std::string signal_text(const Ending& ending);
 
 /// A hint in brackets for an error that the system gave in place of a process. Empty where no hint is known.

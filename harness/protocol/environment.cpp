@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -31,6 +32,8 @@ struct Variables {
   const char* launcher;
 };
 
+constexpr char slurm_size[] = "SLURM_NTASKS";
+
 /// The order matters: torchrun and mpirun run inside Slurm allocations, and then Slurm's variables describe the
 /// allocation, not the ranks. PMIx gives a process its rank but not the number of ranks; the launcher's own variable
 /// gives that.
@@ -38,21 +41,34 @@ constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun"},
                                             {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                             {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                             {"PMI_RANK", "PMI_SIZE", "mpirun"},
-                                            {"PMIX_RANK", "SLURM_NTASKS", "srun"},
-                                            {"SLURM_PROCID", "SLURM_NTASKS", "srun"}}};
+                                            {"PMIX_RANK", slurm_size, "srun"},
+                                            {"SLURM_PROCID", slurm_size, "srun"}}};
+
+/// The script of sbatch is in a step with a special number, above all others, or in none.
+bool is_in_step(const std::function<const char*(const char*)>& get) {
+  const char* const step = get("SLURM_STEP_ID");
+  if (step == nullptr) return false;
+  constexpr std::uint32_t first_special = 0xfffffff0;
+  const std::string_view text = step;
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value < first_special;
+}
 
 }  // namespace
 
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get) {
   if (const char* own = get(environment::rank))
-    return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof"};
+    return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof", environment::rank};
   const Variables* half = nullptr;
   for (const auto& names : foreign) {
+    if (std::string_view(names.size) == slurm_size && !is_in_step(get)) continue;
     const char* rank = get(names.rank);
     const char* size = get(names.size);
     if (rank && size) {
       const int world_size = number(names.size, size, 1, most_ranks);
-      return Identity{number(names.rank, rank, 0, world_size - 1), world_size, names.launcher};
+      return Identity{number(names.rank, rank, 0, world_size - 1), world_size, names.launcher,
+                      fmt::format("{} and {}", names.rank, names.size)};
     }
     if (rank && !half) half = &names;
   }

@@ -22,13 +22,15 @@ struct Identity {
   int rank = 0;
   int world_size = 0;  ///< 0 where the plan holds it
   std::string launcher;  ///< `shardproof`, `torchrun`, `mpirun`, `srun`
+  std::string variables;  ///< `RANK and WORLD_SIZE`: where the rank and the size are from
 };
 
 /// Reads an environment through `get`, which maps a name to its value or nullptr. The first match wins, in this order:
 /// - `SHARDPROOF_RANK`, our own variable
 /// - `RANK` and `WORLD_SIZE` (torchrun)
 /// - `OMPI_COMM_WORLD_*`, `PMIX_RANK` and `PMI_*` (mpirun)
-/// - `PMIX_RANK` or `SLURM_PROCID`, with `SLURM_NTASKS` (srun)
+/// - `PMIX_RANK` or `SLURM_PROCID`, with `SLURM_NTASKS` (srun). A batch script has them, too, and is no rank: they
+///   count only in a step, which has a `SLURM_STEP_ID`.
 ///
 /// Throws std::invalid_argument, which names the variable, for a value that is not a number or is out of range, and for
 /// a rank without its world size.

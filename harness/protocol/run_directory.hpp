@@ -53,6 +53,12 @@ struct WorldDirectory {
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }
   std::filesystem::path standard_error(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".err"); }
+  /// What a command of the user that starts ranks (`run --launcher`) has printed.
+  std::filesystem::path launcher_log() const { return logs() / "launcher.log"; }
+  /// What the guard of a rank needs to start it (launcher/run/guard_order.hpp).
+  std::filesystem::path guard_order() const { return root / "guard.json"; }
+  /// The end of a rank that has a guard. The guard writes it.
+  std::filesystem::path rank_end(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".end.json"); }
   /// How the processes of the world ended. The launcher writes it, because a rank cannot report its own end.
   std::filesystem::path endings() const { return root / "endings.json"; }
 };

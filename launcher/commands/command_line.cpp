@@ -47,15 +47,17 @@ void declare(CLI::App& app, Subcommand& subcommand) {
   CLI::App& command = *app.add_subcommand(text.name, fmt::format("{}\n\nExamples:\n{}", text.summary, text.examples));
   command.allow_extras();
   command.footer(text.footer);
+  if (text.is_internal) command.group("");  // CLI11 hides it
   const std::string arguments = *text.arguments == '\0' ? "" : fmt::format(" {}", text.arguments);
   command.formatter(std::make_shared<HelpFormatter>("[OPTIONS]" + arguments));
   OptionDeclarations options(command);
   subcommand.declare(options);
 }
 
+/// The names for the user: without internal commands.
 std::vector<std::string> names_of_commands(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
     names.push_back(command->get_name());
   return names;
 }
@@ -82,7 +84,8 @@ Arguments arguments_of(const CLI::App& command) {
 /// parsed by itself: as a part of `app`, CLI11 would give `app` the words after `--`.
 const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   const std::vector<std::string> known = names_of_commands(app);
-  const bool is_named = argc > 1 && std::ranges::find(known, argv[1]) != known.end();
+  const bool is_named =
+      argc > 1 && !app.get_subcommands([&](const CLI::App* one) { return one->get_name() == argv[1]; }).empty();
   if (argc > 1 && *argv[1] != '-' && !is_named)
     throw CommandError(usage, base::unknown_name("command", argv[1], known));
   CLI::App& command = is_named ? *app.get_subcommand(argv[1]) : app;

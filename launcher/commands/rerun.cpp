@@ -10,6 +10,7 @@
 
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/run/foreign_ranks.hpp"
 #include "reports/export/command_line_words.hpp"
 
 namespace shardproof::launcher {
@@ -41,6 +42,10 @@ Words options_of_run(const reports::Report& report, const Words& argv, bool choo
     take(option);
   take_flag("--nccl-tap");
   if (chooses_placement || report.worlds.empty()) return words;
+  if (const Words launcher = given(report.head.argv, "--launcher"); !launcher.empty()) {
+    take("--launcher");
+    if (launcher.back().find(ranks_word) == std::string::npos) take("--ranks");  // the one size that it starts
+  }
   take("--scheduler");
   const reports::WorldResult& world = report.worlds.front();
   // A case that needs threads asks for them again by itself.

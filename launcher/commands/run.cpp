@@ -1,11 +1,13 @@
 // `shardproof run`: runs the selected cases in worlds of real ranks, and writes one merged report.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "launcher/commands/annotations.hpp"
@@ -25,6 +27,7 @@
 #include "launcher/process/machine.hpp"
 #include "launcher/run/demands.hpp"
 #include "launcher/run/feature_pairs.hpp"
+#include "launcher/run/foreign_ranks.hpp"
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/run/run_events.hpp"
@@ -192,6 +195,10 @@ class RunCommand final : public Subcommand {
                   "reads it, in the environment of the rank (docs/reliability.md).");
     options.list(course_group, "--wrap-ranks", texts_.wrap_ranks, "N[,N...]",
                  "Let --rank-wrapper start these ranks only. The default is every rank.");
+    options.value(course_group, "--launcher", texts_.launcher, "COMMAND",
+                  "Let this command start the ranks of each world on this host, for example 'mpirun -n {ranks}', 'srun "
+                  "-n {ranks}' or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the "
+                  "world. Without it, --ranks selects the one size that the command starts (docs/clusters.md).");
     declare_demands(options, options_.demands, demand_texts_);
     options.value(demand_group, "--skip-code", texts_.skip_code, "N",
                   "End with N when every case was skipped. A test runner such as CTest (SKIP_RETURN_CODE) then shows a "
@@ -248,6 +255,7 @@ class RunCommand final : public Subcommand {
       throw CommandError(usage, "--rank-wrapper: the command is empty");
     if (!texts_.rank_wrapper && !texts_.wrap_ranks.empty())
       throw CommandError(usage, "--wrap-ranks without --rank-wrapper: there is no command to start these ranks");
+    if (texts_.launcher) convert_launcher(*texts_.launcher);
     if (options_.retry.retries > 0 && options_.plan.repeat > 1)
       throw CommandError(
           usage, "--retries with --repeat: a repetition that fails is not a failed attempt; use one of the two");
@@ -286,6 +294,43 @@ class RunCommand final : public Subcommand {
   }
 
  private:
+  /// Refuses the options that need ranks that are children of this process.
+  void convert_launcher(const std::string& command) {
+    const auto refuse = [](const std::string& why) { throw CommandError(usage, "--launcher" + why); };
+    if (command.find_first_not_of(" \t\n") == std::string::npos) refuse(": the command is empty");
+    if (options_.plan.jobs > 1)
+      refuse(" with --jobs: the command starts the ranks of one world at a time; use one of the two");
+    if (texts_.debug) refuse(" with --debug: the ranks belong to the command; use one of the two");
+    if (texts_.rank_wrapper) refuse(" with --rank-wrapper: add the wrapper to the command, or use one of the two");
+    if (options_.plan.fabric == protocol::thread_fabric)
+      refuse(" with --fabric thread: the command starts a process for each rank; use one of the two");
+    if (options_.plan.device != protocol::sim_device)
+      refuse(fmt::format(" with --device {}: ranks of a command run on the device {} only; use one of the two",
+                         options_.plan.device, protocol::sim_device));
+    if (command.find(ranks_word) == std::string::npos && options_.plan.ranks.size() != 1)
+      refuse(
+          fmt::format(" '{}': write {} where the command takes the number of ranks, or select the one size that it "
+                      "starts with --ranks",
+                      command, ranks_word));
+    options_.plan.launcher = command;
+  }
+
+  /// For a command that starts one size: the cases of other sizes that the filters select.
+  static std::string left_out_text(const protocol::Listing& listing, const PlanOptions& options) {
+    if (options.launcher.empty() || options.launcher.find(ranks_word) != std::string::npos) return {};
+    std::vector<protocol::CaseInfo> others = matching_cases(listing, options.filters, options.named_worker);
+    std::erase_if(others, [&](const protocol::CaseInfo& info) {
+      return info.on_request || info.world_size == options.ranks.front();
+    });
+    if (others.empty()) return {};
+    std::set<int> sizes;
+    for (const protocol::CaseInfo& info : others) sizes.insert(info.world_size);
+    return fmt::format(
+        "left out: {} case{} for {} ranks, because the command of --launcher starts {}; write {} in it to "
+        "run all sizes",
+        others.size(), others.size() == 1 ? "" : "s", fmt::join(sizes, ", "), options.ranks.front(), ranks_word);
+  }
+
   /// Prints the events of the run on standard output.
   int run_for_programs(const std::vector<std::string>& argv) {
     // It waits for no reader, so a slow program does not delay the run.
@@ -355,6 +400,8 @@ class RunCommand final : public Subcommand {
     // without the seed, no user could repeat the run
     if (options_.terminal.quiet && is_drawn) terminal.print(fmt::format("seed {}", options_.plan.seed));
     terminal.note(heading(selected, options_.plan, options_.profile));
+    if (const std::string left_out = left_out_text(worker.listing, options_.plan); !left_out.empty())
+      terminal.note(left_out);
     reports::RunHead head = make_head(worker, selected, options_.plan, argv);
     head.profile = profile.name;
     head.outside_profile = profile.outside;
@@ -412,7 +459,7 @@ class RunCommand final : public Subcommand {
   struct Texts {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, skip_code, slowest;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, skip_code, slowest;
     bool nccl_tap = false;
     std::vector<std::string> output, wrap_ranks;
   };

@@ -18,6 +18,7 @@ struct HelpText {
   const char* examples;   ///< commands, each with what it does
   const char* arguments;  ///< in the usage line
   const char* footer;     ///< arguments that need an explanation, and exit codes
+  bool is_internal = false;  ///< Programs call it, and the list of commands leaves it out.
 };
 
 /// The words of a command line that are neither options nor their values.

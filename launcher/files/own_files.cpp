@@ -33,6 +33,7 @@ constexpr std::array folder_patterns{"cache",
 
 constexpr std::array file_patterns{
     "run.json", "plan.json", "listing.json", "report.json", "warm.log", "worlds/[0-9]*/plan.json",
+    "worlds/[0-9]*/guard.json", "worlds/[0-9]*/ranks/rank-[0-9]*.end.json", "worlds/[0-9]*/logs/launcher.log",
     "worlds/[0-9]*/endings.json", "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl",
     "worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
     "worlds/[0-9]*/evidence/rank-[0-9]*.status", "worlds/[0-9]*/evidence/rank-[0-9]*.stacks",

@@ -81,6 +81,7 @@ ProgramReference describe_program() {
   reference.program.arguments = "COMMAND [OPTIONS]";
   for (const Subcommand* command : all) {
     const HelpText& help = command->help();
+    if (help.is_internal) continue;
     CommandReference described = describe(*app.get_subcommand(help.name));
     described.name = help.name;
     described.arguments = *help.arguments == '\0' ? "[OPTIONS]" : std::string("[OPTIONS] ") + help.arguments;

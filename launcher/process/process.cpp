@@ -32,6 +32,7 @@ class SpawnActions {
     check(posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0), "open /dev/null");
     if (command.third >= 0)
       check(posix_spawn_file_actions_adddup2(&actions_, command.third, third), "dup2 descriptor 3");
+    if (command.inherits_descriptors) return;
     check(posix_spawn_file_actions_addclosefrom_np(&actions_, command.third >= 0 ? third + 1 : third), "closefrom");
   }
   SpawnActions(const SpawnActions&) = delete;

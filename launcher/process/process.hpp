@@ -31,7 +31,8 @@ struct Exit {
 /// `signal 9 (SIGKILL)`, `exit code 3`.
 std::string describe(const Exit& end);
 
-/// What to run. Standard input is /dev/null. The child gets no other descriptor of the launcher than these.
+/// What to run. Standard input is /dev/null. The child gets no other descriptor of the launcher than these, unless it
+/// `inherits_descriptors`.
 struct Command {
   std::filesystem::path program;
   std::vector<std::string> arguments;  ///< after the program's own name
@@ -39,6 +40,8 @@ struct Command {
   int standard_output = -1;  ///< borrowed until spawn returns
   int standard_error = -1;
   int third = -1;  ///< the child's descriptor 3, borrowed likewise; -1: it has none
+  /// The child also gets each descriptor that this process has inherited: those that do not close on exec.
+  bool inherits_descriptors = false;
 };
 
 class Process {

@@ -268,6 +268,7 @@ void require_threads(const Listing& listing, const PlanOptions& options) {
 /// Why this run skips cases whose ranks have to be threads. Empty: it does not skip them.
 std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
   const std::string why = options.device == cuda_device ? "ranks on GPUs are processes"
+                          : !options.launcher.empty()   ? std::string("--launcher makes them processes")
                           : options.processes_only ? fmt::format("--fabric {} makes them processes", options.fabric)
                                                    : listing.why_no_threads;
   return why.empty() ? std::string() : fmt::format("its ranks must be threads of one process: {}", why);
@@ -325,6 +326,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.supply = options.supply;
   result.tap = options.tap;
   result.jobs = options.jobs;
+  result.launcher = options.launcher;
   result.partial = lacks_usual_cases(cases, listing);
   // Cases that ask for threads get their own worlds, unless all ranks are threads anyway.
   const bool makes_threads = options.fabric == thread_fabric;

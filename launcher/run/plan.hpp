@@ -62,6 +62,7 @@ struct PlanOptions {
   /// Time limits grow with the number of ranks per core. 0: every rank has its own core.
   int cores = 0;
   int jobs = 1;  ///< worlds that may run at the same time
+  std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
   bool trace = false;
   std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly
 };
@@ -74,6 +75,7 @@ struct Plan {
   std::optional<GpuSupply> supply;  ///< as in the options
   std::optional<NcclTap> tap;  ///< as in the options
   int jobs = 1;  ///< as in the options
+  std::string launcher;  ///< as in the options
   bool partial = false;  ///< the worker has cases that are not selected
 };
 

@@ -56,7 +56,7 @@ void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::
   if (!worker.cache_variable.empty())
     worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
   const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &protocol::SubjectInfo::name);
-  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap) return;
+  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap || !options.launcher.empty()) return;
   const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
   worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
   worker.started.push_back(worker.warm->pid());

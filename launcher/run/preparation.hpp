@@ -20,7 +20,8 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals);
 
 /// Starts a warm process for these options, if their subject uses one. Shows the user the subject's warnings. Ranks
-/// under the NCCL tap are not copies: the tap has to be loaded before their program.
+/// under the NCCL tap are not copies: the tap has to be loaded before their program. Ranks of a command of the user are
+/// no children of the launcher.
 ///
 /// The caller calls this before the first rank of a run. `log` is in the run's directory. The worker's runtime keeps
 /// its cache in `cache`, in the same folder.

@@ -125,7 +125,7 @@ std::vector<Ranks::Ended> RankProcesses::collect(const std::vector<std::uint64_t
   for (const std::uint64_t key : ready) {
     if (key >= processes_.size()) continue;
     const int rank = static_cast<int>(key);
-    if (const auto end = process(rank)->collect()) ended.push_back({rank, *end});
+    if (const auto end = process(rank)->collect()) ended.push_back({.rank = rank, .end = *end, .reason = {}});
   }
   for (const Ended& one : ended) {
     poller_.remove(process(one.rank)->descriptor());

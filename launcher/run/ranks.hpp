@@ -1,5 +1,5 @@
-// Ranks is how a running world (run/world.cpp) starts, watches and ends its ranks. RankProcesses starts them as
-// children of this process. A command of the user can start them, too.
+// Ranks is how a running world (run/world.cpp) starts, watches and ends its ranks. RankProcesses are children of this
+// process. A command of the user starts ForeignRanks.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/control/doorbell.hpp"  // Deadline
 #include "launcher/process/process.hpp"
 
 namespace shardproof::launcher {
@@ -34,8 +35,12 @@ class Ranks {
   /// Whether the rank was started and has not ended.
   virtual bool is_alive(int rank) const = 0;
   virtual bool all_have_ended() const = 0;
-  /// The process of a rank that lives.
+  /// Whether all ranks, and everything that this object has started for them, have ended.
+  virtual bool is_over() const { return all_have_ended(); }
+  /// The process of a rank that lives. 0: it is not known.
   virtual pid_t pid(int rank) const = 0;
+  /// The time of the next `collect` without an event.
+  virtual control::Deadline deadline() const { return control::Deadline::max(); }
 
   /// Whether one of these keys of the poller shows that a rank has ended. The rank's process number is its own until
   /// `collect`.
@@ -43,10 +48,21 @@ class Ranks {
   struct Ended {
     int rank = 0;  ///< 0 if all ranks are one process
     Exit end;
+    bool lacked_memory = false;  ///< The kernel killed it because memory ran out.
+    std::string reason;  ///< Why another process ended it, as in protocol::Ending.
   };
   /// Returns the ranks whose end these keys of the poller show, and no longer counts them as alive. Deaths by a signal
   /// come first: they explain why another rank gave up.
   virtual std::vector<Ended> collect(const std::vector<std::uint64_t>& ready) = 0;
+
+  /// Ranks that were not started, and will not be.
+  struct Unstarted {
+    std::vector<int> ranks;
+    std::string why;
+    std::string output;  ///< further lines for the user, such as the last output of a command
+  };
+  /// Found by the last `collect`. No longer counts them as alive.
+  virtual Unstarted take_unstarted() { return {}; }
 
   /// Sends a signal to each rank and to all processes that it has started.
   virtual void signal_all(int number) noexcept = 0;

@@ -84,6 +84,7 @@ class Run {
                 .joining = monitor.debug >= 0 ? std::chrono::hours(24) : protocol::joining_limit,
                 .debug = monitor.debug,
                 .wrapper = monitor.wrapper,
+                .launcher = plan.launcher,
                 .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },

@@ -52,6 +52,17 @@ Actions Supervisor::start_failed(int first, const std::string& why, Deadline now
   return doom({.culprit = first, .reason = AbortReason::died, .text = infrastructure_error_.text}, now);
 }
 
+Actions Supervisor::ranks_unstarted(const std::vector<int>& ranks, const std::string& why, const std::string& output,
+                                    Deadline now) {
+  for (const int rank : ranks) {
+    at(rank).ending.how = is_ending() ? stopped(is_interrupted_) : Ending::How::not_started;
+    at(rank).ending.text = is_ending() ? doom_text_ : why;
+  }
+  if (is_ending()) return {};
+  infrastructure_error_ = {.text = fmt::format("{}\n{}", why, output)};
+  return doom({.culprit = -1, .reason = AbortReason::died, .text = why}, now);
+}
+
 Actions Supervisor::doom_seen(const control::Abort& abort, Deadline now) {
   if (is_ending()) return {};
   Actions actions = doom(abort, now);
@@ -82,6 +93,7 @@ Actions Supervisor::rank_ended(int rank, const Exit& exit, const RankView& view,
   if (classified.consequence == Consequence::overran) return {record_overrun(state)};
 
   ending.lacked_memory = view.lacked_memory && exit.signalled && exit.code == SIGKILL;
+  ending.reason = view.reason;
   ending.text = fmt::format("rank {} ended with {} {}", rank,
                             exit.signalled ? protocol::signal_text(ending) : describe(exit), view.place);
   if (classified.consequence == Consequence::follows) return {};

@@ -24,6 +24,7 @@ struct RankView {
   control::Progress progress;
   std::string place;  ///< as in `in mine/case[W=2]`
   bool lacked_memory = false;  ///< the kernel has killed a process of this world because memory ran out
+  std::string reason;  ///< why another process ended the rank, as in protocol::Ending
 };
 
 /// A rank to blame for a deadline.
@@ -100,6 +101,9 @@ class Supervisor {
   void started(control::Deadline next) { deadline_ = next; }
   /// The ranks from `first` on could not be started.
   Actions start_failed(int first, const std::string& why, control::Deadline now);
+  /// These ranks were not started, and will not be. `output`: further lines about the reason.
+  Actions ranks_unstarted(const std::vector<int>& ranks, const std::string& why, const std::string& output,
+                          control::Deadline now);
   /// A rank has doomed the world. It gives up, and may end after others.
   Actions doom_seen(const control::Abort& abort, control::Deadline now);
   Actions rank_ended(int rank, const Exit& exit, const RankView& view, control::Deadline now);

@@ -29,6 +29,7 @@
 #include "launcher/run/case_clock.hpp"
 #include "launcher/run/crash_evidence.hpp"
 #include "launcher/run/evidence.hpp"
+#include "launcher/run/foreign_ranks.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/ranks.hpp"
 #include "launcher/run/running_ranks.hpp"
@@ -78,7 +79,7 @@ class SupervisedWorld final : public RunningWorld {
         launch_(launch),
         page_(std::move(place.page)),
         clock_(plan, page_, launch.joining),
-        ranks_(std::make_unique<RankProcesses>(plan, directory, launch, poller_)),
+        ranks_(make_ranks()),
         supervisor_(plan.size),
         tail_(directory, launch.output_of, plan.size, ranks_->is_one_process(), launch.names_world) {
     start();
@@ -93,19 +94,20 @@ class SupervisedWorld final : public RunningWorld {
   int descriptor() const override { return poller_.descriptor(); }
 
   Deadline deadline() const override {
-    Deadline first = std::min(supervisor_.deadline(), next_tail_);
+    Deadline first = std::min(ranks_->deadline(), next_tail_);
+    if (!ranks_->all_have_ended()) first = std::min(first, supervisor_.deadline());
     for (const TimedView& timed : views_) first = std::min(first, timed.next);
     return first;
   }
 
-  bool is_over() const override { return ranks_->all_have_ended(); }
+  bool is_over() const override { return ranks_->is_over(); }
 
   void handle_events() override {
     const std::vector<std::uint64_t> ready = poller_.wait(Clock::now());
     report_ended(ready);
     if (supervisor_.phase() == Supervisor::Phase::collecting_evidence) continue_evidence(ready);
     const Deadline now = Clock::now();
-    if (!is_over() && now >= supervisor_.deadline()) carry_out(supervisor_.deadline_passed(now));
+    if (!ranks_->all_have_ended() && now >= supervisor_.deadline()) carry_out(supervisor_.deadline_passed(now));
     for (TimedView& timed : views_) {
       if (now < timed.next) continue;
       timed.view.show(page_);
@@ -117,7 +119,10 @@ class SupervisedWorld final : public RunningWorld {
     }
   }
 
-  void interrupt(const std::string& why) override { carry_out(supervisor_.interrupted(why, Clock::now())); }
+  void interrupt(const std::string& why) override {
+    if (ranks_->all_have_ended()) ranks_->signal_all(SIGKILL);  // ends what is left of a command
+    else carry_out(supervisor_.interrupted(why, Clock::now()));
+  }
 
   WorldOutcome outcome() override {
     print(tail_.more(true));
@@ -143,6 +148,11 @@ class SupervisedWorld final : public RunningWorld {
     Deadline next;  ///< the next time to show it
   };
 
+  std::unique_ptr<Ranks> make_ranks() {
+    if (launch_.launcher.empty()) return std::make_unique<RankProcesses>(plan_, directory_, launch_, poller_);
+    return std::make_unique<ForeignRanks>(plan_, directory_, launch_, page_, poller_);
+  }
+
   // -- Events ---------------------------------------------------------------------------------------------------------
 
   void start() {
@@ -154,14 +164,16 @@ class SupervisedWorld final : public RunningWorld {
 
   void report_ended(const std::vector<std::uint64_t>& ready) {
     if (ranks_->shows_end(ready)) evidence_.reset();  // while the process numbers still belong to the suspects
-    for (const auto& [rank, end] : ranks_->collect(ready)) {
+    for (const auto& [rank, end, lacked_memory, reason] : ranks_->collect(ready)) {
       if (end.signalled && end.code == SIGKILL) lacked_memory_ = oom_kills_before_ && oom_kills() > oom_kills_before_;
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
       if (ranks_->is_one_process())
         carry_out(supervisor_.process_ended(end, all_views(), running_ranks(page_), Clock::now()));
-      else carry_out(supervisor_.rank_ended(rank, end, view(rank), Clock::now()));
+      else carry_out(supervisor_.rank_ended(rank, end, view(rank, lacked_memory, reason), Clock::now()));
     }
+    if (const Ranks::Unstarted unstarted = ranks_->take_unstarted(); !unstarted.ranks.empty())
+      carry_out(supervisor_.ranks_unstarted(unstarted.ranks, unstarted.why, unstarted.output, Clock::now()));
   }
 
   void continue_evidence(const std::vector<std::uint64_t>& ready) {
@@ -181,8 +193,11 @@ class SupervisedWorld final : public RunningWorld {
                                         check.next, now));
   }
 
-  RankView view(int rank) const {
-    return {.progress = page_.progress(rank), .place = clock_.place(rank), .lacked_memory = lacked_memory_};
+  RankView view(int rank, bool lacked_memory = false, const std::string& reason = {}) const {
+    return {.progress = page_.progress(rank),
+            .place = clock_.place(rank),
+            .lacked_memory = lacked_memory || lacked_memory_,
+            .reason = reason};
   }
 
   std::vector<RankView> all_views() const {
@@ -233,7 +248,8 @@ class SupervisedWorld final : public RunningWorld {
     const auto add = [&](int rank) {
       const bool is_known =
           ranks_->is_one_process() && !suspects.empty();  // the stacks of a process have all its threads
-      if (ranks_->is_alive(rank) && !is_known) suspects.push_back({.rank = rank, .process = ranks_->pid(rank)});
+      const pid_t process = ranks_->is_alive(rank) && !is_known ? ranks_->pid(rank) : 0;
+      if (process > 0) suspects.push_back({.rank = rank, .process = process});
     };
     if (const std::optional<int> turn = page_.turn()) add(*turn);
     std::ranges::for_each(collect.overdue, add);

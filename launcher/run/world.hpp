@@ -37,6 +37,9 @@ struct WorldLaunch {
   std::chrono::milliseconds joining = protocol::joining_limit;
   int debug = -1;  ///< This rank waits for a debugger before its first case. -1: no rank.
   RankWrapper wrapper;
+  /// A command of the user, such as mpirun, that starts the ranks of a world (foreign_ranks.hpp). Empty: this process
+  /// starts them.
+  std::string launcher;
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
   std::function<void(const std::string&)> print;  ///< Prints whole lines that must be shown. Empty: ignored.

@@ -57,9 +57,12 @@ std::string program(const std::vector<std::string>& argv) {
 std::string repeat_command(const CaseResult& result, const Report& report, bool with_waivers) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker",      "--subject",  "--fabric",       "--fault",     "--timeout",
-                                        "--nccl-faults", "--scenario", "--rank-wrapper", "--wrap-ranks"};
+  std::vector<std::string_view> options{"--worker",      "--subject",  "--fabric",       "--fault",      "--timeout",
+                                        "--nccl-faults", "--scenario", "--rank-wrapper", "--wrap-ranks", "--launcher"};
   if (with_waivers) options.emplace_back("--waivers");
+  // A command for one size.
+  const auto launcher = words_given(argv, std::array<std::string_view, 1>{"--launcher"}, {});
+  if (!launcher.empty() && launcher.back().find("{ranks}") == std::string::npos) options.emplace_back("--ranks");
   // The option may be meant for other cases of the run.
   if (report.worlds.at(static_cast<std::size_t>(result.world)).fabric == protocol::thread_fabric)
     options.emplace_back("--scheduler");

@@ -2,6 +2,8 @@
 """Tries every way in which a rank, a case or a run can end, and finds the verdict, the exit code and the message.
 
     endings.py LAUNCHER PROGRAM PAGE.md       tests that each way ends as the table of the page says
+    endings.py LAUNCHER PROGRAM --launcher COMMAND
+                                              tests the same for ranks that this command starts
     endings.py LAUNCHER PROGRAM --table       prints the table, with the times that it measures
 """
 import concurrent.futures
@@ -23,6 +25,7 @@ import unittest
 
 HEADINGS = "| what ends, and how | verdict | exit code | message | peers free after | evidence |"
 SIDE_BY_SIDE = 8  # most of the time is spent waiting for ranks that do not come
+UNDER = ()  # the option for the launcher that starts the ranks; empty: shardproof does
 ALL_WELL = {"good/stays[W=2]": "passed", "many/rounds[W=2,n=0]": "passed"}
 
 
@@ -42,6 +45,11 @@ class Way:
     elsewhere: str = ""  # a case of a world of another size, which passes
     processes: int = 0  # that its user may have, the launcher among them; 0: any number
     stack: str = ""  # a regular expression for the text about the stack of rank 1
+
+    def fits_a_launcher(self):
+        """Whether another launcher can start the ranks. They are no copies, no threads, and have no wrapper."""
+        words = ("thread", "warm", "--rank-wrapper")
+        return not (self.processes or self.prelude or any(word in self.options for word in words))
 
     def waits_longest(self):
         """For the time that ranks have to join and to leave their world."""
@@ -549,7 +557,7 @@ class Outcome:
         self.folder = pathlib.Path(folder)
         run = self.folder / "run"
         cases = [case for case in (way.case, way.elsewhere) if case]
-        command = [LAUNCHER, "run", *cases, *ALL_WELL, *way.options, "--worker", PROGRAM, "--out", str(run)]
+        command = [LAUNCHER, "run", *cases, *ALL_WELL, *way.options, *UNDER, "--worker", PROGRAM, "--out", str(run)]
         environment = {"PATH": os.environ["PATH"], "TROUBLE": way.trouble}
         user = {}
         if way.clock_set_back:
@@ -667,9 +675,13 @@ class Endings(unittest.TestCase):
         with contextlib.ExitStack() as folders, concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             outcomes = {}
             for way in sorted(WAYS, key=Way.waits_longest, reverse=True):
+                if UNDER and not way.fits_a_launcher():
+                    continue
                 if not way.processes or os.geteuid() == 0:
                     outcomes[way.what] = pool.submit(Outcome, way, folders.enter_context(tempfile.TemporaryDirectory()))
             for way in WAYS:
+                if UNDER and not way.fits_a_launcher():
+                    continue
                 with self.subTest(way.what):
                     if way.what not in outcomes:
                         self.skipTest("only root can run something as a user who has no processes")
@@ -736,6 +748,9 @@ if __name__ == "__main__":
     last = sys.argv[3]
     if last == "--table":
         print(table())
+    elif last == "--launcher":
+        UNDER = ("--launcher", sys.argv[4])
+        unittest.main(argv=[sys.argv[0], "Endings.test_every_way_ends_as_it_should", *sys.argv[5:]])
     else:
         DOCUMENT = pathlib.Path(last)
         unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -362,3 +362,32 @@ TEST_CASE("the process of all ranks ends") {
     CHECK(supervisor.endings()[1].how == protocol::Ending::How::stopped);
   }
 }
+
+TEST_CASE("ranks that a command did not start end their world, with what the command printed") {
+  Supervisor supervisor(2);
+  supervisor.started(time_at(9s));
+  CHECK(texts_of(supervisor.ranks_unstarted({0, 1}, "the command ended", "its last lines:\nno slots", time_at(1s))) ==
+        ActionTexts{"stop evidence", "flight", "doom by -1: the command ended"});
+  for (const protocol::Ending& ending : supervisor.endings()) {
+    CHECK(ending.how == protocol::Ending::How::not_started);
+    CHECK(ending.text == "the command ended");
+  }
+  CHECK(supervisor.infrastructure_error("logs") == "the command ended\nits last lines:\nno slots");
+}
+
+TEST_CASE("ranks that were not started when their run was interrupted were interrupted") {
+  Supervisor supervisor(2);
+  supervisor.started(time_at(9s));
+  supervisor.interrupted("Ctrl-C", time_at(1s));
+  CHECK(supervisor.ranks_unstarted({0, 1}, "the world ended", "", time_at(2s)).empty());
+  CHECK(supervisor.endings()[1].how == protocol::Ending::How::interrupted);
+  CHECK(supervisor.infrastructure_error("logs").empty());
+}
+
+TEST_CASE("the reason why another process ended a rank is in its ending") {
+  Supervisor supervisor(1);
+  RankView view = view_in_case(0);
+  view.reason = "sent to its guard";
+  supervisor.rank_ended(0, signal_exit(SIGTERM), view, time_at(1s));
+  CHECK(supervisor.endings()[0].text == "rank 0 ended with signal 15 (SIGTERM, sent to its guard) in case 0");
+}

@@ -29,6 +29,10 @@ void check(const std::map<std::string, std::string>& variables, int rank, int wo
 TEST_CASE("no launcher, no identity") {
   CHECK_FALSE(identity_in({}).has_value());
   CHECK_FALSE(identity_in({{"WORLD_SIZE", "4"}, {"SLURM_NTASKS", "4"}}).has_value());
+  // The script of sbatch is no rank.
+  CHECK_FALSE(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).has_value());
+  for (const char* step : {"4294967291", "batch", ""})
+    CHECK_FALSE(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", step}}).has_value());
 }
 
 TEST_CASE("each launcher is understood") {
@@ -36,12 +40,12 @@ TEST_CASE("each launcher is understood") {
   check({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}, 1, 4, "torchrun");
   check({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "8"}, {"PMIX_RANK", "2"}}, 2, 8, "mpirun");
   check({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, 0, 1, "mpirun");
-  check({{"PMIX_RANK", "5"}, {"SLURM_NTASKS", "6"}}, 5, 6, "srun");
-  check({{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "8"}}, 7, 8, "srun");
+  check({{"PMIX_RANK", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_STEP_ID", "0"}}, 5, 6, "srun");
+  check({{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "3"}}, 7, 8, "srun");
 }
 
 TEST_CASE("the innermost launcher wins") {
-  std::map<std::string, std::string> all{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "9"}};
+  std::map<std::string, std::string> all{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "9"}, {"SLURM_STEP_ID", "0"}};
   check(all, 0, 9, "srun");
   all.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "8"}});
   check(all, 1, 8, "mpirun");
@@ -68,8 +72,9 @@ TEST_CASE("a value that is no rank is refused by name") {
 
 TEST_CASE("a rank without a world size is refused unless another launcher says both") {
   CHECK_THROWS_WITH(identity_in({{"RANK", "1"}}), ContainsSubstring("RANK is set but WORLD_SIZE is not"));
-  CHECK_THROWS_WITH(identity_in({{"SLURM_PROCID", "1"}}), ContainsSubstring("SLURM_NTASKS is not"));
-  check({{"RANK", "1"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}}, 2, 4, "srun");
+  CHECK_THROWS_WITH(identity_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}}),
+                    ContainsSubstring("SLURM_NTASKS is not"));
+  check({{"RANK", "1"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}}, 2, 4, "srun");
 }
 
 }  // namespace

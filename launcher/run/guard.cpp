@@ -1,0 +1,302 @@
+#include "launcher/run/guard.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "harness/base/file_descriptor.hpp"
+#include "harness/base/input_file.hpp"
+#include "harness/base/json_fields.hpp"
+#include "harness/base/json_parse.hpp"
+#include "harness/base/json_text.hpp"
+#include "harness/control/control_page.hpp"
+#include "harness/protocol/environment.hpp"
+#include "harness/protocol/rank_end.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "launcher/files/output.hpp"
+#include "launcher/files/small_file.hpp"
+#include "launcher/files/standard_streams.hpp"
+#include "launcher/launcher.hpp"
+#include "launcher/process/leftovers.hpp"
+#include "launcher/process/oom_kills.hpp"
+#include "launcher/process/poller.hpp"
+#include "launcher/process/process.hpp"
+#include "launcher/process/signal_watch.hpp"
+#include "launcher/run/guard_link.hpp"
+#include "launcher/run/supervisor.hpp"
+
+namespace shardproof::launcher {
+
+using control::Deadline;
+using protocol::RankEnd;
+
+void to_json(nlohmann::ordered_json& json, const GuardOrder& order) {
+  json = nlohmann::ordered_json{{"worker", order.worker.string()}, {"environment", order.environment}};
+}
+
+void from_json(const nlohmann::ordered_json& json, GuardOrder& order) {
+  const base::Fields fields(json, "order for guards");
+  order.worker = fields.text("worker");
+  order.environment = fields.text_map("environment");
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent };
+
+/// What a guard of this environment may not do, or its rank.
+struct Role {
+  int rank = -1;
+  std::string refusal;  ///< Empty: it has a rank.
+};
+
+/// Ignores the variables of this project: a run in a rank of another run has them.
+const char* foreign_variable(const char* name) {
+  return name == std::string_view(protocol::environment::rank) ? nullptr : std::getenv(name);
+}
+
+Role find_role(int world_size) {
+  const std::string host = protocol::host_name();
+  try {
+    const auto identity = protocol::identity(foreign_variable);
+    if (!identity)
+      return {.refusal = fmt::format(
+                  "the command gave its process on {} no rank: RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, or "
+                  "SLURM_PROCID in a step of srun; use mpirun, srun or torchrun",
+                  host)};
+    if (identity->world_size != world_size)
+      return {.refusal = fmt::format("the command started {} rank{}, the world has {} ({} on {})", identity->world_size,
+                                     identity->world_size == 1 ? "" : "s", world_size, identity->variables, host)};
+    const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+    if (restarts != nullptr && restarts != std::string_view("0"))
+      return {.refusal = fmt::format("torchrun has started rank {} again (TORCHELASTIC_RESTART_COUNT={}), and a world "
+                                     "starts once; use torchrun --max-restarts 0",
+                                     identity->rank, restarts)};
+    return {.rank = identity->rank, .refusal = {}};
+  } catch (const std::invalid_argument& error) {
+    return {.refusal = fmt::format("on {}: {}", host, error.what())};
+  }
+}
+
+std::uint64_t size_of(const std::filesystem::path& file) {
+  struct stat status{};
+  return ::stat(file.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+/// The process that started this one, as a descriptor. Empty if it is outside this PID namespace, or has ended.
+base::FileDescriptor open_parent() {
+  const pid_t parent = ::getppid();
+  if (parent <= 1) return {};
+  base::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
+  // Its number may be another process's already.
+  return ::getppid() == parent ? std::move(process) : base::FileDescriptor();
+}
+
+class Guard {
+ public:
+  Guard(const protocol::WorldDirectory& directory, const protocol::WorldPlan& plan, const GuardOrder& order)
+      : directory_(directory),
+        plan_(plan),
+        order_(order),
+        page_(control::ControlPage::open(plan.rendezvous / "control", plan.nonce)),
+        link_(GuardLink::connect(plan.rendezvous)),
+        parent_(open_parent()) {
+    poller_.add(link_.descriptor(), of_launcher);
+    poller_.add(signals_.descriptor(), of_signals);
+    if (parent_) poller_.add(parent_.get(), of_parent);
+  }
+
+  int run() {
+    const Role role = find_role(plan_.size);
+    rank_ = role.rank;
+    if (!role.refusal.empty()) return refuse(role.refusal);
+    report({.what = GuardReport::What::joined, .rank = rank_, .process = ::getpid(), .text = {}});
+    while (!may_start_ && !is_leaving_) handle_events();
+    if (!may_start_) return all_passed;
+    try {
+      process_.emplace(start());
+    } catch (const std::exception& error) {
+      return refuse(fmt::format("rank {} could not be started on {}: {}", rank_, protocol::host_name(), error.what()));
+    }
+    poller_.add(process_->descriptor(), of_rank);
+    report({.what = GuardReport::What::started, .rank = rank_, .process = process_->pid(), .text = {}});
+    while (process_ || !is_leaving_) handle_events();
+    for (const Leftover& leftover : leftovers_.end())
+      report({.what = GuardReport::What::leftover, .rank = rank_, .process = 0, .text = describe(leftover)});
+    return all_passed;
+  }
+
+ private:
+  void report(const GuardReport& report) { link_.send(report); }
+
+  /// Waits for the launcher, so that the command does not end the other guards before the launcher knows why.
+  int refuse(const std::string& why) {
+    print_error(why);
+    report({.what = GuardReport::What::refused, .rank = rank_, .process = 0, .text = why});
+    while (!is_leaving_) handle_events();
+    return usage;
+  }
+
+  Process start() {
+    const base::FileDescriptor out = open_log(directory_.standard_output(rank_)),
+                               err = open_log(directory_.standard_error(rank_));
+    std::map<std::string, std::string> own = order_.environment;
+    if (!plan_.environment.empty()) {
+      for (const auto& [name, value] : plan_.environment.at(static_cast<std::size_t>(rank_))) own[name] = value;
+    }
+    own[protocol::environment::plan] = directory_.plan().string();
+    own[protocol::environment::parent] = std::to_string(::getpid());
+    own[protocol::environment::rank] = std::to_string(rank_);
+    Command command{.program = order_.worker,
+                    .arguments = {},
+                    .environment = {},
+                    .standard_output = out.get(),
+                    .standard_error = err.get(),
+                    .inherits_descriptors = true};  // MPI's PMI_FD is one
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view variable = *entry;
+      if (!own.contains(std::string(variable.substr(0, variable.find('=')))))
+        command.environment.emplace_back(variable);
+    }
+    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
+    return Process::spawn(command);
+  }
+
+  void handle_events() {
+    const std::vector<std::uint64_t> ready = poller_.wait(kill_at_);
+    const auto is_ready = [&](Key key) { return std::ranges::find(ready, key) != ready.end(); };
+    if (is_ready(of_launcher)) read_requests();
+    if (is_ready(of_signals)) pass_on_signals();
+    if (is_ready(of_parent)) {
+      poller_.remove(parent_.get());
+      parent_ = {};
+      if (!process_) is_leaving_ = true;
+      kill_rank(RankEnd::AskedBy::foreign_launcher);
+    }
+    if (kill_at_ && Clock::now() >= *kill_at_) {
+      kill_at_.reset();
+      signal_rank(SIGKILL);
+    }
+    if (process_) take_end();
+  }
+
+  void read_requests() {
+    try {
+      while (const auto message = link_.receive()) {
+        const auto request = message->get<GuardRequest>();
+        if (request.what == GuardRequest::What::start) {
+          may_start_ = true;
+          break;  // The rank has to exist before the next request.
+        }
+        ask(RankEnd::AskedBy::launcher, request.signal);
+      }
+    } catch (const std::exception&) {
+      // A launcher sends nothing else.
+    }
+    if (!link_.is_closed() || is_leaving_) return;
+    poller_.remove(link_.descriptor());
+    is_leaving_ = true;
+    kill_rank(RankEnd::AskedBy::launcher);
+  }
+
+  /// The command ends its processes, or a user or a batch system ends them.
+  void pass_on_signals() {
+    while (const auto number = signals_.take()) {
+      if (!process_) is_leaving_ = true;
+      ask(RankEnd::AskedBy::foreign_launcher, *number);
+      if (process_ && !kill_at_) kill_at_ = Clock::now() + Supervisor::saving_limit;
+    }
+  }
+
+  void ask(RankEnd::AskedBy asked_by, int number) {
+    if (!process_) return;
+    if (asked_by_ == RankEnd::AskedBy::none) {
+      asked_by_ = asked_by;
+      asked_signal_ = number;
+    }
+    signal_rank(number);
+  }
+
+  void kill_rank(RankEnd::AskedBy asked_by) { ask(asked_by, SIGKILL); }
+
+  void signal_rank(int number) {
+    if (process_) process_->signal_group(number);
+  }
+
+  void take_end() {
+    const auto exit = process_->collect();
+    if (!exit) return;
+    poller_.remove(process_->descriptor());
+    process_.reset();
+    kill_at_.reset();
+    RankEnd end{.rank = rank_, .signalled = exit->signalled, .code = exit->code};
+    end.asked_by = asked_by_;
+    end.asked_signal = asked_signal_;
+    end.lacked_memory = exit->signalled && exit->code == SIGKILL && kills_before_ && oom_kills() > kills_before_;
+    end.stream_bytes = size_of(directory_.rank_stream(rank_));
+    end.standard_output_bytes = size_of(directory_.standard_output(rank_));
+    end.standard_error_bytes = size_of(directory_.standard_error(rank_));
+    end.last_words = last_words(directory_.standard_error(rank_), 1);
+    try {
+      write_own_file(directory_.rank_end(rank_), base::dump_document(end) + "\n");
+    } catch (const std::exception& error) {
+      print_error(error.what());  // The launcher has the end from the page.
+    }
+    page_.end_rank(end);
+  }
+
+  const protocol::WorldDirectory& directory_;
+  const protocol::WorldPlan& plan_;
+  const GuardOrder& order_;
+  const std::optional<std::uint64_t> kills_before_ = oom_kills();
+  SignalWatch signals_;
+  Leftovers leftovers_;
+  control::ControlPage page_;
+  GuardLink link_;
+  base::FileDescriptor parent_;  ///< the process that started the guard; empty: it has ended, or is out of sight
+  Poller poller_;
+  int rank_ = -1;
+  std::optional<Process> process_;  ///< empty: the rank has ended
+  RankEnd::AskedBy asked_by_ = RankEnd::AskedBy::none;
+  int asked_signal_ = 0;
+  std::optional<Deadline> kill_at_;
+  bool may_start_ = false;   ///< The launcher has asked for the rank.
+  bool is_leaving_ = false;  ///< The launcher waits for no further report.
+};
+
+}  // namespace
+
+int guard_rank(const std::filesystem::path& world) {
+  const protocol::WorldDirectory directory{world};
+  const auto plan = base::parse_json(base::read_input(directory.plan())).get<protocol::WorldPlan>();
+  const auto order = base::parse_json(base::read_input(directory.guard_order())).get<GuardOrder>();
+  std::optional<Guard> guard;
+  try {
+    guard.emplace(directory, plan, order);
+  } catch (const std::exception& error) {
+    throw CommandError(
+        infrastructure,
+        fmt::format(
+            "cannot reach the launcher of this world from {}: {}; `run --launcher` starts all ranks of a world on "
+            "the launcher's host",
+            protocol::host_name(), error.what()));
+  }
+  return guard->run();
+}
+
+}  // namespace shardproof::launcher
