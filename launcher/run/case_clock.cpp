@@ -71,12 +71,12 @@ Deadline CaseClock::due(int rank, const Progress& progress, Deadline now) {
 std::string CaseClock::overrun_text(int rank) const {
   const Progress progress = page_.progress(rank);
   if (progress.pid == 0) return fmt::format("did not join its world within {}", seconds_text(joining_));
-  const std::chrono::milliseconds limit = this->limit(progress);
+  const std::chrono::milliseconds time = limit(progress);
   const bool is_joining = progress.cases_ended == 0 && progress.position < 0;
   std::string text = fmt::format("has been {} for more than {}{}", place(rank), progress.position >= 0 ? "its " : "",
-                                 seconds_text(limit));
+                                 seconds_text(time));
   if (plan_.ranks_per_core > 1 && !is_joining && !progress.left)
-    text += fmt::format(": {} × {} ranks that share a core", seconds_text(limit / plan_.ranks_per_core),
+    text += fmt::format(": {} × {} ranks that share a core", seconds_text(time / plan_.ranks_per_core),
                         plan_.ranks_per_core);
   return text;
 }

@@ -21,7 +21,7 @@
 #include "launcher/process/process.hpp"
 #include "launcher/run/crash_frames.hpp"
 #include "launcher/run/evidence.hpp"
-#include "reports/explain/crash_text.hpp"
+#include "reports/export/crash_text.hpp"
 
 namespace shardproof::launcher {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "harness/protocol/crash_record.hpp"
-#include "reports/explain/crash_text.hpp"
+#include "reports/model/crash_frames.hpp"
 
 namespace shardproof::launcher {
 

@@ -1,11 +1,11 @@
-#include "reports/explain/crash_text.hpp"
+#include "reports/export/crash_text.hpp"
 
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "reports/explain/printed_text.hpp"
+#include "reports/export/printed_text.hpp"
 
 namespace shardproof::reports {
 namespace {

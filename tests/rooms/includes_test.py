@@ -1,7 +1,8 @@
 """The rooms of the harness have one linear order: a file includes files of its own room, and of rooms before it. So do
 the rooms of the launcher. harness/CMakeLists.txt and launcher/CMakeLists.txt have the orders. ALLOWED says what the
-other folders may include."""
+other folders may include. The rooms of the reports have no cycle."""
 
+import graphlib
 import pathlib
 import re
 import sys
@@ -115,6 +116,13 @@ class Includes(unittest.TestCase):
             path = file.relative_to(ROOT).as_posix()
             with self.subTest(file=path):
                 self.assertEqual(forbidden(path, file.read_text(encoding="utf-8")), [])
+
+    def test_the_rooms_of_the_reports_have_no_cycle(self):
+        included = {}
+        for file in (ROOT / "reports").glob("*/*.?pp"):
+            rooms = re.findall(r'^#include "reports/(\w+)/', file.read_text(encoding="utf-8"), re.M)
+            included.setdefault(file.parent.name, set()).update(set(rooms) - {file.parent.name})
+        self.assertIn("export", list(graphlib.TopologicalSorter(included).static_order()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "reports/explain/crash_text.hpp"
+#include "reports/export/crash_text.hpp"
 
 #include <fmt/format.h>
 

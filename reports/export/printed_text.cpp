@@ -1,4 +1,4 @@
-#include "reports/explain/printed_text.hpp"
+#include "reports/export/printed_text.hpp"
 
 #include <fmt/format.h>
 
