@@ -197,7 +197,7 @@ void for_each_type(F f) {
 inline void every_collective(Side& side) {
   for_each_type([&](auto type) {
     Checks<decltype(type)> checks(*side.world, 11);
-    for (const std::size_t count : {0, 1, 7, 1000}) checks.all_kinds(count);
+    for (const std::size_t count : {0U, 1U, 7U, 1000U}) checks.all_kinds(count);
   });
 }
 
