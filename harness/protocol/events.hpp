@@ -89,7 +89,7 @@ struct RankEnded {
   int rank = 0;
   /// The reason why all ranks left together before the end of their plan. Empty: they reached its end.
   std::string cut_short;
-  /// The last case is that reason: it did not leave its process as it was. Else a part of the machine may be faulty.
+  /// True if the ranks left because the last case changed its process. Else a part of the machine may be faulty.
   bool is_by_case = false;
 };
 

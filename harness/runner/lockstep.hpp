@@ -15,8 +15,7 @@ namespace shardproof::runner {
 struct LockstepEnd {
   std::string cut_short;  ///< Why no case follows the last case that ran. Empty: all cases ran.
   bool is_defective = false;  ///< A rank can run no further case: it lost its GPU, for example.
-  /// The case is the reason that none follows: it did not leave its process, or its fabric, as it was. Other processes
-  /// can go on.
+  /// No case follows because the last case changed its process, or its fabric. Other processes can go on.
   bool is_by_case = false;
 };
 
