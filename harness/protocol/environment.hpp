@@ -12,6 +12,8 @@ namespace environment {
 inline constexpr char rank[] = "SHARDPROOF_RANK";
 inline constexpr char plan[] = "SHARDPROOF_PLAN";      ///< Path of the WorldPlan file.
 inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< Pid of the launcher. A rank ends when its launcher ends.
+/// Pid of the process whose tools examine a rank that hangs. Not set: the parent above.
+inline constexpr char tracer[] = "SHARDPROOF_TRACER";
 inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< Set for a rank that must wait for a debugger.
 /// File or directory for the process's record of its NCCL calls.
 inline constexpr char nccl_tap[] = "SHARDPROOF_NCCL_TAP";

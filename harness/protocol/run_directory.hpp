@@ -53,9 +53,9 @@ struct WorldDirectory {
   std::filesystem::path rank_stream(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".jsonl"); }
   std::filesystem::path standard_output(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".out"); }
   std::filesystem::path standard_error(int rank) const { return logs() / ("rank-" + std::to_string(rank) + ".err"); }
-  /// What a command of the user that starts ranks (`run --launcher`) has printed.
+  /// The output of a command of the user that starts ranks (`run --launcher`).
   std::filesystem::path launcher_log() const { return logs() / "launcher.log"; }
-  /// What the guard of a rank needs to start it (launcher/run/guard_order.hpp).
+  /// A document for the guards of ranks (launcher/run/guard.hpp).
   std::filesystem::path guard_order() const { return root / "guard.json"; }
   /// The end of a rank that has a guard. The guard writes it.
   std::filesystem::path rank_end(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".end.json"); }

@@ -132,16 +132,22 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
   });
 }
 
-// Only our own launcher sets this variable.
-void tie_life_to_launcher() {
-  const char* const text = std::getenv(protocol::environment::parent);
-  if (text == nullptr) return;
+/// The process id in an environment variable. 0: it is not set.
+std::int64_t process_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return 0;
   const std::string_view digits = text;
-  std::int64_t parent = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parent);
+  std::int64_t process = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), process);
   if (error != std::errc() || end != digits.data() + digits.size())
-    throw UsageError(fmt::format("{}={} is not a process id", protocol::environment::parent, text));
-  world::tie_life_to(parent);
+    throw UsageError(fmt::format("{}={} is not a process id", variable, text));
+  return process;
+}
+
+// Only our own launcher, or a guard of its ranks, sets these variables.
+void tie_life_to_launcher() {
+  const std::int64_t parent = process_in(protocol::environment::parent);
+  if (parent != 0) world::tie_life_to(parent, process_in(protocol::environment::tracer));
 }
 
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,

@@ -35,10 +35,10 @@ void watch(base::FileDescriptor launcher) {
 
 }  // namespace
 
-void tie_life_to(std::int64_t launcher) {
+void tie_life_to(std::int64_t launcher, std::int64_t tracer) {
   // Yama may allow only a parent to trace a process. The launcher's tool that examines a hanging rank is a sibling of
-  // the rank, and needs this permission.
-  ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(launcher), 0, 0, 0);
+  // the rank, or a relative of its guard, and needs this permission.
+  ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(tracer == 0 ? launcher : tracer), 0, 0, 0);
   if (::getppid() == launcher) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
       throw std::system_error(errno, std::generic_category(), "prctl(PR_SET_PDEATHSIG)");

@@ -47,6 +47,7 @@ GuardOrder order_for(const WorldLaunch& launch) {
     const std::size_t name_end = std::min(variable.find('='), variable.size());
     order.environment[variable.substr(0, name_end)] = variable.substr(std::min(name_end + 1, variable.size()));
   }
+  order.environment[protocol::environment::tracer] = std::to_string(::getpid());
   return order;
 }
 

@@ -59,7 +59,7 @@ using Clock = std::chrono::steady_clock;
 
 enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent };
 
-/// What a guard of this environment may not do, or its rank.
+/// The rank of this process by its environment, or the reason why it has none here.
 struct Role {
   int rank = -1;
   std::string refusal;  ///< Empty: it has a rank.

@@ -19,7 +19,7 @@
 
 namespace shardproof::launcher {
 
-/// What the launcher writes for the guards of a world (WorldDirectory::guard_order).
+/// The launcher writes it for the guards of a world (WorldDirectory::guard_order).
 struct GuardOrder {
   std::filesystem::path worker;  ///< the program of the ranks
   /// Variables of the ranks that the launcher sets, and that are not in its own environment.

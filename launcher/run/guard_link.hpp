@@ -16,7 +16,7 @@
 
 namespace shardproof::launcher {
 
-/// What a guard reports to the launcher.
+/// A guard sends it to the launcher.
 struct GuardReport {
   enum class What : std::uint8_t {
     joined,    ///< It is the guard of `rank`.
@@ -36,7 +36,7 @@ void to_json(nlohmann::ordered_json& json, const GuardReport& report);
 /// Throws std::invalid_argument, which names the field.
 void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 
-/// What the launcher asks of a guard. The end of the connection asks the guard to end its rank and itself.
+/// The launcher sends it to a guard. The end of the connection asks the guard to end its rank and itself.
 struct GuardRequest {
   enum class What : std::uint8_t {
     start,   ///< All guards of the world have joined: start the rank.

@@ -75,9 +75,9 @@ constexpr off_t longest_complaint = off_t{1} << 20;
 /// Only this launcher sets the identity of a rank. Variables that an enclosing launcher set for the launcher process
 /// must not reach the rank.
 bool names_a_rank(std::string_view variable) {
-  static constexpr std::array<std::string_view, 8> names{
-      "SHARDPROOF_RANK", "SHARDPROOF_PLAN", "SHARDPROOF_PARENT", "SHARDPROOF_DEBUG", "RANK",
-      "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE"};
+  static constexpr std::array<std::string_view, 9> names{"SHARDPROOF_RANK",   "SHARDPROOF_PLAN",  "SHARDPROOF_PARENT",
+                                                         "SHARDPROOF_TRACER", "SHARDPROOF_DEBUG", "RANK",
+                                                         "WORLD_SIZE",        "LOCAL_RANK",       "LOCAL_WORLD_SIZE"};
   static constexpr std::array<std::string_view, 4> prefixes{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_PROCID"};
   const std::string_view name = variable.substr(0, variable.find('='));
   for (const std::string_view known : names) {

@@ -229,6 +229,25 @@ class LauncherOption(unittest.TestCase):
         self.assert_refused(self.run_under("mpirun", "good"), r"--launcher 'mpirun': write \{ranks\} where", code=2)
         self.assert_refused(self.run_under(" ", "good"), r"--launcher: the command is empty", code=2)
 
+    def test_the_guard_is_no_command_for_users(self):
+        def call(*arguments, **variables):
+            environment = {"PATH": os.environ["PATH"], **variables}
+            return subprocess.run(
+                [LAUNCHER, *arguments], capture_output=True, text=True, timeout=60, cwd=self.folder, env=environment
+            )
+
+        self.assertNotIn("guard", call("--help").stdout)
+        self.assertNotIn("guard", call("no-such-command").stderr)
+        self.assertIn("--join DIRECTORY", call("guard", "--help").stdout)
+        without = call("guard")
+        self.assertEqual(without.returncode, 2)
+        self.assertIn("guard needs its argument", without.stderr)
+        # The world of a run that is over has no launcher.
+        run = self.run_under(foreign(), "good/stays[W=2]")
+        late = call("guard", "--join", str(run.folder / "worlds/0"), RANK="0", WORLD_SIZE="2")
+        self.assertEqual(late.returncode, 3)
+        self.assertIn("cannot reach the launcher of this world from ", late.stderr)
+
     # -- Ends of guards, the command and the launcher ---------------------------------------------------------
 
     def waits(self, launcher, meanwhile):
