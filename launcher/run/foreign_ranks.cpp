@@ -191,7 +191,9 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
       if (awaited().empty()) start_ranks();
       return;
     case What::refused:
-      return give_up(report.text, has_started_ ? std::vector{links_.at(key).rank} : alive(*this, plan_.size));
+      if (!has_started_) give_up(report.text, alive(*this, plan_.size));
+      else if (links_.at(key).rank >= 0) give_up(report.text, {links_.at(key).rank});
+      return;
     case What::started:
       if (links_.at(key).rank >= 0) at(links_.at(key).rank).process = static_cast<pid_t>(report.process);
       return;
@@ -271,6 +273,9 @@ void ForeignRanks::close_links() {
 
 void ForeignRanks::drop(std::uint64_t key) {
   poller_.remove(links_.at(key).link.descriptor());
+  // A guard that ends before the start leaves no rank. If the command ended the guard, the end of the command says why.
+  const int rank = links_.at(key).rank;
+  if (!has_started_ && rank >= 0 && is_alive(rank)) at(rank) = {};
   links_.erase(key);
 }
 

@@ -30,14 +30,13 @@ def options():
     parser.add_argument("--as", dest="kind", default="openmpi")
     parser.add_argument("--also-as", action="append", default=[], help="further variables, of rank 0 of 1")
     parser.add_argument("--start", type=int, help="start only so many of the N processes")
+    parser.add_argument("--break-last", action="store_true", help="the last process fails at once")
     parser.add_argument("--twice", action="store_true", help="start the last process as rank 0")
     parser.add_argument("--set", action="append", default=[], help="a further variable, NAME=VALUE")
     parser.add_argument("--kill-others", action="store_true", help="when a process ends with an error")
     parser.add_argument("--ignore-terminate", action="store_true")
     parser.add_argument("--say", default="", help="print this first")
     parser.add_argument("--exit", type=int, help="end at once with this code")
-    parser.add_argument("--die-when", help="die by SIGKILL when this file exists")
-    parser.add_argument("--kill-guard-when", help="kill the process of rank 1 when this file exists")
     parser.add_argument("--linger", type=float, default=0, help="seconds after the last process")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args()
@@ -50,7 +49,8 @@ def start(given, rank):
         environment.update({name: str(value) for name, value in variables(kind, 0, 1).items()})
     environment.update({name: str(value) for name, value in variables(given.kind, shown, given.n).items()})
     environment.update(entry.split("=", 1) for entry in given.set)
-    return subprocess.Popen(given.command, env=environment)
+    is_broken = given.break_last and rank == given.n - 1
+    return subprocess.Popen(["false"] if is_broken else given.command, env=environment)
 
 
 def main():
@@ -69,11 +69,6 @@ def main():
     signal.signal(signal.SIGTERM, pass_on)
     worst, others_killed = 0, False
     while any(process.poll() is None for process in processes):
-        if given.die_when and os.path.exists(given.die_when):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if given.kill_guard_when and os.path.exists(given.kill_guard_when):
-            given.kill_guard_when = None
-            processes[1].kill()
         failed = [process for process in processes if process.poll() not in (None, 0)]
         if failed and given.kill_others and not others_killed:
             others_killed = True

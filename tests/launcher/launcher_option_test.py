@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,12 @@ FOREIGN = pathlib.Path(__file__).with_name("foreign_launcher.py")
 
 def foreign(*options, size="{ranks}"):
     return " ".join([sys.executable, str(FOREIGN), "-n", str(size), *options])
+
+
+def launchers():
+    """Commands that start ranks: the small launcher, and a real one where it is installed."""
+    mpirun = shutil.which("mpirun.openmpi")
+    return [foreign()] + ([f"{mpirun} --allow-run-as-root --oversubscribe -n {{ranks}}"] if mpirun else [])
 
 
 class Run:
@@ -198,6 +205,10 @@ class LauncherOption(unittest.TestCase):
         self.assert_refused(run, r"the command has not started rank 1 within 30 s")
         self.assertLess(time.monotonic() - began, 60)
 
+    def test_a_command_that_cannot_start_one_of_its_processes(self):
+        run = self.run_under(foreign("--break-last", "--kill-others", "--say", "'no such node'"), "good/stays[W=2]")
+        self.assert_refused(run, r"ended with exit code 1 before it started ranks? .*\n.*\nits last lines:\nno such")
+
     def test_a_command_that_starts_a_rank_twice(self):
         run = self.run_under(foreign("--twice"), "good/meets[W=3]")
         self.assert_refused(run, r"the command started two processes as rank 0")
@@ -269,40 +280,46 @@ class LauncherOption(unittest.TestCase):
         self.assertRegex(re.sub(r"\n *", " ", run.out), says)
 
     def test_a_killed_rank(self):
-        run = self.waits(foreign(), lambda _: os.kill(self.ranks[1], signal.SIGKILL))
-        self.assert_crashed(run, r"rank 1 died by signal 9 \(SIGKILL\) in bad/waits")
+        for launcher in launchers():
+            with self.subTest(launcher):
+                run = self.waits(launcher, lambda _: os.kill(self.ranks[1], signal.SIGKILL))
+                self.assert_crashed(run, r"rank 1 died by signal 9 \(SIGKILL\) in bad/waits")
 
     def test_a_killed_guard(self):
-        for options in ((), ("--kill-others",)):
-            with self.subTest(options):
-                run = self.waits(foreign(*options), lambda _: os.kill(self.guards[1], signal.SIGKILL))
+        for launcher in [*launchers(), foreign("--kill-others")]:
+            with self.subTest(launcher):
+                run = self.waits(launcher, lambda _: os.kill(self.guards[1], signal.SIGKILL))
                 self.assert_crashed(run, r"rank 1 died by signal 9 \(SIGKILL, because its guard ended\) in bad/waits")
 
     def test_a_guard_that_is_asked_to_end(self):
-        run = self.waits(foreign(), lambda _: os.kill(self.guards[1], signal.SIGTERM))
-        self.assert_crashed(run, r"rank 1 died by signal 15 \(SIGTERM, sent to its guard\)")
+        for launcher in launchers():
+            with self.subTest(launcher):
+                run = self.waits(launcher, lambda _: os.kill(self.guards[1], signal.SIGTERM))
+                self.assert_crashed(run, r"rank 1 died by signal 15 \(SIGTERM, sent to its guard\)")
 
     def test_a_killed_command(self):
         def kill(_):
             os.kill(parent_of(self.guards[0]), signal.SIGKILL)
 
-        run = self.waits(foreign(), kill)
-        self.assert_crashed(
-            run,
-            r"rank \d died by signal 9 \(SIGKILL, because the command of --launcher ended with signal 9 \(SIGKILL\)\)",
-        )
+        says = r"rank \d died by signal 9 \(SIGKILL, because the command of --launcher ended with signal 9 \(SIGKILL"
+        for launcher in launchers():
+            with self.subTest(launcher):
+                self.assert_crashed(self.waits(launcher, kill), says)
 
     def test_a_killed_launcher(self):
-        run = self.waits(foreign(), lambda process: process.kill())
-        self.assertEqual(run.code, -signal.SIGKILL)
-        merged = subprocess.run([LAUNCHER, "merge", str(run.folder)], capture_output=True, text=True, timeout=60)
-        self.assertEqual(merged.returncode, 5, merged.stdout + merged.stderr)
+        for launcher in launchers():
+            with self.subTest(launcher):
+                run = self.waits(launcher, lambda process: process.kill())
+                self.assertEqual(run.code, -signal.SIGKILL)
+                merge = [LAUNCHER, "merge", str(run.folder)]
+                merged = subprocess.run(merge, capture_output=True, text=True, timeout=60)
+                self.assertEqual(merged.returncode, 5, merged.stdout + merged.stderr)
 
     def test_an_interrupted_launcher(self):
-        for options in ((), ("--ignore-terminate",)):
-            with self.subTest(options):
+        for launcher in [*launchers(), foreign("--ignore-terminate")]:
+            with self.subTest(launcher):
                 began = time.monotonic()
-                run = self.waits(foreign(*options), lambda process: process.send_signal(signal.SIGINT))
+                run = self.waits(launcher, lambda process: process.send_signal(signal.SIGINT))
                 self.assertEqual(run.code, 130, run.text())
                 self.assertLess(time.monotonic() - began, 30)
 
