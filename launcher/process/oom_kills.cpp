@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "launcher/files/small_file.hpp"
 
@@ -56,5 +57,16 @@ std::optional<std::uint64_t> oom_kills_in(std::string_view text) {
 std::optional<std::uint64_t> oom_kills() {
   return oom_kills_in(whole_text(oom_counter_file(whole_text("/proc/self/cgroup"))));
 }
+
+OomKills::OomKills(Counter count) : count_(std::move(count)), given_(count_()) {}
+
+bool OomKills::take() {
+  const auto now = count_();
+  if (!given_ || !now || *now <= *given_) return false;
+  ++*given_;
+  return true;
+}
+
+void OomKills::forget() { given_ = count_(); }
 
 }  // namespace shardproof::launcher

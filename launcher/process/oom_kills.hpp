@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -18,5 +19,24 @@ std::optional<std::uint64_t> oom_kills_in(std::string_view text);
 
 /// The number so far, in the control group of this process. None if the system does not report it.
 std::optional<std::uint64_t> oom_kills();
+
+/// Hands out each kill once, as the reason for one SIGKILL. All worlds of a launcher share it: the counter does not say
+/// which process was killed. So a kill in one world does not explain every later SIGKILL there or in another world.
+class OomKills {
+ public:
+  using Counter = std::function<std::optional<std::uint64_t>()>;
+
+  explicit OomKills(Counter count = oom_kills);
+
+  /// Call this for a process that SIGKILL has ended, if the launcher did not send the signal. Returns whether the
+  /// counter has a kill that no other process was given. This process is then given that kill.
+  bool take();
+  /// Call this while no rank runs: the kills so far belong to no rank.
+  void forget();
+
+ private:
+  Counter count_;
+  std::optional<std::uint64_t> given_;  ///< the value of the counter when the last kill that was handed out happened
+};
 
 }  // namespace shardproof::launcher

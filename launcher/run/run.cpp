@@ -19,6 +19,7 @@
 #include "launcher/launcher.hpp"
 #include "launcher/process/leftovers.hpp"
 #include "launcher/process/machine.hpp"
+#include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/records.hpp"
@@ -80,6 +81,7 @@ class Run {
         index_(worker.listing.cases),
         launch_{.worker = worker.program,
                 .environment = worker.environment,
+                .oom_kills = &oom_kills_,
                 .warm = worker.warm.get(),
                 .joining = monitor.debug >= 0 ? std::chrono::hours(24) : protocol::joining_limit,
                 .debug = monitor.debug,
@@ -182,6 +184,7 @@ class Run {
 
   void begin_world(std::vector<std::string> gpus) {
     const int number = begun_++;
+    if (active_.empty()) oom_kills_.forget();
     Active& one = active_.emplace_back(Active{.plan = std::move(pending_.front()),
                                               .number = number,
                                               .directory = directory_.world(number),
@@ -439,6 +442,7 @@ class Run {
   const std::optional<LiveView> view_;
   RunEvents* const events_;  ///< nullptr: no program follows the run
   CaseIndex index_;
+  OomKills oom_kills_;
   const WorldLaunch launch_;
   const std::size_t jobs_;  ///< worlds that may run at the same time
   const std::optional<GpuSupply> supply_;

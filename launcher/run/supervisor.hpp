@@ -23,7 +23,7 @@ namespace shardproof::launcher {
 struct RankView {
   control::Progress progress;
   std::string place;  ///< as in `in mine/case[W=2]`
-  bool lacked_memory = false;  ///< the kernel has killed a process of this world because memory ran out
+  bool lacked_memory = false;  ///< it was killed, probably because memory ran out (OomKills)
   std::string reason;  ///< why another process ended the rank, as in protocol::Ending
 };
 

@@ -164,12 +164,12 @@ class SupervisedWorld final : public RunningWorld {
 
   void report_ended(const std::vector<std::uint64_t>& ready) {
     if (ranks_->shows_end(ready)) evidence_.reset();  // while the process numbers still belong to the suspects
-    for (const auto& [rank, end, lacked_memory, reason] : ranks_->collect(ready)) {
-      if (end.signalled && end.code == SIGKILL) lacked_memory_ = oom_kills_before_ && oom_kills() > oom_kills_before_;
+    for (const auto& [rank, end, guard_saw_kill, reason] : ranks_->collect(ready)) {
+      const bool lacked_memory = guard_saw_kill || was_killed_for_memory(end);
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
       if (ranks_->is_one_process())
-        carry_out(supervisor_.process_ended(end, all_views(), running_ranks(page_), Clock::now()));
+        carry_out(supervisor_.process_ended(end, all_views(lacked_memory), running_ranks(page_), Clock::now()));
       else carry_out(supervisor_.rank_ended(rank, end, view(rank, lacked_memory, reason), Clock::now()));
     }
     if (const Ranks::Unstarted unstarted = ranks_->take_unstarted(); !unstarted.ranks.empty())
@@ -193,16 +193,22 @@ class SupervisedWorld final : public RunningWorld {
                                         check.next, now));
   }
 
-  RankView view(int rank, bool lacked_memory = false, const std::string& reason = {}) const {
+  bool was_killed_for_memory(const Exit& end) const {
+    const bool is_own_signal = supervisor_.phase() == Supervisor::Phase::killing;
+    return end == Exit{.signalled = true, .code = SIGKILL} && !is_own_signal && launch_.oom_kills != nullptr &&
+           launch_.oom_kills->take();
+  }
+
+  RankView view(int rank, bool lacked_memory, const std::string& reason = {}) const {
     return {.progress = page_.progress(rank),
             .place = clock_.place(rank),
-            .lacked_memory = lacked_memory || lacked_memory_,
+            .lacked_memory = lacked_memory,
             .reason = reason};
   }
 
-  std::vector<RankView> all_views() const {
+  std::vector<RankView> all_views(bool lacked_memory = false) const {
     std::vector<RankView> views;
-    for (int rank = 0; rank < plan_.size; ++rank) views.push_back(view(rank));
+    for (int rank = 0; rank < plan_.size; ++rank) views.push_back(view(rank, lacked_memory));
     return views;
   }
 
@@ -301,8 +307,6 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   const Deadline started_ = Clock::now();
-  const std::optional<std::uint64_t> oom_kills_before_ = oom_kills();
-  bool lacked_memory_ = false;
   const RendezvousDirectory rendezvous_;  ///< destroyed last
   const protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;

@@ -20,6 +20,7 @@
 
 namespace shardproof::launcher {
 
+class OomKills;
 class WarmProcess;
 
 /// A command that starts the worker, such as a profiler. The shell reads it, in the rank's environment, and appends the
@@ -33,6 +34,7 @@ struct RankWrapper {
 struct WorldLaunch {
   std::filesystem::path worker;
   std::vector<std::string> environment;
+  OomKills* oom_kills = nullptr;  ///< Shared by all worlds of the launcher. Nullptr: not counted.
   WarmProcess* warm = nullptr;  ///< Ranks are copies of it. Nullptr: each rank is started by itself.
   std::chrono::milliseconds joining = protocol::joining_limit;
   int debug = -1;  ///< This rank waits for a debugger before its first case. -1: no rank.

@@ -264,3 +264,18 @@ TEST_CASE("the counter of processes that lacked memory is that of the control gr
   CHECK_FALSE(oom_kills_in("oom 5\n"));
   CHECK_FALSE(oom_kills_in(""));
 }
+
+TEST_CASE("each process that the kernel killed for memory explains one death") {
+  std::optional<std::uint64_t> counter = 7;
+  OomKills kills([&] { return counter; });
+  CHECK_FALSE(kills.take());
+  counter = 9;
+  CHECK(kills.take());
+  CHECK(kills.take());
+  CHECK_FALSE(kills.take());
+  counter = 10;
+  kills.forget();
+  CHECK_FALSE(kills.take());
+  counter.reset();
+  CHECK_FALSE(kills.take());
+}

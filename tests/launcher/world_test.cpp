@@ -2,9 +2,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "launcher/launcher.hpp"
+#include "launcher/process/oom_kills.hpp"
 #include "launcher/run/world.hpp"
 #include "tests/launcher/command.hpp"
 #include "tests/launcher/one_world.hpp"
@@ -82,6 +85,21 @@ TEST_CASE("a worker that is gone when ranks are to start is an infrastructure er
              ContainsSubstring("rank 0 of 2 could not be started") && ContainsSubstring("No such file"));
   CHECK(watched.outcome.evidence.endings[0].how == protocol::Ending::How::not_started);
   CHECK(watched.outcome.evidence.endings[1].how == protocol::Ending::How::not_started);
+}
+
+TEST_CASE("a process that the kernel killed for memory explains one SIGKILL in all worlds of a launcher") {
+  std::uint64_t counter = 0;
+  OomKills kills([&] { return counter; });
+  counter = 1;
+  WorldLaunch launch = launch_with("");
+  launch.oom_kills = &kills;
+  for (const bool is_first : {true, false}) {
+    TemporaryDirectory directory;
+    const auto endings = watch(directory, {"bad/killed[W=2]"}, launch).outcome.evidence.endings;
+    CHECK(endings[1].code == SIGKILL);
+    CHECK(endings[1].lacked_memory == is_first);
+    CHECK_FALSE(endings[0].lacked_memory);
+  }
 }
 
 TEST_CASE("a world that cannot be set up is an error") {
