@@ -32,8 +32,8 @@ std::filesystem::path crash_record(const std::filesystem::path& rendezvous, int 
   return rendezvous / fmt::format("crash-{}", rank);
 }
 
-std::filesystem::path taken_signals(const std::filesystem::path& rendezvous, int rank) {
-  return rendezvous / fmt::format("taken-signals-{}", rank);
+std::filesystem::path unsaved_signals(const std::filesystem::path& rendezvous, int rank) {
+  return rendezvous / fmt::format("unsaved-signals-{}", rank);
 }
 
 std::optional<CrashRecord> parse_crash_record(std::string_view bytes) {

@@ -14,14 +14,15 @@
 
 namespace shardproof::protocol {
 
-/// The signals that a rank's handler handles. No program can handle SIGKILL. Other signals are requests, not crashes.
-inline constexpr std::array crash_signals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+/// The signals that a rank's handler handles: each comes from what the code does at that moment. No program can handle
+/// SIGKILL.
+inline constexpr std::array crash_signals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
 
 /// The file in a world's rendezvous directory. The handler makes it, so it exists only after a crash.
 std::filesystem::path crash_record(const std::filesystem::path& rendezvous, int rank);
-/// Exists if other code handled some of the signals before the rank's handler was installed. It has a line for each
-/// signal: its number, a space, and the owner of its handler.
-std::filesystem::path taken_signals(const std::filesystem::path& rendezvous, int rank);
+/// Exists if the rank's handler does not handle some of the signals. It has a line for each of them: its number, a
+/// space, and the reason.
+std::filesystem::path unsaved_signals(const std::filesystem::path& rendezvous, int rank);
 
 /// The beginning of the file. The handler fills it, so it has no functions that allocate.
 struct CrashHeader {
@@ -34,7 +35,7 @@ struct CrashHeader {
 
   std::uint64_t begins_with = magic;
   std::uint32_t layout = version;
-  std::uint32_t is_complete = 0;  ///< The handler came to its end.
+  std::uint32_t is_complete = 0;  ///< The handler has saved everything.
   std::int32_t signal = 0;
   std::int32_t code = 0;  ///< `si_code`: who sent the signal, or which fault it was
   std::int32_t sender = 0;  ///< The process that sent the signal. 0: a fault.

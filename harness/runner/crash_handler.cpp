@@ -16,6 +16,7 @@
 #include <climits>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "harness/protocol/crash_record.hpp"
@@ -36,7 +37,9 @@ struct HandlerState {
   std::array<char, PATH_MAX> file{};
   std::atomic<pid_t> crashed_thread{0};  ///< the thread that crashed first
   std::atomic<int> crash{0};  ///< its signal
-  std::array<std::atomic<pid_t>, protocol::max_threads> threads{};  ///< by rank
+  int rank = -1;  ///< the rank of this process; -1: its threads are ranks
+  pid_t rank_thread = 0;  ///< the main thread of `rank`
+  std::array<std::atomic<pid_t>, protocol::max_threads> threads{};  ///< by rank, if threads are ranks
   std::array<char, 4096> buffer{};
 };
 constinit HandlerState state;
@@ -60,9 +63,18 @@ void limit_time(int number) {
 
 bool is_time_limit(const siginfo_t& info) { return info.si_code == SI_TIMER && info.si_value.sival_ptr == &state; }
 
-void write_at(int file, std::size_t offset, const void* bytes, std::size_t size) {
-  // Without space, the record stays incomplete.
-  [[maybe_unused]] const ssize_t written = ::pwrite(file, bytes, size, static_cast<off_t>(offset));
+/// Returns false if there is no space.
+bool write_at(int file, std::size_t offset, const void* bytes, std::size_t size) {
+  return ::pwrite(file, bytes, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+}
+
+/// The rank that the thread belongs to, or -1.
+std::int32_t rank_of(pid_t thread) {
+  if (state.rank >= 0) return thread == state.rank_thread ? state.rank : -1;
+  for (std::size_t rank = 0; rank < state.threads.size(); ++rank) {
+    if (state.threads[rank].load(std::memory_order_relaxed) == thread) return static_cast<std::int32_t>(rank);
+  }
+  return -1;
 }
 
 void keep_registers(CrashHeader& header, const ucontext_t& context) {
@@ -84,8 +96,9 @@ void keep_registers(CrashHeader& header, const ucontext_t& context) {
 }
 
 /// Saves the stack page by page, from the stack pointer up. The kernel reads it, so a page that is not mapped is an
-/// error and no second crash. After an overflow, the stack pointer is below the mapped pages.
-void save_stack(int file, CrashHeader& header) {
+/// error and no second crash. After an overflow, the stack pointer is below the mapped pages. Returns false if there is
+/// no space.
+bool save_stack(int file, CrashHeader& header) {
   constexpr std::uint64_t page = 4096, red_zone = 128, most_skipped = std::uint64_t{16} << 20;
   std::uint64_t at = header.stack_pointer - red_zone;
   const std::uint64_t last_begin = at + most_skipped;
@@ -100,23 +113,28 @@ void save_stack(int file, CrashHeader& header) {
       at += size;
       continue;
     }
-    if (written <= 0) return;
+    if (written <= 0) return is_unmapped;
     if (header.stack_bytes == 0) header.stack_begin = at;
     header.stack_bytes += static_cast<std::uint64_t>(written);
     at += static_cast<std::uint64_t>(written);
   }
+  return true;
 }
 
-void save_map(int file, CrashHeader& header) {
+/// Returns false if there is no space.
+bool save_map(int file, CrashHeader& header) {
   const int map = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (map < 0) return;
+  if (map < 0) return true;  // the record has no map, and the launcher says so
+  bool is_saved = true;
   while (header.map_bytes + state.buffer.size() <= CrashHeader::most_map) {
     const ssize_t size = ::read(map, state.buffer.data(), state.buffer.size());
     if (size <= 0) break;
-    write_at(file, CrashHeader::map_offset + header.map_bytes, state.buffer.data(), static_cast<std::size_t>(size));
+    const std::size_t offset = CrashHeader::map_offset + header.map_bytes;
+    is_saved = is_saved && write_at(file, offset, state.buffer.data(), static_cast<std::size_t>(size));
     header.map_bytes += static_cast<std::uint64_t>(size);
   }
   ::close(map);
+  return is_saved;
 }
 
 void write_record(int number, const siginfo_t& info, const ucontext_t& context, pid_t thread) {
@@ -129,15 +147,12 @@ void write_record(int number, const siginfo_t& info, const ucontext_t& context, 
   else header.address = reinterpret_cast<std::uint64_t>(info.si_addr);
   if (header.sender == state.process) header.sender = 0;
   header.thread = thread;
-  for (std::size_t rank = 0; rank < state.threads.size(); ++rank) {
-    if (state.threads[rank].load(std::memory_order_relaxed) == thread) header.rank = static_cast<std::int32_t>(rank);
-  }
+  header.rank = rank_of(thread);
   ::prctl(PR_GET_NAME, header.thread_name.data(), 0, 0, 0);
   keep_registers(header, context);
-  write_at(file, 0, &header, sizeof header);
-  save_stack(file, header);
-  save_map(file, header);
-  header.is_complete = 1;
+  write_at(file, 0, &header, sizeof header);  // it remains if the time limit ends the handler
+  const bool has_stack = save_stack(file, header), has_map = save_map(file, header);
+  header.is_complete = has_stack && has_map ? 1 : 0;
   write_at(file, 0, &header, sizeof header);
   ::close(file);
 }
@@ -181,12 +196,14 @@ void handle_crash(int number, siginfo_t* info, void* context_of_crash) {
 
 // -- Installation ----------------------------------------------------------------------------------------------------
 
-std::string owner_of(const struct sigaction& action) {
-  if (action.sa_handler == SIG_IGN) return "it is ignored";
+/// Why the rank leaves the signal alone.
+std::string reason_of(const struct sigaction& earlier) {
+  if (earlier.sa_handler == SIG_IGN) return "the process ignored it before the rank could handle it";
+  const std::string reason = "other code handled it before the rank could: ";
   Dl_info found{};
-  if (::dladdr(reinterpret_cast<const void*>(action.sa_handler), &found) == 0 || found.dli_fname == nullptr)
-    return "its owner is not known";
-  return std::filesystem::path(found.dli_fname).filename().string();
+  if (::dladdr(reinterpret_cast<const void*>(earlier.sa_handler), &found) == 0 || found.dli_fname == nullptr)
+    return reason + "its file is not known";
+  return reason + std::filesystem::path(found.dli_fname).filename().string();
 }
 
 bool has_alternate_stack() {
@@ -201,12 +218,19 @@ void set_alternate_stack(std::byte* bytes, std::size_t size) {
 
 }  // namespace
 
-void save_crashes(const std::filesystem::path& rendezvous, int rank) {
-  const std::string file = protocol::crash_record(std::filesystem::absolute(rendezvous), rank).string();
-  if (file.size() >= state.file.size()) return;
-  std::ranges::copy(file, state.file.begin());
+void save_crashes(const std::filesystem::path& rendezvous, std::optional<int> rank) {
+  const int named = rank.value_or(0);
+  // Absolute, because the program may change its directory.
+  const std::string file = protocol::crash_record(std::filesystem::absolute(rendezvous), named).string();
+  const bool is_too_long = file.size() >= state.file.size();
+  if (!is_too_long) std::ranges::copy(file, state.file.begin());
   state.process = ::getpid();
-  if (rank < std::ssize(state.threads)) state.threads[static_cast<std::size_t>(rank)] = this_thread();
+  if (rank) {
+    state.rank = *rank;
+    state.rank_thread = this_thread();
+  } else {
+    state.threads[0] = this_thread();  // until the thread of rank 0 exists
+  }
   alignas(16) static constinit std::array<std::byte, alternate_stack_bytes> stack{};
   if (!has_alternate_stack()) set_alternate_stack(stack.data(), stack.size());
 
@@ -216,14 +240,18 @@ void save_crashes(const std::filesystem::path& rendezvous, int rank) {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigfillset(&action.sa_mask);
   for (const int number : crash_signals) ::sigdelset(&action.sa_mask, number);
-  std::string taken;
+  std::string unsaved;
+  const auto leave_alone = [&](int number, const std::string& why) {
+    unsaved += std::to_string(number) + " " + why + "\n";
+  };
   for (const int number : crash_signals) {
     struct sigaction current{};
-    if (::sigaction(number, nullptr, &current) != 0) continue;
-    if (current.sa_handler == SIG_DFL) ::sigaction(number, &action, nullptr);
-    else taken += std::to_string(number) + " " + owner_of(current) + "\n";
+    if (is_too_long) leave_alone(number, "the path of its record is too long: " + file);
+    else if (::sigaction(number, nullptr, &current) != 0) continue;
+    else if (current.sa_handler != SIG_DFL) leave_alone(number, reason_of(current));
+    else ::sigaction(number, &action, nullptr);
   }
-  if (!taken.empty()) std::ofstream(protocol::taken_signals(rendezvous, rank)) << taken;
+  if (!unsaved.empty()) std::ofstream(protocol::unsaved_signals(rendezvous, named)) << unsaved;
 }
 
 RankThread::RankThread(int rank) : rank_(rank) {

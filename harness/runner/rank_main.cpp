@@ -160,7 +160,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   const auto identity =
       is_one_process ? std::nullopt : protocol::identity([](const char* name) { return std::getenv(name); });
   // Before a subject can install handlers of its own, and before Catch2 notes the present ones.
-  runner::save_crashes(plan.rendezvous, identity ? identity->rank : 0);
+  runner::save_crashes(plan.rendezvous, identity ? std::optional(identity->rank) : std::nullopt);
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   std::vector<BoundCase> played;
   if (!plan.scenarios.empty()) {

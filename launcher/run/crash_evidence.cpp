@@ -32,9 +32,9 @@ using protocol::WorldPlan;
 
 namespace {
 
-/// The owner of the signal's handler, if the handler was there before the rank's. Empty: it was not.
-std::string earlier_owner(const WorldPlan& plan, int rank, int number) {
-  std::istringstream lines(whole_text(protocol::taken_signals(plan.rendezvous, rank)));
+/// Why the rank's handler does not handle the signal. Empty: it does.
+std::string reason_of_rank(const WorldPlan& plan, int rank, int number) {
+  std::istringstream lines(whole_text(protocol::unsaved_signals(plan.rendezvous, rank)));
   const std::string begin = fmt::format("{} ", number);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(begin)) return line.substr(begin.size());
@@ -46,9 +46,9 @@ std::string why_no_record(const WorldPlan& plan, const Ending& ending, int proce
   const std::string name = protocol::signal_text(ending.code);
   if (ending.code == SIGKILL || ending.code == SIGSTOP) return fmt::format("no process can handle {}", name);
   if (std::ranges::find(protocol::crash_signals, ending.code) == protocol::crash_signals.end())
-    return fmt::format("{} is a request to end, not a crash", name);
-  if (const std::string owner = earlier_owner(plan, process, ending.code); !owner.empty())
-    return fmt::format("other code handled {} before the rank could: {}", name, owner);
+    return fmt::format("stacks are not saved for {}", name);
+  if (const std::string reason = reason_of_rank(plan, process, ending.code); !reason.empty())
+    return fmt::format("the rank has no handler for {}: {}", name, reason);
   return fmt::format(
       "the rank could not save it. Other code may have replaced the handler of {}, or a thread that the program "
       "started has used up its stack",

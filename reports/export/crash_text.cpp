@@ -90,6 +90,7 @@ std::string crash_text(int rank, const protocol::CrashHeader& header, const Cras
   add_frames(text, frames.first(of_body), 0);
   if (of_body < frames.size()) text += fmt::format("{}\n", harness_begins);
   add_frames(text, frames.subspan(of_body), of_body);
+  if (header.is_complete == 0) text += "the record is incomplete: the rank had no time or no space to save all of it\n";
   if (!found.why_no_more.empty())
     text += fmt::format("no {}frames: {}\n", frames.empty() ? "" : "more ", one_line(found.why_no_more));
   return text;

@@ -96,6 +96,12 @@ WAYS = [
     ),
     crashes("a broken heap", "corrupts_the_heap", 6, r"#\d+ +crashes::corrupt_the_heap\(\) at \S*crashes.cpp:\d+ "),
     crashes(
+        "a system call that a filter refuses",
+        "makes_a_refused_call",
+        31,
+        r"#\d+ +crashes::make_a_refused_call\(\) at \S*crashes.cpp:\d+ ",
+    ),
+    crashes(
         "endless recursion",
         "overflows_its_stack",
         11,
@@ -137,13 +143,15 @@ WAYS = [
         "a crash of a rank that hangs as it saves its stack",
         "in_a_rank_that_cannot_write",
         11,
-        r"no stack of rank 1: the rank had no time or no memory to save it |#0 +crashes::write_to_null",
+        r"no stack of rank 1: the rank had no time or no memory to save it |"
+        r"#0 +crashes::write_to_null.* this kernel has no listener for system calls",
     ),
     crashes(
         "a crash that other code handles",
         "writes_to_null",
         11,
-        r"no stack of rank 1: other code handled signal 11 \(SIGSEGV\) before the rank could: trouble_program ",
+        r"no stack of rank 1: the rank has no handler for signal 11 \(SIGSEGV\): "
+        r"other code handled it before the rank could: trouble_program ",
         trouble="handles its crashes",
     ),
     dies(
@@ -188,6 +196,7 @@ WAYS = [
         "inside a collective",
         "dies/inside_a_collective[W=3]",
         r"^rank 1 died by signal 14 \(SIGALRM\) in dies/inside_a_collective\[W=3\] inside barrier #0 in group world",
+        stack=r"no stack of rank 1: stacks are not saved for signal 14 \(SIGALRM\) ",
     ),
     dies(
         "after its last collective",

@@ -14,7 +14,12 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 
 protocol::CrashHeader null_write() {
-  return {.signal = SIGSEGV, .code = SEGV_MAPERR, .thread = 7, .rank = 1, .thread_name = {'w', 'o', 'r', 'k'}};
+  return {.is_complete = 1,
+          .signal = SIGSEGV,
+          .code = SEGV_MAPERR,
+          .thread = 7,
+          .rank = 1,
+          .thread_name = {'w', 'o', 'r', 'k'}};
 }
 
 CrashFrame frame(std::string function, std::uint64_t address = 16) {
@@ -74,6 +79,14 @@ TEST_CASE("a terminal shows few and short lines of a stack, keeps their places, 
     CHECK(end - begin <= 120);
     begin = end + 1;
   }
+}
+
+TEST_CASE("the text of a crash says that its record is incomplete") {
+  protocol::CrashHeader header = null_write();
+  header.is_complete = 0;
+  CHECK_THAT(crash_text(1, header, {.frames = {}, .why_no_more = "no map"}),
+             EndsWith("\nthe record is incomplete: the rank had no time or no space to save all of it\n"
+                      "no frames: no map\n"));
 }
 
 TEST_CASE("a rank without a stack has the reason in one line") {

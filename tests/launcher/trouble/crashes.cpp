@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -65,16 +66,27 @@ volatile int depth = 0;
   depth = static_cast<int>(local[0]);
 }
 
-/// From now on, the kernel asks a process that never answers whether this thread may write at a place of a file. The
-/// handler of a crash writes so.
-void hang_in_writes() {
+/// From now on, the system call with this number has this result. Returns false if the kernel has no such result.
+bool filter_calls(unsigned number, unsigned result, unsigned flags) {
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwrite64, 0, 1),
-                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, result),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog filter{.len = 4, .filter = code};
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter) >= 0;
+}
+
+/// From now on, the kernel asks a process that never answers whether this thread may write at a place of a file. The
+/// handler of a crash writes so.
+void hang_in_writes() {
+  if (!filter_calls(SYS_pwrite64, SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER))
+    std::fputs("this kernel has no listener for system calls\n", stderr);
+}
+
+[[gnu::noinline]] void make_a_refused_call() {
+  filter_calls(SYS_getpriority, SECCOMP_RET_TRAP, 0);
+  ::syscall(SYS_getpriority, 0, 0);
+  depth = 0;
 }
 
 /// For rank 1: calls `crash` and does not come back. The others wait for it.
@@ -97,6 +109,8 @@ RANKED_TEST_CASE("crash/writes_to_null", ranks(2)) { crash_on_rank_1(rank, write
 RANKED_TEST_CASE("crash/calls_null", ranks(2)) { crash_on_rank_1(rank, call_null); }
 
 RANKED_TEST_CASE("crash/corrupts_the_heap", ranks(2)) { crash_on_rank_1(rank, corrupt_the_heap); }
+
+RANKED_TEST_CASE("crash/makes_a_refused_call", ranks(2)) { crash_on_rank_1(rank, make_a_refused_call); }
 
 RANKED_TEST_CASE("crash/overflows_its_stack", ranks(2)) {
   crash_on_rank_1(rank, [] { call_itself(0); });
