@@ -45,7 +45,7 @@ class DocumentBuilder {
     const auto [member, is_new] = members().emplace(name, nullptr);
     if (is_new) return true;
     const std::string where = place();
-    throw RepeatedKey(fmt::format("{}{}duplicate key {}", where, where.empty() ? "" : ": ", dump_line(name)));
+    throw DuplicateKey(name, fmt::format("{}{}duplicate key {}", where, where.empty() ? "" : ": ", dump_line(name)));
   }
 
   template <class Error>

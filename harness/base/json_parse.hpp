@@ -10,18 +10,23 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace shardproof::base {
 
 inline constexpr int deepest_json = 100;
 
 /// An object has a key twice. The text names the key and its place: `cases[3].ranks[0]: duplicate key "outcome"`.
-class RepeatedKey : public std::invalid_argument {
+class DuplicateKey : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  DuplicateKey(std::string key, const std::string& text) : std::invalid_argument(text), key_(std::move(key)) {}
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
 };
 
-/// Each parser throws nlohmann's exceptions, RepeatedKey, and std::invalid_argument for a document that nests deeper
+/// Each parser throws nlohmann's exceptions, DuplicateKey, and std::invalid_argument for a document that nests deeper
 /// than `deepest_json`.
 nlohmann::ordered_json parse_json(std::string_view text);
 nlohmann::ordered_json parse_json(std::istream& in);

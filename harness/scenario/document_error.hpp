@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "harness/scenario/text_position.hpp"
+#include "harness/base/json_position.hpp"
 
 namespace shardproof::scenario {
 
@@ -22,11 +22,11 @@ class DocumentError : public std::invalid_argument {
 
   const std::string& place() const { return place_; }
   /// Empty: the text of the document is not known.
-  const std::optional<TextPosition>& position() const { return position_; }
+  const std::optional<base::TextPosition>& position() const { return position_; }
 
   /// The same error with another place, and with the position of its place in a text.
   DocumentError at(std::string place) const { return DocumentError(std::move(place), what_, fix_); }
-  DocumentError in(TextPosition position) const {
+  DocumentError in(base::TextPosition position) const {
     DocumentError error = *this;
     error.position_ = position;
     return error;
@@ -36,7 +36,7 @@ class DocumentError : public std::invalid_argument {
 
  private:
   std::string place_, what_, fix_;
-  std::optional<TextPosition> position_;
+  std::optional<base::TextPosition> position_;
 };
 
 }  // namespace shardproof::scenario

@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "harness/base/json_parse.hpp"
+#include "harness/base/json_position.hpp"
+#include "harness/base/json_text.hpp"
 #include "harness/scenario/document_error.hpp"
 #include "harness/scenario/parts_json.hpp"
-#include "harness/scenario/text_position.hpp"
 #include "harness/scenario/validate_script.hpp"
 
 namespace shardproof {
@@ -77,15 +78,14 @@ void from_json(const Json& json, Scenario& scenario) { scenario = read_whole(jso
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
   try {
     return read_whole(base::parse_json(text), world_size);
-  } catch (const base::RepeatedKey& error) {
-    const auto repeated = scenario::find_repeated_key(text);
-    if (!repeated) throw scenario::DocumentError("", fmt::format("{}: remove one of the two", error.what()));
-    throw scenario::DocumentError(
-        "", fmt::format("duplicate key {}: remove one of the two", Json(repeated->key).dump()))
-        .in(scenario::position_at(text, repeated->byte));
+  } catch (const base::DuplicateKey& error) {
+    const scenario::DocumentError twice(
+        "", fmt::format("duplicate key {}: remove one of the two", base::dump_line(error.key())));
+    const auto byte = base::find_duplicate_key(text);
+    throw byte ? twice.in(base::position_at(text, *byte)) : twice;
   } catch (const scenario::DocumentError& error) {
     if (error.position()) throw;
-    throw error.in(scenario::position_at(text, scenario::find_place(text, error.place())));
+    throw error.in(base::position_at(text, base::find_place(text, error.place())));
   } catch (const Json::exception& error) {  // also for a number that no double can hold
     std::string_view why = error.what();
     // The library begins the text with its own name of the error in brackets, and with line and column.
@@ -98,11 +98,11 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
       why.remove_prefix(place_end + 2);
     // The library counts bytes from 1, up to the last byte that it has read.
     throw scenario::DocumentError("", fmt::format("no JSON: {}", why))
-        .in(scenario::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
+        .in(base::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
   }
 }
 
-scenario::TextPosition scenario::position_of_call(std::string_view text, const std::optional<ScriptPlace>& call) {
+base::TextPosition scenario::position_of_call(std::string_view text, const std::optional<ScriptPlace>& call) {
   std::string place = "plan";
   if (call) {
     CallPlaces places;
@@ -110,7 +110,7 @@ scenario::TextPosition scenario::position_of_call(std::string_view text, const s
     read_script(Node(json, "").at("script"), places);
     place = places.at(call->segment).at(call->call);
   }
-  return position_at(text, find_place(text, place));
+  return base::position_at(text, base::find_place(text, place));
 }
 
 }  // namespace shardproof

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "harness/base/json_position.hpp"
 #include "harness/scenario/scenario.hpp"
-#include "harness/scenario/text_position.hpp"
 
 namespace shardproof {
 
@@ -26,9 +26,9 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size = s
 
 namespace scenario {
 
-/// Where a text that parse_scenario can read has a call: the one with this number in the body of this segment, as the
-/// scenario has them. Without a call: where it has the plan.
-TextPosition position_of_call(std::string_view text, const std::optional<ScriptPlace>& call);
+/// Returns the position of a call in a text that parse_scenario can read. `call` has the segment, and the index in the
+/// expanded body. Without a call, returns the position of the plan.
+base::TextPosition position_of_call(std::string_view text, const std::optional<ScriptPlace>& call);
 
 }  // namespace scenario
 

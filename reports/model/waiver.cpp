@@ -79,7 +79,7 @@ ordered_json parse(std::string_view text) {
     return base::parse_json(text);
   } catch (const ordered_json::parse_error& error) {
     throw std::invalid_argument(fmt::format("invalid JSON at {}", base::syntax_error_text(error)));
-  } catch (const base::RepeatedKey& error) {
+  } catch (const base::DuplicateKey& error) {
     throw std::invalid_argument(fmt::format("{}: remove one of the two", error.what()));
   } catch (const ordered_json::exception&) {
     throw std::invalid_argument("a number is out of range");

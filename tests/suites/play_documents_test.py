@@ -282,3 +282,5 @@ def floats_of(bits):
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+            ('{"version": 2, "version": ' + 100_000 * "[", ':1:16: scenario: the key "version" is twice in one '),
+            (100_000 * "[", "JSON nested deeper than 100 levels"),

@@ -1,15 +1,21 @@
-#include "harness/scenario/text_position.hpp"
+#include "harness/base/json_position.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
-namespace shardproof::scenario {
+#include "harness/base/json_parse.hpp"
+
+namespace shardproof::base {
 
 namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool is_mark(char c) { return std::string_view("{}[],:\"").find(c) != std::string_view::npos; }
 
 /// The end of the JSON string that begins at `begin`, with its closing quote.
 std::size_t string_end(std::string_view text, std::size_t begin) {
@@ -23,7 +29,7 @@ std::string decoded(std::string_view quoted) {
   return parsed.is_string() ? parsed.get<std::string>() : std::string();
 }
 
-/// Reads a valid JSON text from left to right.
+/// Reads a JSON text from left to right. Invalid text ends early or is skipped.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -31,6 +37,10 @@ class Reader {
   std::size_t at() const { return at_; }
   void skip_blanks() {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+  }
+  bool is_at_end() {
+    skip_blanks();
+    return at_ >= text_.size();
   }
   bool take(char wanted) {
     skip_blanks();
@@ -47,7 +57,7 @@ class Reader {
     at_ = string_end(text_, begin);
     return decoded(text_.substr(begin, at_ - begin));
   }
-  /// A key and its colon. Stands at the value afterwards.
+  /// A key and its colon. Leaves the reader at the value.
   std::string key() {
     std::string key = string();
     take(':');
@@ -77,18 +87,28 @@ class Reader {
     take(']');
   }
 
+  /// Counts brackets instead of calling itself, because the text may nest to any depth.
   void skip_value() {
-    if (is_at('{')) return members([&](std::size_t, const std::string&) { skip_value(); });
-    if (is_at('[')) return elements([&](std::size_t) { skip_value(); });
-    if (is_at('"')) {
+    std::size_t open = 0;
+    do {
+      skip_blanks();
+      skip_token(open);
+    } while (open > 0 && at_ < text_.size());
+  }
+
+  /// Skips a string, a bracket, a mark, or a number or word. `open` counts the open brackets.
+  void skip_token(std::size_t& open) {
+    if (at_ >= text_.size()) return;
+    const char first = text_[at_];
+    if (first == '"') {
       at_ = string_end(text_, at_);
       return;
     }
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && !is_blank(text_[at_]) &&
-           std::string_view(",]}").find(text_[at_]) == std::string_view::npos)
-      ++at_;
-    if (at_ == begin) ++at_;  // never in valid JSON
+    if (first == '{' || first == '[') ++open;
+    if ((first == '}' || first == ']') && open > 0) --open;
+    ++at_;
+    if (is_mark(first)) return;
+    while (at_ < text_.size() && !is_blank(text_[at_]) && !is_mark(text_[at_])) ++at_;
   }
 
  private:
@@ -143,26 +163,6 @@ std::optional<std::size_t> enter(Reader& reader, const Step& step) {
   return found;
 }
 
-std::optional<KeyTwice> repeated_in(Reader& reader) {
-  std::optional<KeyTwice> found;
-  const auto look = [&] {
-    if (found) return reader.skip_value();
-    found = repeated_in(reader);
-  };
-  if (reader.is_at('{')) {
-    std::set<std::string> keys;
-    reader.members([&](std::size_t byte, const std::string& key) {
-      if (!found && !keys.insert(key).second) found = KeyTwice{key, byte};
-      look();
-    });
-  } else if (reader.is_at('[')) {
-    reader.elements([&](std::size_t) { look(); });
-  } else {
-    reader.skip_value();
-  }
-  return found;
-}
-
 }  // namespace
 
 TextPosition position_at(std::string_view text, std::size_t byte) {
@@ -186,9 +186,29 @@ std::size_t find_place(std::string_view text, std::string_view place) {
   return at;
 }
 
-std::optional<KeyTwice> find_repeated_key(std::string_view text) {
+std::optional<std::size_t> find_duplicate_key(std::string_view text) {
+  /// An open object with the keys so far, or an open array.
+  struct Container {
+    bool is_object;
+    std::set<std::string> keys;
+  };
+  std::vector<Container> open;
   Reader reader(text);
-  return repeated_in(reader);
+  while (!reader.is_at_end()) {
+    const std::size_t byte = reader.at();
+    if (text[byte] == '"') {
+      const std::string name = reader.string();
+      const bool is_key = !open.empty() && open.back().is_object && reader.is_at(':');
+      if (is_key && !open.back().keys.insert(name).second) return byte;
+      continue;
+    }
+    std::size_t opened = open.size();
+    reader.skip_token(opened);
+    if (opened > deepest_json) return std::nullopt;
+    if (opened > open.size()) open.push_back({.is_object = text[byte] == '{', .keys = {}});
+    if (opened < open.size()) open.pop_back();
+  }
+  return std::nullopt;
 }
 
-}  // namespace shardproof::scenario
+}  // namespace shardproof::base

@@ -1,10 +1,11 @@
 // Places of a JSON document in its text.
-#include "harness/scenario/text_position.hpp"
+#include "harness/base/json_position.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <string>
 #include <string_view>
 
-using namespace shardproof::scenario;
+using namespace shardproof::base;
 
 TEST_CASE("a position counts lines, and characters of UTF-8") {
   CHECK(position_at("ab\ncd", 0) == TextPosition{1, 1});
@@ -29,10 +30,25 @@ TEST_CASE("a place is found at its key or its element") {
 }
 
 TEST_CASE("the second of two equal keys is found, and equal keys of two objects are not") {
-  CHECK_FALSE(find_repeated_key(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"));
-  const std::string_view text = R"({"b": [{"a": 1, "\u0061": 2}], "b": 3})";
-  const auto found = find_repeated_key(text);
-  REQUIRE(found);
-  CHECK(found->key == "a");
-  CHECK(text.substr(found->byte).starts_with("\"\\u0061\""));
+  CHECK_FALSE(find_duplicate_key(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}, "a", "a"])"));
+  CHECK_FALSE(find_duplicate_key(R"({"a": "a", "b": ["a", "b"], "c": {}})"));
+  const auto at_duplicate = [](std::string_view text) {
+    const auto byte = find_duplicate_key(text);
+    return byte ? text.substr(*byte) : "none";
+  };
+  CHECK(at_duplicate(R"({"b": [{"a": 1, "\u0061": 2}], "b": 3})").starts_with("\"\\u0061\""));
+  CHECK(at_duplicate(R"({"b": [{"a": 1}], "b": 3})") == "\"b\": 3}");
+}
+
+TEST_CASE("a text that nests without end, or is no JSON, has positions, too") {
+  const std::string deep = R"({"a": 1, "a": )" + std::string(1'000'000, '[');
+  CHECK(find_duplicate_key(deep) == 9);
+  CHECK_FALSE(find_duplicate_key(deep.substr(0, 8) + deep.substr(14)));
+  CHECK(find_place(deep, "b") == 0);
+  CHECK(find_place(deep, "a[0]") == 1);
+  for (const std::string_view text : {"", "}", "]]", "{", "{\"a", "{\"a\\", ":,:", "\"a\": {\"a\" \"a\"}", "[1 2}"}) {
+    CAPTURE(text);
+    CHECK_FALSE(find_duplicate_key(text));
+    CHECK(find_place(text, "a[1].b") <= text.size());
+  }
 }
