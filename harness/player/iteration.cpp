@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 #include <variant>
 
+#include "harness/protocol/call_mark.hpp"
 #include "harness/trace/order.hpp"
 #include "harness/trace/timeline.hpp"
 
@@ -15,17 +15,11 @@ namespace shardproof {
 
 namespace {
 
-constexpr std::string_view prefix = "iter ";
-
 // The iteration that a mark of the player belongs to; nothing for a mark of another writer.
 std::optional<std::size_t> iteration_of(const Fact& fact) {
-  const auto* mark = std::get_if<fact::Mark>(&fact);
-  if (mark == nullptr || !mark->text.starts_with(prefix)) return std::nullopt;
-  std::size_t index = 0;
-  const char* const end = mark->text.data() + mark->text.size();
-  const auto [stop, error] = std::from_chars(mark->text.data() + prefix.size(), end, index);
-  if (error != std::errc() || stop == end || *stop != ' ') return std::nullopt;
-  return index;
+  const auto* const set = std::get_if<fact::Mark>(&fact);
+  const auto call = set != nullptr ? protocol::read_call_mark(set->text) : std::nullopt;
+  return call ? std::optional(static_cast<std::size_t>(call->iteration)) : std::nullopt;
 }
 
 std::size_t count_of(const std::vector<fact::Collective>& collectives, CollectiveKind kind) {
@@ -35,8 +29,8 @@ std::size_t count_of(const std::vector<fact::Collective>& collectives, Collectiv
 }  // namespace
 
 std::string mark(int iteration, std::string_view call, bool end, int occurrence) {
-  const std::string number = occurrence > 1 ? fmt::format(" ({})", occurrence) : "";
-  return fmt::format("{}{} {}{}{}", prefix, iteration, call, number, end ? " end" : "");
+  return protocol::to_text(
+      {.iteration = iteration, .call = std::string(call), .occurrence = occurrence, .is_end = end});
 }
 
 std::string mark(int iteration, ActionKind action, bool end, int occurrence) {

@@ -14,9 +14,8 @@
 
 namespace shardproof {
 
-/// The marks that a player sets around each call: `iter 0 forward`, `iter 0 forward end`, …; `iter 0 forward (2)` when
-/// the iteration makes the call a second time. Forwards that the script makes fail have their own count: `iter 0
-/// failing forward`.
+/// The marks that a player sets around each call (harness/protocol/call_mark.hpp). Forwards that the script makes fail
+/// have their own count: `iter 0 failing forward`.
 std::string mark(int iteration, std::string_view call, bool end = false, int occurrence = 1);
 std::string mark(int iteration, ActionKind action, bool end = false, int occurrence = 1);
 

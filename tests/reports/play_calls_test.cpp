@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/protocol/call_mark.hpp"
 #include "reports/play/play.hpp"
 #include "reports/play/play_difference.hpp"
 #include "reports/play/play_norms.hpp"
@@ -25,21 +26,29 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Fact mark(std::string text, Nanoseconds time) { return fact::Mark{.text = std::move(text), .time = time}; }
 
+Fact begin_of(std::string call, Nanoseconds time, int occurrence = 1) {
+  return mark(protocol::to_text({.call = std::move(call), .occurrence = occurrence}), time);
+}
+
+Fact end_of(std::string call, Nanoseconds time, int occurrence = 1) {
+  return mark(protocol::to_text({.call = std::move(call), .occurrence = occurrence, .is_end = true}), time);
+}
+
 protocol::PlayResult with_marks(int rank, Nanoseconds evaluate = 10) {
   protocol::PlayResult result{.rank = rank, .times = {.total = 40, .phases = {{}}}};
   result.times.trace.rank = rank;
-  result.times.trace.facts = {mark("iter 0 forward", 0),
+  result.times.trace.facts = {begin_of("forward", 0),
                               fact::Collective{.kind = CollectiveKind::all_gather, .tag = "a", .end = 3},
-                              mark("iter 0 forward end", 5),
-                              mark("iter 0 failing forward", 5),
-                              mark("iter 0 failing forward end", 6),
-                              mark("iter 0 forward (2)", 6),
-                              mark("iter 0 forward (2) end", 8),
-                              mark("iter 0 evaluate", 8),
+                              end_of("forward", 5),
+                              begin_of("failing forward", 5),
+                              end_of("failing forward", 6),
+                              begin_of("forward", 6, 2),
+                              end_of("forward", 8, 2),
+                              begin_of("evaluate", 8),
                               fact::Collective{.kind = CollectiveKind::all_gather, .tag = "a", .start = 8, .end = 9},
-                              mark("iter 0 evaluate end", 8 + evaluate),
+                              end_of("evaluate", 8 + evaluate),
                               mark("a mark of another writer", 9),
-                              mark("iter 0 step", 30)};
+                              begin_of("step", 30)};
   result.times.phases[0].micro_batches = {{.forward = 5, .forward_backward = 6, .exposed = 1, .micro_batches = {}},
                                           {.forward = 2, .micro_batches = {}}};
   return result;
@@ -100,7 +109,7 @@ TEST_CASE(
   CHECK(difference(other) == "forward of micro-batch 1");
   CHECK(difference(with_marks(0, 11)) == "evaluate");
   other = with_marks(0);
-  other.times.trace.facts.push_back(mark("iter 0 step end", 31));
+  other.times.trace.facts.push_back(end_of("step", 31));
   CHECK(difference(other) == "compute_end");
 }
 
